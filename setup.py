@@ -1,0 +1,83 @@
+"""Packages and extension modules; the rest of the metadata is in pyproject.toml."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+PACKAGES = {
+    "expfam": "expfam",
+    "expfam.families": "expfam/families",
+    "expfam.model": "expfam/model",
+    "expfam.structures": "structures",
+    "expfam.samplers": "samplers",
+    "expfam.samplers.proposals": "samplers/proposals",
+    "expfam.plugins": "plugins",
+}
+STAGE = Path("build", "cimport")
+CHECKS = os.environ.get("EXPFAM_DEBUG") == "1"
+
+
+def stage(package, folder):
+    """Copy declarations, with their times, to the tree in which Cython looks up dotted names."""
+    target = STAGE.joinpath(*package.split("."))
+    target.mkdir(parents=True, exist_ok=True)
+    for old in target.glob("*.pxd"):
+        if not Path(folder, old.name).exists():
+            old.unlink()
+    for source in [Path(folder, "__init__.py"), *Path(folder).glob("*.pxd")]:
+        copy = target / source.name
+        if not copy.exists() or copy.stat().st_mtime_ns != source.stat().st_mtime_ns:
+            shutil.copy2(source, copy)
+
+
+class BuildExt(build_ext):
+    """Optimisation flags by compiler; `omp simd` is a vectorisation hint and needs no OpenMP library."""
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        flags = ["/O2"] if msvc else ["-O3", "-g0", "-fno-math-errno", "-fopenmp-simd"]
+        for extension in self.extensions:
+            extension.extra_compile_args = flags
+        super().build_extensions()
+
+
+extensions = [Extension("expfam._cyutility", [])]  # memoryview code, once for all modules
+for package, folder in PACKAGES.items():
+    stage(package, folder)
+    extensions += [
+        Extension(
+            f"{package}.{source.stem}",
+            [str(source)],
+            include_dirs=[numpy.get_include(), "expfam", "structures"],
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+            depends=[str(header) for header in Path("structures").glob("*.h")],
+        )
+        for source in sorted(Path(folder).glob("*.pyx"))
+    ]
+
+setup(
+    packages=list(PACKAGES),
+    package_dir=PACKAGES,
+    include_package_data=False,
+    package_data={"": ["*.pxd", "*.pyi", "*.h", "py.typed"]},
+    cmdclass={"build_ext": BuildExt},
+    ext_modules=cythonize(
+        extensions,
+        include_path=[str(STAGE)],
+        build_dir="build/cython",
+        shared_utility_qualified_name="expfam._cyutility",
+        compiler_directives={
+            "language_level": 3,
+            "cdivision": True,
+            "boundscheck": CHECKS,
+            "wraparound": CHECKS,
+            "initializedcheck": CHECKS,
+            "nonecheck": CHECKS,
+        },
+    ),
+)
