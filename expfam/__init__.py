@@ -1,0 +1,44 @@
+"""Fast Bayesian clustering with exponential families.
+
+Public names are loaded on first use, so that importing the package stays cheap.
+"""
+
+from importlib import import_module
+from importlib.metadata import version as _version
+
+__version__ = _version("expfam")
+
+_HOMES = {
+    "expfam.families.base": ["Family"],
+    "expfam.families.multinomial": ["Multinomial"],
+    "expfam.families.categorical": ["Categorical"],
+    "expfam.families.poisson": ["Poisson"],
+    "expfam.families.gaussian": ["Gaussian", "DiagonalGaussian", "SphericalGaussian", "ZeroMeanGaussian"],
+    "expfam.model.data": ["Dataset"],
+    "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
+    "expfam.model.mixture": ["MixtureModel"],
+    "expfam.estimators": ["Mixture"],
+    "expfam.metrics": ["variation_of_information", "purity"],
+    "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", "get_include", *_HOME_OF]
+
+
+def get_include():
+    """Directory to put on a C compiler's include path for the headers of this package; Cython needs none."""
+    from pathlib import Path
+
+    return str(Path(__file__).parent)
+
+
+def __getattr__(name):
+    if name in _HOME_OF:
+        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return value
+    raise AttributeError(f"module 'expfam' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Exponential families with their conjugate priors: what every model and sampler stands on."""

@@ -1,0 +1,288 @@
+"""Sufficient statistics of K clusters behind the versioned C struct: the door that samplers and tests go through.
+
+`Components` copies the struct of any owner, built-in or foreign, checks its version, and offers each function to
+Python for tests and prediction. Samplers cimport the class and call the struct without the gil.
+Cost of a call: that of the owner, plus 4 ns.
+"""
+
+import numpy as np
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.string cimport memcpy, memset
+
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
+from expfam.errors import PluginError, SupportError
+
+cdef const char *CAPSULE = "expfam.components_v1"
+
+
+cdef class Components:
+    """Statistics of the clusters in numbered slots, for one bound family and one data set.
+
+    Parameters
+    ----------
+    family : Family
+        Bound to the data.
+    data : Dataset
+    capacity : int
+        Number of slots to begin with.
+    layout : {"features", "clusters"}
+        Hint for count families: rows over clusters (samplers) or sparse rows per cluster (hierarchies).
+
+    Attributes
+    ----------
+    owner : object
+        What ``family.components`` returned; it owns the memory behind the struct.
+    capacity : int
+        Slots that can be used without `reserve`.
+
+    Raises
+    ------
+    PluginError
+        When the owner's capsule has another name, or its struct another version or size.
+    """
+
+    def __init__(self, family, data, Py_ssize_t capacity, *, layout="features"):
+        self.family = family
+        self.n_rows = data.n_rows
+        self.owner = family.components(data, capacity, layout=layout)
+        self.take()
+
+    cdef int take(self) except -1:
+        capsule = self.owner.capsule
+        if not PyCapsule_IsValid(capsule, CAPSULE):
+            raise PluginError(
+                f"components of family {self.family.name!r} must hand over a capsule named {CAPSULE.decode()!r};"
+                f" got {capsule!r}"
+            )
+        cdef components_v1 *given = <components_v1 *> PyCapsule_GetPointer(capsule, CAPSULE)
+        if given.abi_version != EXPFAM_ABI:
+            raise PluginError(
+                f"components of family {self.family.name!r} were built for interface version {given.abi_version},"
+                f" this expfam has version {EXPFAM_ABI}: upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
+            )
+        # All functions of the first version are needed; those appended later are absent where the size says so.
+        if given.struct_size < sizeof(components_v1):
+            raise PluginError(
+                f"components of family {self.family.name!r} have a struct of {given.struct_size} bytes,"
+                f" the first version has {sizeof(components_v1)}"
+            )
+        memset(&self.c, 0, sizeof(components_v1))
+        memcpy(&self.c, given, min(<size_t> given.struct_size, sizeof(components_v1)))
+        self.capacity = self.owner.capacity
+        self.work = np.empty(max(self.c.work_size, 1))
+        return 0
+
+    cdef object fail(self, int code, Py_ssize_t i, Py_ssize_t k):
+        where = f"family {self.family.name!r}, datum {i}, slot {k}"
+        if code == EXPFAM_PYTHON:
+            pending = self.owner.pending
+            self.owner.pending = None
+            return pending if pending is not None else PluginError(f"{where}: failed without leaving its exception")
+        if code == EXPFAM_NUMERICAL:
+            return FloatingPointError(f"{where}: the statistics are no longer usable (not finite or not positive definite)")
+        if code == EXPFAM_RANGE:
+            return SupportError(f"{where}: removing what is not there, or a slot beyond the capacity {self.capacity}")
+        return PluginError(f"{where}: unknown result {code}")
+
+    @property
+    def needs_gil(self):
+        """Whether the functions take the gil, so that one thread is to call them."""
+        return bool(self.c.flags & EXPFAM_NEEDS_GIL)
+
+    def _check(self, Py_ssize_t i, Py_ssize_t k):
+        if not 0 <= i < self.n_rows:
+            raise IndexError(f"datum {i} of {self.n_rows}")
+        if not 0 <= k < self.capacity:
+            raise IndexError(f"slot {k} of {self.capacity}")
+
+    def _slots(self, ks):
+        slots = np.ascontiguousarray(ks, dtype=np.intp)
+        if slots.size and (slots.min() < 0 or slots.max() >= self.capacity):
+            raise IndexError(f"slots must lie in 0..{self.capacity - 1}; got {slots.min()}..{slots.max()}")
+        return slots
+
+    def log_predictive(self, Py_ssize_t i, ks=None):
+        """Log predictive of datum `i` under clusters as they stand, nats, without log-base.
+
+        Parameters
+        ----------
+        i : int
+        ks : sequence of int, optional
+            Slots; all of them if not given.
+
+        Returns
+        -------
+        (m,) float64 ndarray
+        """
+        self._check(i, 0)
+        cdef Py_ssize_t[::1] slots = None if ks is None else self._slots(ks)
+        cdef Py_ssize_t m = self.capacity if ks is None else slots.shape[0]
+        out = np.empty(m)
+        cdef double[::1] view = out
+        cdef int code
+        if m:
+            code = self.c.log_predictive(self.c.self, i, NULL if ks is None else &slots[0], m, &view[0], &self.work[0])
+            if code:
+                raise self.fail(code, i, -1)
+        return out
+
+    def log_predictive_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, out=None):
+        """Log predictives of consecutive data under the slots 0..m-1; releases the gil and is safe in threads.
+
+        Parameters
+        ----------
+        start, stop : int
+        m : int
+        out : (stop - start, m) float64 ndarray, optional
+
+        Returns
+        -------
+        (stop - start, m) float64 ndarray, nats, without log-base
+        """
+        if not 0 <= start <= stop <= self.n_rows or not 0 <= m <= self.capacity:
+            raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
+        if out is None:
+            out = np.empty((stop - start, m))
+        cdef double[:, ::1] view = out
+        cdef double[::1] work = np.empty(max(self.c.work_size, 1))
+        cdef Py_ssize_t i = start
+        cdef int code = 0
+        if m:
+            with nogil:
+                for i in range(start, stop):
+                    code = self.c.log_predictive(self.c.self, i, NULL, m, &view[i - start, 0], &work[0])
+                    if code:
+                        break
+            if code:
+                raise self.fail(code, i, -1)
+        return out
+
+    def log_predictive_self(self, Py_ssize_t i, Py_ssize_t k):
+        """Log predictive of datum `i`, which is in cluster `k`, given the others in it."""
+        self._check(i, k)
+        cdef double out = 0.0
+        cdef int code = self.c.log_predictive_self(self.c.self, i, k, &out, &self.work[0])
+        if code:
+            raise self.fail(code, i, k)
+        return out
+
+    def log_marginal(self, ks=None):
+        """Log evidence of clusters, nats, without log-base; all slots if `ks` is not given."""
+        cdef Py_ssize_t[::1] slots = self._slots(range(self.capacity) if ks is None else ks)
+        out = np.empty(slots.shape[0])
+        cdef double[::1] view = out
+        cdef int code
+        if slots.shape[0]:
+            code = self.c.log_marginal(self.c.self, &slots[0], slots.shape[0], &view[0], &self.work[0])
+            if code:
+                raise self.fail(code, -1, -1)
+        return out
+
+    def log_merged(self, Py_ssize_t k, ls):
+        """Log evidence of cluster `k` together with each of the clusters `ls`, nats, without log-base."""
+        self._check(0, k)
+        cdef Py_ssize_t[::1] slots = self._slots(ls)
+        out = np.empty(slots.shape[0])
+        cdef double[::1] view = out
+        cdef int code
+        if slots.shape[0]:
+            code = self.c.log_merged(self.c.self, k, &slots[0], slots.shape[0], &view[0], &self.work[0])
+            if code:
+                raise self.fail(code, -1, k)
+        return out
+
+    def log_remainder(self, Py_ssize_t k, Py_ssize_t l):
+        """Log evidence of cluster `k` without the data of cluster `l`, nats, without log-base."""
+        self._check(0, k)
+        self._check(0, l)
+        cdef double out = 0.0
+        cdef int code = self.c.log_remainder(self.c.self, k, l, &out, &self.work[0])
+        if code:
+            raise self.fail(code, -1, k)
+        return out
+
+    def add(self, Py_ssize_t i, Py_ssize_t k):
+        """Put datum `i` into cluster `k`."""
+        self._check(i, k)
+        cdef int code = self.c.add(self.c.self, i, k)
+        if code:
+            raise self.fail(code, i, k)
+
+    def remove(self, Py_ssize_t i, Py_ssize_t k):
+        """Take datum `i` out of cluster `k`."""
+        self._check(i, k)
+        cdef int code = self.c.remove(self.c.self, i, k)
+        if code:
+            raise self.fail(code, i, k)
+
+    def absorb(self, Py_ssize_t k, Py_ssize_t l):
+        """Move all of cluster `l` into cluster `k`; `l` becomes empty."""
+        self._check(0, k)
+        self._check(0, l)
+        cdef int code = self.c.absorb(self.c.self, k, l)
+        if code:
+            raise self.fail(code, -1, k)
+
+    def subtract(self, Py_ssize_t k, Py_ssize_t l):
+        """Take the statistics of cluster `l` out of cluster `k`; `l` stays."""
+        self._check(0, k)
+        self._check(0, l)
+        cdef int code = self.c.subtract(self.c.self, k, l)
+        if code:
+            raise self.fail(code, -1, k)
+
+    def clear(self, Py_ssize_t k):
+        """Empty cluster `k`."""
+        self._check(0, k)
+        cdef int code = self.c.clear(self.c.self, k)
+        if code:
+            raise self.fail(code, -1, k)
+
+    def swap(self, Py_ssize_t k, Py_ssize_t l):
+        """Exchange clusters `k` and `l`."""
+        self._check(0, k)
+        self._check(0, l)
+        cdef int code = self.c.swap(self.c.self, k, l)
+        if code:
+            raise self.fail(code, -1, k)
+
+    def reserve(self, Py_ssize_t capacity):
+        """Make room for at least `capacity` slots; amortised by doubling."""
+        if capacity > self.capacity:
+            self.owner.reserve(capacity)
+            self.take()
+
+    def refresh(self, labels):
+        """Recompute the statistics from the members: (n_rows,) int32 slots, negative for data in no cluster."""
+        labels = np.ascontiguousarray(labels, dtype=np.int32)
+        if labels.shape != (self.n_rows,):
+            raise ValueError(f"labels must have shape ({self.n_rows},); got {labels.shape}")
+        if labels.size and labels.max() >= self.capacity:
+            raise IndexError(f"label {labels.max()} needs a slot beyond the capacity {self.capacity}")
+        self.owner.refresh(labels)
+
+    def rebind(self, family):
+        """Use other hyper-parameters with the same statistics."""
+        self.owner.rebind(family)
+        self.family = family
+        self.take()
+
+    def load(self, n, S):
+        """Set the statistics of the slots 0..len(n)-1 and empty the others; `S` (K, F) dense or CSR."""
+        n = np.ascontiguousarray(n, dtype=np.float64)
+        self.reserve(n.shape[0])
+        self.owner.load(n, S)
+
+    def export(self):
+        """Statistics (n, S) of all slots: (capacity,) float64 and (capacity, F), CSR for count families."""
+        return self.owner.export()
+
+    def to_arrays(self):
+        """Every number a later call reads, as a dict of arrays."""
+        return self.owner.to_arrays()
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave, bit for bit."""
+        self.owner.from_arrays(arrays)
+        self.take()

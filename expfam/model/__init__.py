@@ -1,0 +1,1 @@
+"""What a model of some data is, before any algorithm: data, weights, mixtures."""

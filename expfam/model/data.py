@@ -1,0 +1,140 @@
+"""The data of a run: validated once, frozen afterwards, the only owner of X.
+
+Sufficient statistics are made block by block; they are kept only where they are X itself. Nothing of size N x K or
+N x F is held. Validation costs one pass over the data.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.families.base import dense_rows
+
+
+class Dataset:
+    """Rows to be clustered, checked against one family.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (N, V)
+    family : Family
+        Bound to X here if it is not bound yet.
+    weight : (N,) array_like of non-negative float, optional
+    row_offset : int
+        Global number of the first row; keys its random numbers when the data are one shard of several.
+    row_ids : sequence, optional
+        The user's name of each row.
+
+    Attributes
+    ----------
+    X : (N, V) ndarray or CSR
+        The caller's own memory where nothing had to change.
+    family : Family
+        The bound family.
+    n_rows, n_features, n_statistics : int
+    weight : (N,) float64 ndarray or None
+    log_base : (N,) float64 ndarray
+        Log base measure of each row, nats.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, Poisson
+    >>> data = Dataset([[0, 2], [3, 1]], Poisson())
+    >>> data.phi(0, 2)
+    array([[0., 2.],
+           [3., 1.]])
+    """
+
+    def __init__(self, X, family, *, weight=None, row_offset=0, row_ids=None):
+        self.family = family.bind(X)
+        self.X = self.family.validate(X)
+        self.n_rows, self.n_features = (int(size) for size in self.X.shape)
+        self.n_statistics = self.family.n_statistics_
+        self.row_offset = int(row_offset)
+        self.row_ids = row_ids
+        self.weight = None if weight is None else _check_weight(weight, self.n_rows)
+        self._log_base = None
+
+    @classmethod
+    def read(cls, path, family, **options):
+        """Dataset from a file; see `expfam.model.readers`."""
+        from expfam.model.readers import read
+
+        table = read(path, **options)
+        return cls(table.X, family, row_ids=table.row_ids)
+
+    def __len__(self):
+        return self.n_rows
+
+    def __repr__(self):
+        kind = f"CSR, {self.X.nnz} stored" if sparse.issparse(self.X) else str(self.X.dtype)
+        return f"Dataset({self.n_rows} x {self.n_features}, {kind}, family={self.family.name!r})"
+
+    @property
+    def is_sparse(self):
+        """Whether X is CSR."""
+        return sparse.issparse(self.X)
+
+    @property
+    def log_base(self):
+        """Log base measure of each row: (N,) float64, nats; computed on first use."""
+        if self._log_base is None:
+            self._log_base = np.asarray(self.family.log_base(self.X), dtype=np.float64)
+        return self._log_base
+
+    def phi(self, start, stop, *, out=None, dtype=np.float64):
+        """Dense block of sufficient statistics of the rows start..stop-1.
+
+        Parameters
+        ----------
+        start, stop : int
+        out : (stop - start, F) ndarray, optional
+        dtype : dtype
+
+        Returns
+        -------
+        (stop - start, F) ndarray
+        """
+        block = self.family.sufficient_statistics(self.X[start:stop])
+        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        if out is None:
+            return np.ascontiguousarray(block, dtype=dtype)
+        out[:] = block
+        return out
+
+    def phi_csr(self, start, stop):
+        """Block of sufficient statistics as CSR; only where the family makes sparse ones from this X."""
+        block = self.family.sufficient_statistics(self.X[start:stop])
+        if not sparse.issparse(block):
+            raise DataError(f"{self.family.name} makes dense statistics of these data; use phi")
+        return block.tocsr()
+
+    def statistics(self, labels, n_clusters):
+        """Counts and sums of phi by label: n (K,) and S (K, F), dense or CSR as phi is; negative labels are left out.
+
+        Sums run over 64 contiguous segments of the rows, in order, so they are the same however the work is divided.
+        """
+        from expfam.model.statistics import label_statistics
+
+        return label_statistics(self, labels, n_clusters)
+
+
+def _check_weight(weight, n_rows):
+    weight = np.ascontiguousarray(weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise DataError(f"sample_weight must have shape ({n_rows},); got {weight.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
+    return weight
+
+
+def as_dataset(X, family, **options):
+    """`X` itself if it is a Dataset, else a Dataset of it; the second value is the bound family to use with it."""
+    if isinstance(X, Dataset):
+        return X, family if family.is_bound else X.family
+    data = Dataset(X, family, **options)
+    return data, data.family
+
+
+__all__ = ["Dataset", "as_dataset", "dense_rows"]

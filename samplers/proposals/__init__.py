@@ -1,0 +1,1 @@
+"""Proposals: where a datum may go, with the exact probability of saying so."""

@@ -1,0 +1,1 @@
+"""Data structures that know numbers, not models; each is useful on its own."""

@@ -1,0 +1,48 @@
+"""Python face of the vectorised inner loops, for tests and benchmarks of each instruction set."""
+
+import numpy as np
+
+
+def instruction_set():
+    """Name of the instances in use: ``"base"``, ``"avx2"`` or ``"avx512"``; EXPFAM_ISA lowers it."""
+    return ("base", "avx2", "avx512")[expfam_isa()]
+
+
+def dot(const double[::1] a, const double[::1] b):
+    """Inner product of two vectors of one length."""
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(f"lengths differ: {a.shape[0]} and {b.shape[0]}")
+    return expfam_dot(&a[0], &b[0], a.shape[0]) if a.shape[0] else 0.0
+
+
+def log(const double[::1] x):
+    """Natural logarithm of positive normal numbers."""
+    out = np.empty(x.shape[0])
+    cdef double[::1] view = out
+    if x.shape[0]:
+        expfam_log(&x[0], &view[0], x.shape[0])
+    return out
+
+
+def log_rising(const double[::1] z, double m):
+    """lgamma(z + m) - lgamma(z) without their cancellation, for z > 0 and m >= 0."""
+    out = np.empty(z.shape[0])
+    cdef double[::1] view = out
+    if z.shape[0]:
+        expfam_log_rising(&z[0], m, 1 if np.min(z) < 16 else 0, &view[0], z.shape[0])
+    return out
+
+
+def softmax_weights(const double[::1] x):
+    """Unnormalised weights exp(x - max x), their sums by block of 64, and the total, as a draw uses them."""
+    weights = np.array(x)
+    sums = np.empty((x.shape[0] + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK)
+    cdef double[::1] w = weights
+    cdef double[::1] s = sums
+    total = expfam_exp_blocks(&w[0], expfam_max(&x[0], x.shape[0]), &s[0], x.shape[0])
+    return weights, sums, total
+
+
+def pick(const double[::1] weights, const double[::1] sums, double total, double uniform):
+    """Index drawn by one uniform from the weights of `softmax_weights`."""
+    return expfam_pick(&weights[0], &sums[0], total, uniform, weights.shape[0])

@@ -1,0 +1,142 @@
+"""One thread pool for the whole package; the functions it runs release the gil.
+
+Tasks are cut by the sizes of the data alone, never by the number of threads, and results come back in task order:
+whatever is computed from them is the same for every `n_threads`. While a region runs, BLAS keeps to one thread.
+The pool is grown on demand and forgotten in a forked child, where its threads do not exist.
+"""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
+
+_lock = threading.Lock()
+_pool = None
+_pool_size = 0
+_blas = None
+
+
+def _forget():
+    global _lock, _pool, _pool_size, _blas
+    _lock, _pool, _pool_size, _blas = threading.Lock(), None, 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def resolve_n_threads(n_threads):
+    """Number of threads to use: None means one, -1 all available cores.
+
+    Parameters
+    ----------
+    n_threads : int or None
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        Unless it is None, -1 or positive.
+    """
+    if n_threads is None:
+        return 1
+    if n_threads == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if n_threads < 1 or n_threads != int(n_threads):
+        raise ValueError(f"n_threads must be a positive integer, -1 (all cores) or None (one); got {n_threads!r}")
+    return int(n_threads)
+
+
+def single_blas():
+    """Context in which BLAS uses one thread; the controller behind it is made once."""
+    global _blas
+    if _blas is None:
+        from threadpoolctl import ThreadpoolController
+
+        _blas = ThreadpoolController()
+    return _blas.limit(limits=1, user_api="blas")
+
+
+def _executor(n_threads):
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < n_threads:
+            if _pool is not None:
+                _pool.shutdown(wait=False)  # running regions keep their futures
+            _pool, _pool_size = ThreadPoolExecutor(n_threads, thread_name_prefix="expfam"), n_threads
+        return _pool
+
+
+def run(function, tasks, n_threads=1):
+    """Results of ``function(*task)`` for every task, in the order of the tasks.
+
+    Parameters
+    ----------
+    function : callable
+        Should release the gil for most of its time.
+    tasks : sequence of tuple
+        Arguments of each call; cut by the sizes of the data, not by `n_threads`.
+    n_threads : int or None
+        As in `resolve_n_threads`. One thread runs the tasks in the caller's.
+
+    Returns
+    -------
+    list
+
+    Examples
+    --------
+    >>> from expfam.structures._threads import run
+    >>> run(pow, [(2, 3), (3, 2)], n_threads=2)
+    [8, 9]
+    """
+    tasks = list(tasks)
+    n_threads = min(resolve_n_threads(n_threads), max(len(tasks), 1))
+    with single_blas():
+        if n_threads == 1:
+            return [function(*task) for task in tasks]
+        # Workers take the next task from a shared counter, so at most n_threads run at once however large the pool.
+        results, failures, counter, lock = [None] * len(tasks), [], iter(range(len(tasks))), threading.Lock()
+
+        def work():
+            while not failures:
+                with lock:
+                    index = next(counter, None)
+                if index is None:
+                    return
+                try:
+                    results[index] = function(*tasks[index])
+                except BaseException as error:  # handed to the caller below
+                    failures.append((index, error))
+
+        futures = [_executor(n_threads).submit(work) for _ in range(n_threads)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException as error:  # Ctrl-C in the caller: no new task is begun, running ones end
+            failures.append((-1, error))
+            for future in futures:
+                future.result()
+            raise
+        if failures:
+            raise min(failures, key=lambda failure: failure[0])[1]
+        return results
+
+
+def segments(n_rows, n_segments=N_SEGMENTS):
+    """Bounds of the contiguous segments over which sums of data are defined.
+
+    Parameters
+    ----------
+    n_rows, n_segments : int
+
+    Returns
+    -------
+    list of (start, stop)
+        At most `n_segments`, none of them empty.
+    """
+    bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
+    return [(start, stop) for start, stop in zip(bounds[:-1], bounds[1:]) if stop > start]

@@ -1,0 +1,204 @@
+/* Inner loops in one instance for each instruction set, picked once when a module is loaded.
+ * EXPFAM_ISA=base|avx2|avx512 forces one (tests run them all on one machine). Wheels are built with baseline flags;
+ * only the bodies below are compiled for more. Float results differ between instances in their last bits
+ * (fused multiply-add, order of sums); integer results never. Everything is static: each module owns its copy.
+ */
+#ifndef EXPFAM_KERNELS_H
+#define EXPFAM_KERNELS_H
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#define EXPFAM_DISPATCH 1
+#define EXPFAM_AVX2 __attribute__((target("avx2,fma")))
+#define EXPFAM_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
+#else
+#define EXPFAM_DISPATCH 0
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define EXPFAM_INLINE static inline __attribute__((always_inline))
+#define EXPFAM_UNUSED __attribute__((unused))
+#define EXPFAM_SIMD _Pragma("omp simd")
+#define EXPFAM_SIMD_SUM(variable) EXPFAM_PRAGMA(omp simd reduction(+ : variable))
+#define EXPFAM_SIMD_MAX(variable) EXPFAM_PRAGMA(omp simd reduction(max : variable))
+#define EXPFAM_PRAGMA(text) _Pragma(#text)
+#else
+#define EXPFAM_INLINE static __forceinline
+#define EXPFAM_UNUSED
+#define EXPFAM_SIMD
+#define EXPFAM_SIMD_SUM(variable)
+#define EXPFAM_SIMD_MAX(variable)
+#endif
+
+/* One body, three instances and the pointer that is called. BODY is a macro taking (name, target). */
+#if EXPFAM_DISPATCH
+#define EXPFAM_INSTANCES(BODY, result, name, arguments)                                                    \
+    BODY(name##_base, ) BODY(name##_avx2, EXPFAM_AVX2) BODY(name##_avx512, EXPFAM_AVX512)                   \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
+    __attribute__((constructor)) static void name##_pick(void) {                                            \
+        int level = expfam_isa();                                                                           \
+        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
+    }
+#else
+#define EXPFAM_INSTANCES(BODY, result, name, arguments)                                                    \
+    BODY(name##_base, ) EXPFAM_UNUSED static result (*name) arguments = name##_base;
+#endif
+
+/* 0 base, 1 AVX2, 2 AVX-512; what the machine has, lowered by EXPFAM_ISA. */
+EXPFAM_UNUSED static int expfam_isa(void) {
+#if EXPFAM_DISPATCH
+    int level = 0;
+    const char *forced = getenv("EXPFAM_ISA");
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) level = 1;
+    if (level && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) level = 2;
+    if (forced && !strcmp(forced, "base")) level = 0;
+    if (forced && !strcmp(forced, "avx2") && level > 1) level = 1;
+    return level;
+#else
+    return 0;
+#endif
+}
+
+/* Natural logarithm of a positive finite double, below 1 ulp; branch-free so that loops over it vectorise.
+ * Mantissa in [sqrt(1/2), sqrt(2)), then the classical odd series in s = f / (2 + f). Zero and denormals are not
+ * handled: callers keep arguments normal. */
+EXPFAM_INLINE double expfam_log1(double x) {
+    int64_t bits, exponent;
+    double f, s, z, r, half, e;
+    memcpy(&bits, &x, 8);
+    exponent = (bits - INT64_C(0x3fe6a09e667f3bcd)) >> 52;
+    bits -= (int64_t)((uint64_t)exponent << 52);
+    memcpy(&f, &bits, 8);
+    f -= 1.0;
+    e = (double)exponent;
+    s = f / (2.0 + f);
+    z = s * s;
+    r = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * (2.857142874366239149e-01 +
+        z * (2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * (1.531383769920937332e-01 +
+        z * 1.479819860511658591e-01))))));
+    half = 0.5 * f * f;
+    return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
+}
+
+/* exp(x) for x <= 709, relative error below 2e-16 x 3; below -708 it returns the value at -708 (3e-308). */
+EXPFAM_INLINE double expfam_exp1(double x) {
+    double n, r, p, scale;
+    int64_t bits;
+    x = x < -708.0 ? -708.0 : x;
+    n = (x * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0; /* round to nearest */
+    r = x - n * 6.93147180369123816490e-01;
+    r -= n * 1.90821492927058770002e-10;
+    p = 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    bits = ((int64_t)n + 1023) << 52;
+    memcpy(&scale, &bits, 8);
+    return p * scale;
+}
+
+/* lgamma(z + m) - lgamma(z) for z > 0, m >= 0, without the cancellation of the two: Stirling's series of the
+ * difference, good to 1e-15 relative from z = 16 on; `shift` = 16 lifts smaller z by the recurrence. */
+EXPFAM_INLINE double expfam_log_rising1(double z, double m, int shift) {
+    double correction = 1.0, u, inv, inv_m, series, series_m;
+    for (int t = 0; t < shift; t++) correction *= (z + t) / (z + m + t);
+    z += shift;
+    u = m / z;
+    inv = 1.0 / z;
+    inv_m = 1.0 / (z + m);
+    series = inv * (1.0 / 12 - inv * inv * (1.0 / 360 - inv * inv * (1.0 / 1260 - inv * inv * (1.0 / 1680))));
+    series_m = inv_m * (1.0 / 12 - inv_m * inv_m * (1.0 / 360 - inv_m * inv_m * (1.0 / 1260 - inv_m * inv_m * (1.0 / 1680))));
+    { /* log1p(u) = log(1 + u) + (u - ((1 + u) - 1)) / (1 + u) */
+        double v = 1.0 + u, log1p_u = expfam_log1(v) + (u - (v - 1.0)) / v;
+        double result = m * expfam_log1(z) + (z + m - 0.5) * log1p_u - m + (series_m - series);
+        return shift ? result + expfam_log1(correction) : result;
+    }
+}
+
+#define EXPFAM_DOT(NAME, TARGET)                                                                            \
+    TARGET static double NAME(const double *a, const double *b, ptrdiff_t n) {                             \
+        double sum = 0.0;                                                                                   \
+        EXPFAM_SIMD_SUM(sum)                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++) sum += a[i] * b[i];                                               \
+        return sum;                                                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_DOT, double, expfam_dot, (const double *, const double *, ptrdiff_t))
+
+#define EXPFAM_LOG(NAME, TARGET)                                                                            \
+    TARGET static void NAME(const double *x, double *out, ptrdiff_t n) {                                    \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t i = 0; i < n; i++) out[i] = expfam_log1(x[i]);                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_LOG, void, expfam_log, (const double *, double *, ptrdiff_t))
+
+#define EXPFAM_LOG_RISING(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const double *z, double m, int lift, double *out, ptrdiff_t n) {                \
+        if (lift) {                                                                                         \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 0; i < n; i++) out[i] = expfam_log_rising1(z[i], m, 16);                     \
+        } else {                                                                                            \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 0; i < n; i++) out[i] = expfam_log_rising1(z[i], m, 0);                      \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_LOG_RISING, void, expfam_log_rising, (const double *, double, int, double *, ptrdiff_t))
+
+#define EXPFAM_MAX(NAME, TARGET)                                                                            \
+    TARGET static double NAME(const double *x, ptrdiff_t n) {                                               \
+        double best = -INFINITY;                                                                            \
+        EXPFAM_SIMD_MAX(best)                                                                               \
+        for (ptrdiff_t i = 0; i < n; i++) best = x[i] > best ? x[i] : best;                                 \
+        return best;                                                                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_MAX, double, expfam_max, (const double *, ptrdiff_t))
+
+/* x := exp(x - shift), with exact zeros 700 nats below the shift (so -inf is 0); sums of each 64 into `sums`; returns the total.
+ * The weights and sums written here are the law of the draw that follows. */
+#define EXPFAM_BLOCK 64
+#define EXPFAM_EXP_BLOCKS(NAME, TARGET)                                                                     \
+    TARGET static double NAME(double *x, double shift, double *sums, ptrdiff_t n) {                         \
+        double total = 0.0;                                                                                 \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            double sum = 0.0, *row = x + b * EXPFAM_BLOCK;                                                  \
+            ptrdiff_t m = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n - b * EXPFAM_BLOCK : EXPFAM_BLOCK;        \
+            EXPFAM_SIMD_SUM(sum)                                                                            \
+            for (ptrdiff_t i = 0; i < m; i++) {                                                             \
+                double t = row[i] - shift, w = expfam_exp1(t);                                              \
+                w = t > -700.0 ? w : 0.0;                                                                   \
+                row[i] = w;                                                                                 \
+                sum += w;                                                                                   \
+            }                                                                                               \
+            sums[b] = sum;                                                                                  \
+            total += sum;                                                                                   \
+        }                                                                                                   \
+        return total;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_EXP_BLOCKS, double, expfam_exp_blocks, (double *, double, double *, ptrdiff_t))
+
+/* Index drawn with the weights of expfam_exp_blocks by one uniform in [0, 1): a block first, then inside it. */
+EXPFAM_UNUSED static ptrdiff_t expfam_pick(const double *w, const double *sums, double total, double uniform, ptrdiff_t n) {
+    double left = uniform * total;
+    ptrdiff_t b = 0, last = (n - 1) / EXPFAM_BLOCK, i, stop;
+    while (b < last && left >= sums[b]) left -= sums[b++];
+    stop = (b + 1) * EXPFAM_BLOCK < n ? (b + 1) * EXPFAM_BLOCK : n;
+    for (i = b * EXPFAM_BLOCK; i < stop - 1 && left >= w[i]; i++) left -= w[i];
+    /* rounding may run past the last positive weight: step back to it */
+    while (i > 0 && w[i] == 0.0) i--;
+    if (w[i] == 0.0) while (i < n - 1 && w[i] == 0.0) i++;
+    return i;
+}
+#endif
