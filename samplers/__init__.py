@@ -1,1 +1,29 @@
 """Kernels that move a state of a model, and the one loop that drives them."""
+
+from importlib import import_module
+
+_HOMES = {
+    "expfam.samplers.kernel": ["Kernel", "Cycle", "RandomScan"],
+    "expfam.samplers.state": ["CollapsedState", "UncollapsedState"],
+    "expfam.samplers.sampling": ["sample", "steps"],
+    "expfam.samplers.gibbs": ["CollapsedGibbs", "UncollapsedGibbs"],
+    "expfam.samplers.hyper": ["UpdateHyper"],
+    "expfam.samplers.trace": ["Trace"],
+    "expfam.samplers.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
+    "expfam.samplers.starts": ["starting_labels"],
+    "expfam.samplers.systems": ["load_sampler"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name):
+    if name in _HOME_OF:
+        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return value
+    raise AttributeError(f"module 'expfam.samplers' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -157,6 +157,14 @@ EXPFAM_INSTANCES(EXPFAM_LOG, void, expfam_log, (const double *, double *, ptrdif
     }
 EXPFAM_INSTANCES(EXPFAM_LOG_RISING, void, expfam_log_rising, (const double *, double, int, double *, ptrdiff_t))
 
+/* out += factor * row; a row of -inf masks entries for good */
+#define EXPFAM_ADD_ROW(NAME, TARGET)                                                                        \
+    TARGET static void NAME(double *out, const double *row, double factor, ptrdiff_t n) {                   \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t i = 0; i < n; i++) out[i] += factor * row[i];                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_ADD_ROW, void, expfam_add_row, (double *, const double *, double, ptrdiff_t))
+
 #define EXPFAM_MAX(NAME, TARGET)                                                                            \
     TARGET static double NAME(const double *x, ptrdiff_t n) {                                               \
         double best = -INFINITY;                                                                            \

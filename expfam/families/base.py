@@ -47,6 +47,8 @@ class Family(ABC):
         Whether CSR data are read without making them dense.
     hyper : dict
         Hyper-parameters that may be learned, by name; the value is ``"positive"``.
+    learned_by_default : tuple of str
+        Those of them that estimators learn unless the user gave a value.
     n_features_in_, n_statistics_ : int
         Columns of the data and F, the width of phi; set by `bind`.
     """
@@ -56,6 +58,7 @@ class Family(ABC):
     support: ClassVar[str] = "real"
     accepts_sparse: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
+    learned_by_default: ClassVar[tuple] = ()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -348,7 +351,7 @@ class Family(ABC):
         """Interval in which a learned hyper-parameter must stay, as factors of its value at binding."""
         return 1e-6, 1e6
 
-    def update_hyper(self, n, S, rng):
+    def update_hyper(self, n, S, rng, *, names=None):
         """Family with each declared hyper-parameter drawn by one slice-sampling update given the partition.
 
         Parameters
@@ -356,6 +359,8 @@ class Family(ABC):
         n : (K,) float64
         S : (K, F) float64 or CSR
         rng : numpy.random.Generator
+        names : sequence of str, optional
+            Update only these.
 
         Returns
         -------
@@ -370,7 +375,7 @@ class Family(ABC):
         self.require_bound()
         family = self
         factors = dict(getattr(self, "hyper_factors_", {}))
-        for name in self.hyper:
+        for name in self.hyper if names is None else names:
             base = np.asarray(getattr(self, name)) / factors.get(name, 1.0)
             low, high = np.log(self.hyper_bounds(name))
 

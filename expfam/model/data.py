@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.families.base import dense_rows
 
 
 class Dataset:
@@ -135,6 +134,3 @@ def as_dataset(X, family, **options):
         return X, family if family.is_bound else X.family
     data = Dataset(X, family, **options)
     return data, data.family
-
-
-__all__ = ["Dataset", "as_dataset", "dense_rows"]

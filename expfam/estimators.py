@@ -1,0 +1,396 @@
+"""Estimators in scikit-learn's conventions: a thin face over models, kernels and the one loop.
+
+A fitted mixture is its bound family, its weights and the statistics (n, S) of a partition, whichever sampler found it.
+Prediction, scores and saved files need no more than these: their size does not depend on N.
+"""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from expfam.families.base import Family
+from expfam.families.components import Components
+from expfam.forecast import check_memory, forecast_memory
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess, SymmetricDirichlet
+from expfam.plugins.registry import load_family
+from expfam.samplers.callbacks import Progress
+from expfam.samplers.hyper import UpdateHyper
+from expfam.samplers.kernel import Cycle
+from expfam.samplers.sampling import sample
+from expfam.samplers.systems import load_sampler
+from expfam.samplers.trace import Trace
+from expfam.structures._rng import generator, resolve_seed
+from expfam.structures._threads import run
+
+_KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
+
+
+class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
+    """Bayesian mixture of any exponential family, sampled from its exact posterior.
+
+    Parameters
+    ----------
+    family : str or Family
+        Name of a registered family, or a configured one.
+    n_components : int or None
+        Number of components under a symmetric Dirichlet prior; None for a Dirichlet process.
+    weights : Weights, optional
+        Prior of the mixture weights, in place of the one that `n_components` stands for.
+    sampler : str or Kernel
+        ``"auto"``, a name, or a kernel.
+    n_steps : int
+        Steps of the sampler after the warm-up.
+    n_warmup : int or "auto"
+        Steps before them, in which hyper-parameters are learned; ``"auto"`` is 50, or `n_steps` if that is less.
+    learn_hyper : bool or "auto"
+        Learn hyper-parameters in the warm-up: all that the family declares, or with ``"auto"`` those that it learns by
+        default and that were left at ``"auto"``.
+    start : str or (N,) array_like of int
+        Starting labels or the name of a start.
+    n_threads : int or None
+        None for one, -1 for all cores. Results do not depend on it.
+    random_state : None, int, numpy Generator or RandomState
+    callbacks : sequence of callable, optional
+        Called as ``callback(info, state)`` after each step; a true result ends the run.
+    partition : {"point", "last"}
+        Which partition becomes `labels_`: of those kept after the warm-up the one nearest to the others in variation of
+        information, or the last.
+    verbose : int
+        1 for a progress bar.
+    memory_limit : int, float or None
+        Bytes that the fit may need beside the data; None for what the machine has free.
+
+    Attributes
+    ----------
+    labels_ : (N,) int32 ndarray
+        Clusters numbered by first appearance.
+    n_components_ : int
+        Clusters that hold data.
+    weights_ : (K,) float64 ndarray
+        Posterior predictive probability of each of them.
+    log_weight_new_ : float
+        Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
+    cluster_sizes_ : (K,) int64 ndarray
+    n_, S_ : (K,) and (K, F) float64
+        Sufficient statistics; S_ is CSR for count families.
+    family_, model_ : Family, MixtureModel
+        Bound, with learned hyper-parameters.
+    log_joint_ : float
+        Log joint of `labels_` and the data, nats, without log-base.
+    trace_ : Trace
+        Log joint, number of clusters and seconds of each step.
+    n_iter_ : int
+        Steps made in all.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit; everything else is then of the steps made so far.
+    n_features_in_ : int
+    feature_names_in_ : (V,) ndarray of str
+        Only for data with column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from expfam import Mixture
+    >>> mixture = Mixture("gaussian", n_components=3, random_state=0).fit(load_iris().data)
+    >>> mixture.n_components_
+    3
+    """
+
+    def __init__(
+        self,
+        family="gaussian_diag",
+        n_components=None,
+        *,
+        weights=None,
+        sampler="auto",
+        n_steps=50,
+        n_warmup="auto",
+        learn_hyper="auto",
+        start="auto",
+        n_threads=None,
+        random_state=None,
+        callbacks=None,
+        partition="point",
+        verbose=0,
+        memory_limit=None,
+    ):
+        self.family = family
+        self.n_components = n_components
+        self.weights = weights
+        self.sampler = sampler
+        self.n_steps = n_steps
+        self.n_warmup = n_warmup
+        self.learn_hyper = learn_hyper
+        self.start = start
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.partition = partition
+        self.verbose = verbose
+        self.memory_limit = memory_limit
+
+    # ---- fitting ----------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y=None):
+        """Sample the posterior of the partition and keep one partition with its statistics.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, SupportError, CapabilityError, ResourceError
+            Before any work begins.
+        """
+        family = self._family()
+        X = self._validate(X, reset=True)
+        seed = resolve_seed(self.random_state)
+        data = Dataset(X, family)
+        model = MixtureModel(data.family, self._weights())
+        kernel = load_sampler(self.sampler, n_threads=self.n_threads)
+        warm, n_warmup, n_steps = self._warm_up(kernel, family)
+        forecast = forecast_memory(data, n_components=model.weights.max_components)
+        check_memory(forecast, self.memory_limit)
+        state = kernel.init(model, data, seed=seed, start=self.start)
+        warm.check(state.model, data)
+        self._run(state, kernel, warm, n_warmup, n_steps)
+        return self
+
+    def _run(self, state, kernel, warm, n_warmup, n_steps):
+        callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
+        kept = int(np.clip(np.sqrt(_KEPT_LABELS / max(state.data.n_rows, 1)) / 10, 5, 50))
+        trace = Trace(max_kept=kept)
+        # callbacks stay open between the two phases and are closed at the end of the second
+        try:
+            sample(warm, state, n_warmup, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
+            stopped = trace.interrupted or len(trace) < n_warmup
+            trace.keep_every = max(1, n_steps // (2 * kept)) if self.partition == "point" else None
+            if not stopped:
+                sample(kernel, state, n_steps, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
+        finally:
+            for callback in callbacks:
+                if hasattr(callback, "close"):
+                    callback.close()
+        labels = trace.point_partition() if trace.n_kept else state.partition
+        self._adopt(state, labels)
+        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+
+    def _adopt(self, state, labels):
+        data, model = state.data, state.model
+        self.labels_ = np.asarray(labels, dtype=np.int32)
+        self.n_, self.S_ = data.statistics(self.labels_, int(self.labels_.max()) + 1)
+        self.cluster_sizes_ = self.n_.astype(np.int64)
+        self.log_joint_ = float(
+            model.weights.log_prior(self.cluster_sizes_) + model.family.total_log_marginal(self.n_, self.S_)
+        )
+        self._set_model(model)
+
+    def _set_model(self, model):
+        self.model_, self.family_ = model, model.family
+        self.n_components_ = len(self.n_)
+        self.weights_, new = model.weights.posterior_mean(self.n_)
+        self.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
+
+    def _family(self):
+        return load_family(self.family) if isinstance(self.family, str) else self.family
+
+    def _weights(self):
+        if self.weights is not None:
+            if self.n_components is not None and self.weights.max_components != self.n_components:
+                raise ValueError(
+                    f"n_components={self.n_components} and weights={self.weights!r} disagree; give one of them"
+                )
+            return self.weights
+        return DirichletProcess() if self.n_components is None else SymmetricDirichlet(self.n_components)
+
+    def _warm_up(self, kernel, family):
+        """Kernel of the warm-up, and the numbers of steps of both phases."""
+        n_steps = self.n_steps
+        if n_steps != int(n_steps) or n_steps < 0:
+            raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
+        n_warmup = min(50, n_steps) if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
+        if n_warmup != int(n_warmup) or n_warmup < 0:
+            raise ValueError(f"n_warmup must be a non-negative integer or 'auto'; got {self.n_warmup!r}")
+        if self.partition not in ("point", "last"):
+            raise ValueError(f"partition must be 'point' or 'last'; got {self.partition!r}")
+        if isinstance(self.learn_hyper, str) and self.learn_hyper == "auto":
+            names = [name for name in family.learned_by_default if _is_auto(getattr(family, name))]
+        else:
+            names = list(family.hyper) if self.learn_hyper else []
+        return (Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel), n_warmup, n_steps
+
+    def _validate(self, X, *, reset):
+        family = self.family_ if not reset else self._family()
+        if not isinstance(family, Family):
+            raise TypeError(f"family must be a name or a Family; got {family!r}")
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if family.accepts_sparse else False,
+            dtype=[np.float64, np.float32, np.int64, np.int32],
+        )
+
+    # ---- prediction -------------------------------------------------------------------------------------------------
+
+    def _log_scores(self, X, take):
+        """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1), the last a new cluster."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        data = Dataset(X, self.family_)
+        K = self.n_components_
+        components = Components(self.family_, data, K + 1)
+        components.load(self.n_, self.S_)
+        with np.errstate(divide="ignore"):
+            log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
+        rows = max(16, (1 << 17) // (K + 1))
+
+        def block(start, stop):
+            scores = components.log_predictive_block(start, stop, K + 1)
+            scores += log_weights
+            return take(scores, start, stop)
+
+        tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
+        return data, run(block, tasks, 1 if components.needs_gil else self.n_threads)
+
+    def predict(self, X):
+        """Most probable cluster of each row given the clusters' data.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+
+        Returns
+        -------
+        (N,) int32 ndarray
+        """
+        _, parts = self._log_scores(X, lambda scores, start, stop: scores[:, :-1].argmax(axis=1).astype(np.int32))
+        return np.concatenate(parts)
+
+    def predict_proba(self, X, n_top=None):
+        """Probability of each existing cluster for each row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        n_top : int, optional
+            Keep only the so many largest of a row, in a CSR matrix whose rows then sum to less than 1; memory N n_top
+            in place of N K.
+
+        Returns
+        -------
+        (N, K) float64 ndarray, or CSR array
+        """
+        K = check_is_fitted(self) or self.n_components_
+        if n_top is not None and (n_top != int(n_top) or n_top < 1):
+            raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
+        L = None if n_top is None else min(int(n_top), K)
+
+        def take(scores, start, stop):
+            p = _softmax(scores[:, :-1])
+            if L is None:
+                return p
+            columns = np.sort(np.argpartition(p, K - L, axis=1)[:, K - L :], axis=1)
+            return columns.astype(np.int32), np.take_along_axis(p, columns, axis=1)
+
+        data, parts = self._log_scores(X, take)
+        if L is None:
+            return np.concatenate(parts)
+        columns = np.concatenate([part[0] for part in parts]).ravel()
+        values = np.concatenate([part[1] for part in parts]).ravel()
+        return sparse.csr_array((values, columns, np.arange(data.n_rows + 1) * L), shape=(data.n_rows, K))
+
+    def score_samples(self, X):
+        """Log predictive density of each row, new clusters included: (N,) nats, with log-base."""
+        data, parts = self._log_scores(X, lambda scores, start, stop: _log_sum_exp(scores))
+        return np.concatenate(parts) + self.family_.log_base(data.X)
+
+    def score(self, X, y=None):
+        """Mean log predictive density of the rows, nats."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples=1):
+        """Rows drawn from the posterior predictive of the existing clusters.
+
+        Parameters
+        ----------
+        n_samples : int
+
+        Returns
+        -------
+        X : (n_samples, V) ndarray
+        y : (n_samples,) int32 ndarray
+            Cluster of each row, in ascending order.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1; got {n_samples!r}")
+        rng = generator(resolve_seed(self.random_state), "predict")
+        sizes = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        S = self.S_.toarray() if sparse.issparse(self.S_) else self.S_
+        parts = [
+            self.family_.posterior_predictive_sample(self.n_[k], S[k], int(size), rng)
+            for k, size in enumerate(sizes)
+            if size
+        ]
+        return np.concatenate(parts), np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, path, *, labels=False):
+        """Write the fitted mixture to a directory of JSON and npz; no pickle, size independent of N without labels."""
+        from expfam.persistence import save_model
+
+        check_is_fitted(self)
+        save_model(self, path, labels=labels)
+
+    @classmethod
+    def load(cls, path):
+        """Mixture read back from `save`; it predicts without the training data."""
+        from expfam.persistence import load_model
+
+        return load_model(path)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "family_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        family = self._family()
+        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
+        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
+        return tags
+
+
+class _StayOpen:
+    """A callback that the driver does not close."""
+
+    def __init__(self, callback):
+        self._callback = callback
+
+    def __call__(self, info, state):
+        return self._callback(info, state)
+
+
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
+def _softmax(scores):
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def _log_sum_exp(scores):
+    top = scores.max(axis=1)
+    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))

@@ -1,0 +1,331 @@
+"""Exact Gibbs sweeps: with parameters integrated out (one datum at a time), and with parameters drawn (in parallel).
+
+The collapsed sweep scores a datum against all clusters in one call of the components, takes its own cluster's score
+without it, draws, and touches statistics only if it moves: O(K nnz(x)) or O(K d) a datum, sequential by nature and
+float64 throughout. The uncollapsed sweep draws parameters given labels and then all labels independently, by blocks of
+rows in the shared thread pool: one matrix product and one fused exponential and draw a block. Nothing of size N x K
+is ever held; each datum has its own random stream, so labels are the same for every number of threads.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
+from expfam.families.components cimport Components
+from expfam.samplers.state cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
+from expfam.structures._kernels cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+
+from expfam.errors import CapabilityError
+from expfam.samplers.kernel import Kernel
+from expfam.samplers.state import UncollapsedState
+from expfam.structures._rng import generator
+from expfam.structures._threads import run
+
+cdef enum:
+    GROW = 1                    # result of a block: stop, every slot is taken
+    FIRST_ROWS = 16             # rows of the first nogil call of a sweep; then by the clock, which changes no label
+
+cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+
+
+ctypedef struct sweep:          # what the rows of one sweep share
+    components_v1 *c
+    slot_table *slots
+    int32_t *labels
+    const Py_ssize_t *order     # NULL for the order of the rows
+    const double *log_new_mass  # by number of clusters among the other data
+    double *scores              # (n_slots,)
+    double *sums                # (n_slots / 64,)
+    double *work
+    uint64_t seed
+    uint64_t step
+    uint64_t row_offset
+    double gain                 # change of the log joint by the moves so far
+    Py_ssize_t n_moved
+
+
+cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
+    """Draw the cluster of datum i from its exact conditional, and move it."""
+    cdef slot_table *t = s.slots
+    cdef Py_ssize_t old = s.labels[i], new, k, m = t.n_slots, spare = t.spare, others = t.n_live
+    cdef double own, fresh, old_score, new_score, best, total
+    cdef double *scores = s.scores
+    cdef int code = s.c.log_predictive(s.c.self, i, NULL, m, scores, s.work)
+    if code:
+        return code
+    code = s.c.log_predictive_self(s.c.self, i, old, &own, s.work)
+    if code:
+        return code
+    fresh = scores[spare] if spare >= 0 else 0.0
+    expfam_add_row(scores, t.log_mass, 1.0, m)      # empty slots fall to -inf
+    if t.counts[old] == 1:                          # alone: its own empty cluster is the new one
+        others -= 1
+        old_score = s.log_new_mass[others] + own
+    else:
+        old_score = log(t.counts[old] - 1 + t.offset) + own
+        if spare >= 0:
+            scores[spare] = s.log_new_mass[others] + fresh
+    scores[old] = old_score
+    best = expfam_max(scores, m)
+    if not -INFINITY < best < INFINITY:
+        return EXPFAM_NUMERICAL
+    total = expfam_exp_blocks(scores, best, s.sums, m)
+    if not 0.5 <= total < INFINITY:
+        return EXPFAM_NUMERICAL                     # a NaN among the scores
+    new = expfam_pick(scores, s.sums, total, philox_double(rng), m)
+    if new == old:
+        return EXPFAM_OK
+    new_score = log(scores[new]) + best             # the weights have replaced the scores
+    code = s.c.remove(s.c.self, i, old)
+    if code:
+        return code
+    code = s.c.add(s.c.self, i, new)
+    if code:
+        s.c.add(s.c.self, i, old)
+        return code
+    slot_leave(t, old)
+    slot_enter(t, new)
+    s.labels[i] = <int32_t> new
+    s.gain += new_score - old_score
+    s.n_moved += 1
+    return EXPFAM_OK
+
+
+cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+    """Redraw consecutive places of the sweep; `at` is the first place that was not finished."""
+    cdef philox_stream rng
+    cdef Py_ssize_t place, i
+    cdef int code
+    philox_init(&rng, s.seed, MOVE)
+    for place in range(start, stop):
+        at[0] = place
+        if not slot_find_spare(s.slots):
+            return GROW
+        i = place if s.order == NULL else s.order[place]
+        philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
+        code = redraw(s, i, &rng)
+        if code:
+            return code
+    at[0] = stop
+    return EXPFAM_OK
+
+
+class CollapsedGibbs(Kernel):
+    """Exact Gibbs sweep over labels with parameters and weights integrated out.
+
+    One thread, float64. Works with every family and every weights of this package: the clusters of a symmetric
+    Dirichlet with K components, a Dirichlet process and a Pitman-Yor process differ in two numbers only.
+
+    Parameters
+    ----------
+    order : {"sequential", "random"}
+        Visit rows as they stand, or in a new random order at each sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = CollapsedGibbs()
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.n_clusters
+    2
+
+    Notes
+    -----
+    Neal 2000, "Markov chain sampling methods for Dirichlet process mixture models", algorithm 3.
+    """
+
+    state_type = CollapsedState
+
+    def __init__(self, *, order="sequential"):
+        self.order = order
+
+    def check(self, model, data):
+        """Refuse an unknown order."""
+        if self.order not in ("sequential", "random"):
+            raise ValueError(f"order must be 'sequential' or 'random'; got {self.order!r}")
+
+    def init_state(self, model, data, labels, *, seed):
+        """Collapsed state of the labels."""
+        return self.state_type(model, data, labels, seed=seed)
+
+    def move(self, state):
+        """One sweep over all data; an interrupt leaves a valid state between two rows."""
+        return collapsed_sweep(state, self.order)
+
+
+def collapsed_sweep(CollapsedState state, order):
+    """One sweep of exact draws; returns (proposed, accepted, extra)."""
+    cdef sweep s
+    cdef Components components = state.components
+    cdef Py_ssize_t N = state.labels.shape[0], start = 0, at = 0, rows = FIRST_ROWS, stop
+    cdef int32_t[::1] labels = state.labels
+    cdef Py_ssize_t[::1] places
+    cdef const double[::1] new_mass
+    cdef double[::1] scores, sums
+    cdef int code
+    cdef Py_ssize_t failed_at = -1
+    cdef double clock
+    weights = state.model.weights
+    most = N if weights.max_components is None else min(N, weights.max_components)
+    table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
+    new_mass = table
+    s.order = NULL
+    if order == "random":
+        shuffled = generator(state.seed, "order", step=state.n_steps).permutation(N).astype(np.intp)
+        places = shuffled
+        s.order = &places[0]
+    s.c, s.slots, s.labels = &components.c, &state.slots, &labels[0]
+    s.log_new_mass = &new_mass[0]
+    s.seed, s.step, s.row_offset = state.seed, state.n_steps, state.data.row_offset
+    s.gain, s.n_moved = 0.0, 0
+    scores = np.empty(0)
+    while start < N:
+        state.ensure_spare()
+        if scores.shape[0] < state.slots.capacity:
+            scores = np.empty(state.slots.capacity + EXPFAM_BLOCK)
+            sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 2)
+        s.scores, s.sums, s.work = &scores[0], &sums[0], &components.work[0]
+        stop = min(N, start + rows)
+        clock = perf_counter()
+        try:
+            with nogil:
+                code = redraw_rows(&s, start, stop, &at)
+        finally:
+            state.log_joint = state.log_joint + s.gain
+            state.n_moves += s.n_moved
+            moved = s.n_moved
+            s.gain, s.n_moved = 0.0, 0
+        clock = perf_counter() - clock
+        state.stamp += 1 if moved else 0
+        total_moved = moved if start == 0 else total_moved + moved
+        if code == EXPFAM_NUMERICAL and failed_at != at:    # once more from recomputed statistics
+            failed_at = at
+            state.refresh()
+        elif code not in (EXPFAM_OK, GROW):
+            i = at if s.order == NULL else s.order[at]
+            raise components.fail(code, i, labels[i])
+        start = at
+        if code == EXPFAM_OK:
+            rows = 2 * rows if clock < LONGEST_CALL / 2 else max(1, rows // 2) if clock > 2 * LONGEST_CALL else rows
+    state.settle()
+    return N, total_moved, {}
+
+
+class UncollapsedGibbs(Kernel):
+    """Exact Gibbs sweep over parameters, weights and labels; the labels are drawn in parallel.
+
+    Parameters
+    ----------
+    truncation : int
+        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+    n_threads : int or None
+        Threads for the labels; the result does not depend on it.
+
+    Notes
+    -----
+    The model with a truncated stick-breaking prior: Ishwaran and James 2001, "Gibbs sampling methods for
+    stick-breaking priors". Mixing is slower than that of the collapsed sweep, by far on short documents.
+    """
+
+    state_type = UncollapsedState
+
+    def __init__(self, *, truncation=100, n_threads=None):
+        self.truncation, self.n_threads = truncation, n_threads
+
+    def check(self, model, data):
+        """Needs a family that draws parameters."""
+        model.family.require("draw", "UncollapsedGibbs")
+        if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
+            raise CapabilityError(f"UncollapsedGibbs needs truncation >= 1 for {model.weights!r}; got {self.truncation!r}")
+
+    def init_state(self, model, data, labels, *, seed):
+        """State with the labels put into 0..K-1; parameters are drawn by the first step."""
+        K = model.weights.max_components or self.truncation
+        values = np.unique(labels)
+        if values.size > K:
+            raise CapabilityError(f"{values.size} starting clusters, but UncollapsedGibbs keeps {K} components here")
+        if values.max() >= K:
+            labels = np.searchsorted(values, labels)
+        return UncollapsedState(model, data, labels, n_clusters=K, seed=seed)
+
+    def move(self, state):
+        """Parameters and weights given labels, then all labels given those."""
+        state.draw_parameters()
+        labels = draw_labels(state, self.n_threads)
+        moved = int(np.count_nonzero(labels != state.labels))
+        state.set_labels(labels)
+        return state.data.n_rows, moved, {}
+
+
+def draw_labels(state, n_threads):
+    """Labels of all data drawn from their exact law given Theta, G and log pi: (N,) int32."""
+    data, K = state.data, state.K
+    labels = np.empty(data.n_rows, dtype=np.int32)
+    bias = np.ascontiguousarray(state.log_pi - state.G)
+    rows = max(64, min(4096, (1 << 17) // K))       # scores of a block near 1 MiB
+    is_csr = data.is_sparse and hasattr(data.family.sufficient_statistics(data.X[:1]), "indptr")
+    table = np.ascontiguousarray(state.Theta.T)     # (F, K)
+
+    def draw_block(start, stop):
+        if is_csr:
+            scores = csr_scores(data.phi_csr(start, stop), table, bias)
+        else:
+            scores = data.phi(start, stop) @ table
+            scores += bias
+        bad = draw_rows(scores, labels[start:stop], state.seed, state.n_steps, data.row_offset + start)
+        if bad >= 0:
+            raise FloatingPointError(
+                f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under the drawn parameters"
+            )
+
+    blocks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
+    run(draw_block, blocks, n_threads)
+    return labels
+
+
+def csr_scores(phi, const double[:, ::1] table, const double[::1] bias):
+    """<phi, Theta> + bias of CSR rows: (rows, K), one pass over the rows of `table` (F, K) for each stored entry."""
+    cdef Py_ssize_t i, j, K = table.shape[1], n_rows = phi.shape[0]
+    cdef const int64_t[::1] indptr = phi.indptr.astype(np.int64, copy=False)
+    cdef const int64_t[::1] indices = phi.indices.astype(np.int64, copy=False)
+    cdef const double[::1] values = phi.data.astype(np.float64, copy=False)
+    scores = np.empty((n_rows, K))
+    cdef double[:, ::1] out = scores
+    with nogil:
+        for i in range(n_rows):
+            out[i, :] = bias
+            for j in range(indptr[i], indptr[i + 1]):
+                expfam_add_row(&out[i, 0], &table[indices[j], 0], values[j], K)
+    return scores
+
+
+def draw_rows(double[:, ::1] scores, int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row):
+    """Draw a label for each row of log weights, which are overwritten; -1, or the first row without a finite maximum."""
+    cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
+    cdef double best, total
+    cdef philox_stream rng
+    block_sums = np.empty(K // EXPFAM_BLOCK + 1)
+    cdef double[::1] sums = block_sums
+    with nogil:
+        philox_init(&rng, seed, MOVE)
+        for i in range(n_rows):
+            best = expfam_max(&scores[i, 0], K)
+            if not -INFINITY < best < INFINITY:
+                bad = i
+                break
+            total = expfam_exp_blocks(&scores[i, 0], best, &sums[0], K)
+            if not 0.5 <= total < INFINITY:
+                bad = i
+                break
+            philox_aim(&rng, first_row + <uint64_t> i, step)
+            labels[i] = <int32_t> expfam_pick(&scores[i, 0], &sums[0], total, philox_double(&rng), K)
+    return bad

@@ -1,0 +1,208 @@
+"""What a kernel is: frozen settings with `init`, which makes a state, and `step`, which moves it; and two compositions.
+
+A step leaves the model's posterior invariant unless the kernel says otherwise. Kernels hold nothing of a run: all that
+changes lives in the state, so one kernel may drive many chains.
+"""
+
+import inspect
+from time import perf_counter
+
+import numpy as np
+
+from expfam.errors import CapabilityError
+from expfam.model.data import as_dataset
+from expfam.protocols import Info
+from expfam.structures._rng import generator, resolve_seed
+
+
+class Kernel:
+    """Base of the kernels: settings as constructor keywords, stored unchanged.
+
+    Subclasses set `state_type` and write `init_state(model, data, labels..., seed)`, `move(state)` and, where they need
+    abilities of family or weights, `check(model, data)`.
+    """
+
+    state_type = None
+
+    def check(self, model, data):
+        """Raise a CapabilityError naming kernel, missing ability and family, before any work."""
+
+    def init(self, model, data, *, seed=None, start="auto", n_clusters=None):
+        """First state of a chain.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            Bound to the data here if it is not yet.
+        data : Dataset or array_like
+        seed : None, int, numpy Generator or RandomState
+            Resolved to 64 bits once.
+        start : str or (N,) array_like of int
+            Name of a start, or labels.
+        n_clusters : int, optional
+            Clusters to start with, where the start draws them.
+
+        Returns
+        -------
+        State
+        """
+        from expfam.samplers.starts import starting_labels
+
+        data, family = as_dataset(data, model.family)
+        model = model.with_family(family)
+        self.check(model, data)
+        if data.weight is not None and not self.takes_weight:
+            raise CapabilityError(
+                f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row together;"
+                " repeat the rows instead"
+            )
+        seed = resolve_seed(seed)
+        labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters)
+        return self.init_state(model, data, labels, seed=seed)
+
+    takes_weight = False
+
+    def step(self, state):
+        """Move the state by one sweep, pass or batch of moves, in place.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        Info
+        """
+        begin = perf_counter()
+        proposed, accepted, extra = self.move(state)
+        state.n_steps += 1
+        seconds = perf_counter() - begin
+        return Info(state.n_steps, state.log_joint, state.n_clusters, proposed, accepted, seconds, extra)
+
+    @classmethod
+    def _parameter_names(cls):
+        return [
+            name
+            for name, parameter in inspect.signature(cls.__init__).parameters.items()
+            if name != "self" and parameter.kind != parameter.VAR_POSITIONAL
+        ]
+
+    def get_params(self, deep=True):
+        """Settings by name."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.get_params() == other.get_params()
+
+    __hash__ = None
+
+
+class Cycle(Kernel):
+    """Kernels applied one after the other; invariant for the posterior if each of them is.
+
+    Neighbours of different state types are joined by drawing or dropping parameters, which is exact for finite weights.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+
+    Examples
+    --------
+    >>> from expfam.samplers import CollapsedGibbs, Cycle, UpdateHyper
+    >>> Cycle(CollapsedGibbs(), UpdateHyper())
+    Cycle(CollapsedGibbs(order='sequential'), UpdateHyper(family=True, weights=True))
+    """
+
+    def __init__(self, *kernels):
+        if not kernels:
+            raise ValueError(f"{type(self).__name__} needs at least one kernel")
+        self.kernels = kernels
+
+    @property
+    def state_type(self):
+        """Type of the first kernel that has one of its own."""
+        return next((k.state_type for k in self.kernels if k.state_type is not None), None)
+
+    @property
+    def takes_weight(self):
+        """Whether every kernel takes weighted data."""
+        return all(k.takes_weight for k in self.kernels)
+
+    def check(self, model, data):
+        """Each kernel's own check."""
+        for kernel in self.kernels:
+            kernel.check(model, data)
+
+    def init_state(self, model, data, labels, *, seed):
+        """State of the first kernel that has a type of its own."""
+        maker = next((k for k in self.kernels if k.state_type is not None), None)
+        if maker is None:
+            raise CapabilityError(f"{self!r} has no kernel that makes a state")
+        return maker.init_state(model, data, labels, seed=seed)
+
+    def step(self, state):
+        """One step of every kernel; counts are added up, `extra` holds each one's Info by its place in the cycle."""
+        return _join([self._apply(index, state) for index in range(len(self.kernels))])
+
+    def _apply(self, index, state):
+        kernel = self.kernels[index]
+        own = state.as_type(kernel.state_type) if kernel.state_type is not None else state
+        info = kernel.step(own)
+        if own is not state:
+            state.take(own)
+        return info
+
+    def get_params(self, deep=True):
+        """The kernels."""
+        return {"kernels": self.kernels}
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(map(repr, self.kernels))})"
+
+
+class RandomScan(Cycle):
+    """One of several kernels at each step, chosen at random with fixed probabilities.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+    probabilities : sequence of float, optional
+        Equal ones if not given; normalised.
+    """
+
+    def __init__(self, *kernels, probabilities=None):
+        super().__init__(*kernels)
+        self.probabilities = probabilities
+        if probabilities is not None:
+            p = np.asarray(probabilities, dtype=np.float64)
+            if p.shape != (len(kernels),) or not (p > 0).all():
+                raise ValueError(f"probabilities must be {len(kernels)} positive numbers; got {probabilities!r}")
+
+    def step(self, state):
+        """One step of the chosen kernel."""
+        p = np.ones(len(self.kernels)) if self.probabilities is None else np.asarray(self.probabilities, dtype=np.float64)
+        index = int(generator(state.seed, "choice", step=state.n_steps).choice(len(p), p=p / p.sum()))
+        return self._apply(index, state)
+
+    def get_params(self, deep=True):
+        """The kernels and their probabilities."""
+        return {"kernels": self.kernels, "probabilities": self.probabilities}
+
+    def __repr__(self):
+        return super().__repr__()[:-1] + f", probabilities={self.probabilities!r})"
+
+
+def _join(infos):
+    last = infos[-1]
+    return Info(
+        last.step,
+        last.objective,
+        last.n_clusters,
+        sum(i.proposed for i in infos),
+        sum(i.accepted for i in infos),
+        sum(i.seconds for i in infos),
+        {"parts": infos},
+    )

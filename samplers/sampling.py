@@ -1,0 +1,66 @@
+"""The only loop over steps: an iterator, and a driver that records and calls back."""
+
+import numpy as np
+
+from expfam.samplers.trace import Trace
+
+
+def steps(kernel, state):
+    """Endless iterator over the steps of a kernel; each yields the Info of a step that has just moved the state.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    state : State
+
+    Yields
+    ------
+    Info
+    """
+    while True:
+        yield kernel.step(state)
+
+
+def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None, max_kept=100):
+    """Run a kernel and record what it did.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    state : State
+        Moved in place.
+    n_steps : int
+    callbacks : sequence of callable
+        Called as ``callback(info, state)`` after each step; a true result ends the run. Those with a method `close` are
+        closed at the end, whatever happened.
+    trace : Trace, optional
+        One to go on with.
+    keep_every : int, optional
+        Keep the partition of every so many steps.
+    max_kept : int
+        Partitions kept at most; beyond that every second one is dropped.
+
+    Returns
+    -------
+    Trace
+        With ``interrupted`` set if the user pressed Ctrl-C; state and trace are then those of the last whole step,
+        the labels those of the moves made so far.
+    """
+    if n_steps < 0 or n_steps != int(n_steps):
+        raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
+    trace = Trace(keep_every=keep_every, max_kept=max_kept) if trace is None else trace
+    walk = steps(kernel, state)
+    try:
+        for _ in range(int(n_steps)):
+            info = next(walk)
+            trace.append(info, state)
+            # every callback is called, also after one has said stop
+            if any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool)):
+                break
+    except KeyboardInterrupt:
+        trace.interrupted = True
+    finally:
+        for callback in callbacks:
+            if hasattr(callback, "close"):
+                callback.close()
+    return trace

@@ -1,0 +1,40 @@
+# States of the chains: everything that a later step reads, and nothing random but (seed, n_steps).
+
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.families.components cimport Components
+
+
+ctypedef struct slot_table:             # which slots hold clusters; views of the arrays of a CollapsedState
+    int64_t *counts                     # (capacity,) data per slot
+    double *log_mass                    # (capacity,) log(n + offset), -inf for an empty slot
+    Py_ssize_t *free_slots              # (capacity,) stack of empty slots below n_slots, the spare one not among them
+    Py_ssize_t n_free
+    Py_ssize_t n_slots                  # slots in use are below this
+    Py_ssize_t n_live                   # clusters
+    Py_ssize_t spare                    # an empty slot below n_slots that stands for "a new cluster"; -1 if there is none
+    Py_ssize_t capacity
+    Py_ssize_t max_live                 # clusters the weights allow at most
+    double offset
+
+
+cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil
+cdef void slot_leave(slot_table *t, Py_ssize_t k) noexcept nogil
+cdef bint slot_find_spare(slot_table *t) noexcept nogil
+
+
+cdef class CollapsedState:
+    cdef public object model            # MixtureModel with a bound family
+    cdef readonly object data           # Dataset
+    cdef readonly object seed           # int, 64 bits
+    cdef public object n_steps          # int
+    cdef public object stamp            # int, raised whenever labels change
+    cdef public dict memory             # a kernel's key in the composition -> its working object
+    cdef readonly Components components
+    cdef readonly object labels         # (N,) int32 slot of each datum
+    cdef readonly object counts         # (capacity,) int64
+    cdef object log_mass, free_slots
+    cdef slot_table slots
+    cdef public double log_joint        # nats, without log-base; kept up to date by differences
+    cdef public object n_moves          # single moves since the statistics were last recomputed
+    cdef int32_t[::1] label_view

@@ -1,0 +1,424 @@
+"""States of the chains: labels with statistics (collapsed), or with parameters (uncollapsed).
+
+A collapsed state is a set partition: clusters live in numbered slots, which slot is immaterial. One empty slot stands
+for "a new cluster", whatever the weights: a symmetric Dirichlet with K components is then the same loop as a Dirichlet
+process, and only occupied clusters are ever scored. Invariant: counts, masses and statistics are those of the labels;
+`check` recomputes and compares. A move costs O(1) here besides the components' own work.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, log
+
+from expfam.errors import CapabilityError, ExpFamError
+from expfam.families.base import dense_rows
+from expfam.model.statistics import label_statistics
+from expfam.structures._rng import generator
+
+_EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
+
+
+cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil:
+    """One more datum in slot k; a spare slot that is entered stops being spare."""
+    if t.counts[k] == 0:
+        t.n_live += 1
+        if t.spare == k:
+            t.spare = -1
+    t.counts[k] += 1
+    t.log_mass[k] = log(t.counts[k] + t.offset)
+
+
+cdef void slot_leave(slot_table *t, Py_ssize_t k) noexcept nogil:
+    """One datum less in slot k; a slot that is left empty becomes the spare one, or free."""
+    t.counts[k] -= 1
+    if t.counts[k] > 0:
+        t.log_mass[k] = log(t.counts[k] + t.offset)
+        return
+    t.log_mass[k] = -INFINITY
+    t.n_live -= 1
+    if t.spare < 0:
+        t.spare = k
+    else:
+        t.free_slots[t.n_free] = k
+        t.n_free += 1
+
+
+cdef bint slot_find_spare(slot_table *t) noexcept nogil:
+    """Make sure that a new cluster has a slot, where the weights allow one; False if the capacity is used up."""
+    if t.spare >= 0 or t.n_live >= t.max_live:
+        return True
+    if t.n_free > 0:
+        t.n_free -= 1
+        t.spare = t.free_slots[t.n_free]
+        return True
+    if t.n_slots < t.capacity:
+        t.spare = t.n_slots
+        t.n_slots += 1
+        return True
+    return False
+
+
+cdef class CollapsedState:
+    """Labels of the data with the statistics of their clusters; parameters and weights integrated out.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its family bound.
+    data : Dataset
+    labels : (N,) array_like of int
+        First labels, any non-negative numbers; renumbered by first appearance.
+    seed : int
+    n_steps : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Slot of each datum. Slots may be empty; see `partition` for labels 0..B-1.
+    components : Components
+    counts : (capacity,) int64 ndarray
+    log_joint : float
+        log p(partition) + log p(X | partition), nats, without log-base.
+    """
+
+    def __init__(self, model, data, labels, *, seed, n_steps=0):
+        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.stamp, self.memory = 0, {}
+        first, inverse = _by_first_appearance(labels)
+        self.labels = np.ascontiguousarray(inverse, dtype=np.int32)
+        limit = model.weights.max_components
+        if limit is not None and first > limit:
+            raise ExpFamError(f"{first} starting clusters, but {model.weights!r} allows {limit}")
+        capacity = min(first + 1 + first // 8, data.n_rows if limit is None else limit)
+        self.components = Components(model.family, data, max(capacity, 1))
+        self._adopt()
+        self.components.refresh(self.labels)
+        self.n_moves = 0
+        self.log_joint = self.compute_log_joint()
+
+    def _adopt(self):
+        """Counts, masses and free slots made anew from the labels and the components' capacity."""
+        capacity = self.components.capacity
+        self.label_view = self.labels
+        counts = np.bincount(self.labels, minlength=capacity).astype(np.int64)
+        self.counts = counts
+        weights = self.model.weights
+        self.log_mass = _log_masses(counts, weights.offset)
+        used = int(self.labels.max()) + 1
+        self.free_slots = np.zeros(capacity, dtype=np.intp)
+        empty = np.flatnonzero(counts[:used] == 0)[::-1]     # the lowest is taken first
+        self.free_slots[: empty.size] = empty
+        self.slots.n_free = empty.size
+        self.slots.n_slots = used
+        self.slots.n_live = used - empty.size
+        self.slots.spare = -1
+        self.slots.offset = weights.offset
+        self.slots.max_live = self.data.n_rows if weights.max_components is None else weights.max_components
+        self._point()
+        self.ensure_spare()
+
+    def _point(self):
+        cdef int64_t[::1] counts = self.counts
+        cdef double[::1] log_mass = self.log_mass
+        cdef Py_ssize_t[::1] free_slots = self.free_slots
+        self.slots.counts = &counts[0]
+        self.slots.log_mass = &log_mass[0]
+        self.slots.free_slots = &free_slots[0]
+        self.slots.capacity = self.counts.shape[0]
+
+    def ensure_spare(self):
+        """Give "a new cluster" a slot, growing the capacity where the weights allow more clusters."""
+        if slot_find_spare(&self.slots):
+            return
+        self.components.reserve(min(2 * self.slots.capacity, max(self.slots.max_live, self.slots.capacity + 1)))
+        more = self.components.capacity - self.slots.capacity
+        self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int64)])
+        self.log_mass = np.concatenate([self.log_mass, np.full(more, -np.inf)])
+        self.free_slots = np.concatenate([self.free_slots, np.zeros(more, dtype=np.intp)])
+        self._point()
+        slot_find_spare(&self.slots)
+
+    @property
+    def n_clusters(self):
+        """Number of clusters that hold data."""
+        return self.slots.n_live
+
+    @property
+    def n_slots(self):
+        """Slots that are scored: clusters, the spare slot, and holes."""
+        return self.slots.n_slots
+
+    @property
+    def partition(self):
+        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
+        return np.ascontiguousarray(_by_first_appearance(self.labels)[1], dtype=np.int32)
+
+    def statistics(self):
+        """Counts (B,) and sums (B, F), dense or CSR, of the clusters in the order of `partition`."""
+        n, S = self.components.export()
+        order = _slots_by_first_appearance(self.labels)
+        return n[order], S[order]
+
+    def compute_log_joint(self):
+        """Log joint of partition and data from scratch: nats, without log-base."""
+        live = np.flatnonzero(self.counts > 0)
+        return float(self.model.weights.log_prior(self.counts[live]) + self.components.log_marginal(live).sum())
+
+    def refresh(self):
+        """Recompute the statistics and the log joint from the labels; removes the drift of real-valued sums."""
+        self.components.refresh(self.labels)
+        self.log_joint = self.compute_log_joint()
+        self.n_moves = 0
+
+    def settle(self):
+        """End of a step: close holes that waste scoring, and refresh real-valued statistics every 10 N moves."""
+        if self.slots.n_slots > self.slots.n_live + 1 + self.slots.n_live // 4:
+            self._close_holes()
+        if self.n_moves >= 10 * self.data.n_rows:
+            if self.model.family.support in _EXACT_SUPPORTS:
+                self.n_moves = 0
+            else:
+                self.refresh()
+
+    def _close_holes(self):
+        """Move the last clusters into the holes before them, so that clusters fill the first slots."""
+        live = self.slots.n_live
+        holes = np.flatnonzero(self.counts[:live] == 0)
+        late = live + np.flatnonzero(self.counts[live : self.slots.n_slots] > 0)
+        where = np.arange(self.slots.n_slots, dtype=np.int32)
+        for hole, slot in zip(holes, late):
+            self.components.swap(hole, slot)
+            where[slot] = hole
+        self.labels = where[self.labels]
+        self.stamp += 1
+        self._adopt()
+
+    def set_model(self, model):
+        """Use other hyper-parameters or weights of the same kind with the same labels."""
+        if model.family is not self.model.family:
+            self.components.rebind(model.family)
+        self.model = model
+        self._adopt()
+        self.log_joint = self.compute_log_joint()
+
+    def take(self, other):
+        """Become the chain `other`, a state of any type that was made from this one: labels, model and step number."""
+        if other.model.family is not self.model.family:
+            self.components.rebind(other.model.family)
+        self.model, self.n_steps = other.model, other.n_steps
+        self.labels = other.partition
+        self.components.reserve(int(self.labels.max()) + 1)
+        self._adopt()
+        self.refresh()
+        self.stamp += 1
+
+    def check(self):
+        """Recompute everything from the labels and compare.
+
+        Raises
+        ------
+        AssertionError
+            Naming what differs, and by how much.
+        """
+        counts = np.bincount(self.labels, minlength=self.slots.capacity)
+        assert np.array_equal(counts, self.counts), "counts differ from the labels"
+        assert self.slots.n_live == np.count_nonzero(counts), "number of clusters differs from the labels"
+        n, S = label_statistics(self.data, self.labels, self.slots.capacity)
+        kept_n, kept_S = self.components.export()
+        assert np.array_equal(n, kept_n), "components hold other counts than the labels"
+        gap = abs(S - kept_S).max()
+        scale = 1.0 + abs(S).max()
+        assert gap <= 1e-9 * scale, f"statistics differ from the labels' by {gap}"
+        exact = self.compute_log_joint()
+        assert abs(exact - self.log_joint) <= 1e-8 * (1.0 + abs(exact)), f"log joint is {self.log_joint}, should be {exact}"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays and numbers."""
+        return {
+            "labels": self.labels.copy(),
+            "components": self.components.to_arrays(),
+            "slots": np.array([self.slots.n_slots, self.slots.n_free, self.slots.spare], dtype=np.int64),
+            "free_slots": self.free_slots.copy(),
+            "scalars": np.array([self.log_joint, float(self.n_moves)]),
+            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
+        self.components.from_arrays(arrays["components"])
+        self._adopt()
+        size = len(arrays["free_slots"])
+        if size > self.free_slots.shape[0]:
+            raise ExpFamError(f"the checkpoint has {size} slots, its components {self.free_slots.shape[0]}")
+        self.free_slots[:size] = arrays["free_slots"]
+        self.slots.n_slots, self.slots.n_free, self.slots.spare = (int(v) for v in arrays["slots"])
+        self.log_joint, self.n_moves = float(arrays["scalars"][0]), int(arrays["scalars"][1])
+        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+
+    def as_type(self, state_type):
+        """This chain as a state of another type; parameters and weights are drawn from their posterior."""
+        if state_type is CollapsedState:
+            return self
+        if state_type is not UncollapsedState:
+            raise CapabilityError(f"a CollapsedState cannot become a {state_type.__name__}")
+        _refuse_truncation(self.model.weights)
+        K = self.model.weights.max_components
+        state = UncollapsedState(self.model, self.data, _into_slots(self.partition, K, self), n_clusters=K,
+                                 seed=self.seed, n_steps=self.n_steps)
+        state.memory, state.stamp = self.memory, self.stamp + 1
+        return state
+
+
+class UncollapsedState:
+    """Labels of the data with drawn parameters and weights of K components.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its family bound.
+    data : Dataset
+    labels : (N,) array_like of int in 0..K-1
+    n_clusters : int
+        K; the truncation where the weights allow any number.
+    seed : int
+    n_steps : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray or CSR
+        Statistics of the labels.
+    Theta : (K, F) float64 ndarray or None
+        Natural parameters drawn last.
+    G : (K,) float64 ndarray or None
+    log_pi : (K,) float64 ndarray or None
+    log_joint : float
+        Collapsed log joint of the labels, nats, without log-base, so that chains of both types compare.
+    """
+
+    def __init__(self, model, data, labels, *, n_clusters, seed, n_steps=0):
+        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.stamp, self.memory = 0, {}
+        self.K = int(n_clusters)
+        labels = np.ascontiguousarray(labels, dtype=np.int32)
+        if labels.min() < 0 or labels.max() >= self.K:
+            raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {labels.min()}..{labels.max()}")
+        self.Theta = self.G = self.log_pi = None
+        self.set_labels(labels)
+
+    def set_labels(self, labels):
+        """Take other labels, and their statistics and log joint."""
+        self.labels = labels
+        self.n, self.S = label_statistics(self.data, labels, self.K)
+        self.log_joint = self.compute_log_joint()
+        self.stamp += 1
+
+    @property
+    def n_clusters(self):
+        """Number of components that hold data."""
+        return int(np.count_nonzero(self.n))
+
+    @property
+    def partition(self):
+        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
+        return np.ascontiguousarray(_by_first_appearance(self.labels)[1], dtype=np.int32)
+
+    def statistics(self):
+        """Counts (B,) and sums (B, F) of the components that hold data, in the order of `partition`."""
+        order = _slots_by_first_appearance(self.labels)
+        return self.n[order], self.S[order]
+
+    def compute_log_joint(self):
+        """Collapsed log joint of partition and data: nats, without log-base."""
+        live = np.flatnonzero(self.n > 0)
+        prior = self.model.weights.log_prior(self.n[live].astype(np.int64))
+        return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
+
+    def draw_parameters(self):
+        """Draw weights and parameters given the labels, each from its own stream of this step."""
+        family, weights = self.model.family, self.model.weights
+        rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
+        self.Theta, self.G = family.draw_natural(self.n, dense_rows(self.S), rng)
+        self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+
+    def set_model(self, model):
+        """Use other hyper-parameters or weights of the same kind with the same labels."""
+        self.model = model
+        self.log_joint = self.compute_log_joint()
+
+    def take(self, other):
+        """Become the chain `other`, a state of any type that was made from this one: labels, model and step number."""
+        self.model, self.n_steps = other.model, other.n_steps
+        self.Theta = self.G = self.log_pi = None
+        self.set_labels(np.ascontiguousarray(_into_slots(other.partition, self.K, other), dtype=np.int32))
+
+    def check(self):
+        """Recompute the statistics from the labels and compare; AssertionError names what differs."""
+        n, S = label_statistics(self.data, self.labels, self.K)
+        assert np.array_equal(n, self.n), "counts differ from the labels"
+        assert abs(S - self.S).max() <= 1e-9 * (1.0 + abs(S).max()), "statistics differ from the labels"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        arrays = {"labels": self.labels.copy(), "counters": np.array([self.n_steps, self.stamp], dtype=np.int64)}
+        if self.Theta is not None:
+            arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave."""
+        self.set_labels(np.ascontiguousarray(arrays["labels"], dtype=np.int32))
+        self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
+        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+
+    def as_type(self, state_type):
+        """This chain as a state of another type; parameters and weights are dropped, which is exact."""
+        if state_type is UncollapsedState:
+            return self
+        if state_type is not CollapsedState:
+            raise CapabilityError(f"an UncollapsedState cannot become a {state_type.__name__}")
+        _refuse_truncation(self.model.weights)
+        state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
+        state.memory, state.stamp = self.memory, self.stamp + 1
+        return state
+
+
+def _log_masses(const int64_t[::1] counts, double offset):
+    """log(n + offset) by the C library's log, as single moves compute it: a resumed chain has the same bits."""
+    masses = np.empty(counts.shape[0])
+    cdef double[::1] out = masses
+    cdef Py_ssize_t k
+    for k in range(counts.shape[0]):
+        out[k] = log(counts[k] + offset) if counts[k] > 0 else -INFINITY
+    return masses
+
+
+def _refuse_truncation(weights):
+    if weights.max_components is None:
+        raise CapabilityError(
+            f"{weights!r} cut off at some number of components is another posterior than the collapsed one:"
+            " collapsed and uncollapsed kernels combine under a SymmetricDirichlet only"
+        )
+
+
+def _by_first_appearance(labels):
+    """Number of distinct labels, and the labels renumbered 0.. in the order of their first appearance."""
+    labels = np.asarray(labels)
+    values, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(values.size, dtype=np.int32)
+    rank[np.argsort(first, kind="stable")] = np.arange(values.size, dtype=np.int32)
+    return int(values.size), rank[inverse.ravel()]
+
+
+def _slots_by_first_appearance(labels):
+    """The distinct labels in the order of their first appearance."""
+    values, first = np.unique(labels, return_index=True)
+    return values[np.argsort(first, kind="stable")]
+
+
+def _into_slots(partition, K, state):
+    """A partition's clusters put into random different ones of K components, as the labelled model requires."""
+    rng = generator(state.seed, "posterior", unit=2, step=state.n_steps)
+    return rng.permutation(K)[partition]
