@@ -1,0 +1,537 @@
+"""Priors on the weights of clusters: symmetric Dirichlet, Dirichlet process, Pitman-Yor process.
+
+All are of Gibbs type: given a partition of n_total data into B clusters, the next datum joins a cluster of n data with
+mass n + offset and opens a new one with mass mass[B], over a normaliser that depends on n_total alone. So a loop
+over data reads one number and one short array, whichever the prior. The symmetric Dirichlet with K components is
+Pitman-Yor with a negative discount. Weights that are kept (variational, uncollapsed) are the Dirichlet's K, or the
+first K sticks of a process, in the order given. Everything costs O(K). Logs are natural.
+"""
+
+import dataclasses
+import operator
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betaln, expit, gammaln, logsumexp, psi
+
+from expfam.families.base import slice_sample
+
+_LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16): flat tails must not carry them away
+
+
+class _Weights:
+    """What all priors on weights derive from `offset`, `strength`, `log_new_mass` and `log_prior`."""
+
+    hyper: ClassVar[dict] = {"alpha": "positive"}
+    max_components = None
+
+    def get_params(self, deep=True):
+        """Constructor keywords with their values, as in scikit-learn."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def with_hyper(self, **values):
+        """Copy with other parameters.
+
+        Examples
+        --------
+        >>> from expfam import PitmanYor
+        >>> PitmanYor(alpha=1.0, discount=0.25).with_hyper(alpha=2.0)
+        PitmanYor(alpha=2.0, discount=0.25)
+        """
+        unknown = set(values) - {field.name for field in dataclasses.fields(self)}
+        if unknown:
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {sorted(unknown)}; it has {list(self.get_params())}"
+            )
+        return dataclasses.replace(self, **values)
+
+    def log_normalizer(self, n_total):
+        """Log of the sum of all masses, old clusters and new, that n_total data leave for the next one: nats."""
+        return float(np.log(n_total + self.strength))
+
+    def posterior_mean(self, n):
+        """Predictive probabilities of the next datum's cluster.
+
+        Parameters
+        ----------
+        n : (K,) array_like
+            Data per cluster; a slot without data counts as empty, not as a cluster.
+
+        Returns
+        -------
+        weights : (K,) float64 ndarray
+            0 for empty slots.
+        new_weight : float
+            Probability of a cluster without data; all sum to 1.
+        """
+        n = _as_counts(n)
+        total, B = n.sum(), int(np.count_nonzero(n))
+        if total == 0:
+            return np.zeros_like(n), 1.0
+        weights = np.where(n > 0, n + self.offset, 0.0) / (total + self.strength)
+        return weights, float(np.exp(self.log_new_mass(total, B)[B]) / (total + self.strength))
+
+    def update_hyper(self, counts, rng, *, shape=1.0, rate=1.0):
+        """Weights with alpha drawn by one slice-sampling update given a partition.
+
+        Parameters
+        ----------
+        counts : (K,) array_like
+            Data per cluster; zeros are left out.
+        rng : numpy.random.Generator
+        shape, rate : float
+            Gamma prior on the strength: alpha of a process, K alpha of the symmetric Dirichlet.
+
+        Returns
+        -------
+        Weights
+            Of the same class, other parameters unchanged.
+
+        Notes
+        -----
+        The target is p(partition | alpha) Gamma(strength; shape, rate), in log alpha (hence `shape` and not
+        `shape - 1`); it is cut to the strengths between exp(-16) and exp(16). Slice sampling: Neal 2003.
+        """
+        _check(shape > 0, self, "shape", shape, "must be positive")
+        _check(rate > 0, self, "rate", rate, "must be positive")
+        counts = _as_counts(counts)
+        scale = self.strength / self.offset if self.max_components else 1.0
+
+        def target(t):
+            return self.with_hyper(alpha=float(np.exp(t) / scale)).log_prior(counts) + shape * t - rate * np.exp(t)
+
+        start = float(np.clip(np.log(self.strength), -_LOG_BOUND, _LOG_BOUND))
+        t = slice_sample(target, start, rng, low=-_LOG_BOUND, high=_LOG_BOUND)
+        return self.with_hyper(alpha=float(np.exp(t) / scale))
+
+
+@dataclasses.dataclass(frozen=True)
+class SymmetricDirichlet(_Weights):
+    """Dirichlet prior on the weights of a fixed number of components, exchangeable.
+
+    Parameters
+    ----------
+    n_components : int
+        K, at least 1.
+    alpha : float, optional
+        Concentration **per component**; 1/K if not given, so that the strength K alpha is 1.
+
+    Attributes
+    ----------
+    offset : float
+        alpha: a cluster of n data has mass n + alpha.
+    strength : float
+        K alpha.
+    max_components : int
+        K.
+
+    Examples
+    --------
+    >>> from expfam import SymmetricDirichlet
+    >>> SymmetricDirichlet(4, alpha=0.5).posterior_mean([3, 1, 0, 0])
+    (array([0.58333333, 0.25      , 0.        , 0.        ]), 0.16666666666666666)
+    """
+
+    n_components: int
+    alpha: float | None = None
+
+    def __post_init__(self):
+        _check_count(self, "n_components", self.n_components)
+        if self.alpha is not None:
+            _check_positive(self, "alpha", self.alpha)
+
+    @property
+    def max_components(self):
+        """K, the number of clusters that there can be."""
+        return int(self.n_components)
+
+    @property
+    def offset(self):
+        """Alpha per component with the default resolved."""
+        return 1.0 / self.n_components if self.alpha is None else float(self.alpha)
+
+    @property
+    def strength(self):
+        """Sum of the concentrations, K alpha."""
+        return self.n_components * self.offset
+
+    def log_new_mass(self, n_total, n_clusters):
+        """Log mass of a new cluster when B = 0..n_clusters hold n_total data: log(alpha (K - B)).
+
+        Parameters
+        ----------
+        n_total : float
+            Does not matter to this prior.
+        n_clusters : int
+
+        Returns
+        -------
+        (n_clusters + 1,) float64 ndarray
+            Nats, on the scale on which an old cluster has n + offset; -inf from B = K on.
+        """
+        free = np.maximum(self.n_components - np.arange(n_clusters + 1.0), 0.0)
+        with np.errstate(divide="ignore"):
+            return np.log(self.offset * free)
+
+    def log_prior(self, counts):
+        """Log probability of the set partition with these block sizes, normalised over all partitions: nats.
+
+        Parameters
+        ----------
+        counts : (B,) array_like
+            Sizes; zeros are left out.
+
+        Returns
+        -------
+        float
+            -inf for more than K blocks.
+
+        Notes
+        -----
+        Dirichlet-multinomial of the labels times the K!/(K - B)! ways to name the blocks.
+        """
+        n = _occupied(counts)
+        K, a = self.n_components, self.offset
+        if n.size > K:
+            return -np.inf
+        ways = np.log(K - np.arange(n.size, dtype=np.float64)).sum()
+        return float(ways + gammaln(K * a) - gammaln(K * a + n.sum()) + (gammaln(n + a) - gammaln(a)).sum())
+
+    def expected_log(self, n):
+        """Posterior mean of log pi: (K,) float64, nats, from `n` (K,) data per component, fractions allowed.
+
+        Notes
+        -----
+        psi(alpha + n_k) - psi(K alpha + sum n).
+        """
+        n = self._components(n)
+        return psi(self.offset + n) - psi(self.strength + n.sum())
+
+    def log_evidence(self, n):
+        """Log p(z | n) of labels with (K,) counts `n`, weights integrated out: float, nats; fractions allowed.
+
+        Notes
+        -----
+        log B(alpha + n) - log B(alpha), B the multivariate beta function: of the labels, not of the partition.
+        """
+        n, a = self._components(n), self.offset
+        return float((gammaln(a + n) - gammaln(a)).sum() + gammaln(self.strength) - gammaln(self.strength + n.sum()))
+
+    def draw_log(self, n, rng):
+        """Draw of log pi from its posterior given (K,) counts `n`: (K,) float64, nats; exp sums to 1.
+
+        Drawn in logs, so components with small alpha get their tiny weights and not zero.
+        """
+        g = _log_gamma_draw(self.offset + self._components(n), rng)
+        return g - logsumexp(g)
+
+    def map_log(self, n):
+        """Most probable log pi given (K,) counts `n`, as a density in log-ratio coordinates: (K,) float64, nats.
+
+        Notes
+        -----
+        In these coordinates, the natural ones, the mode is the posterior mean (alpha + n_k) / (K alpha + sum n), which
+        exists for every alpha; the mode as a density in pi does not for alpha + n_k < 1.
+        """
+        return np.log(self.offset + self._components(n)) - np.log(self.strength + np.sum(n))
+
+    def log_density(self, log_pi):
+        """Log prior density of (K,) `log_pi` in log-ratio coordinates, nats: what `map_log` maximises."""
+        log_pi = self._components(log_pi, signed=True)
+        return float(self.offset * log_pi.sum() + gammaln(self.strength) - self.n_components * gammaln(self.offset))
+
+    def _components(self, n, signed=False):
+        n = np.asarray(n, dtype=np.float64) if signed else _as_counts(n)
+        if n.shape != (self.n_components,):
+            raise ValueError(f"{self!r} needs one value per component, shape ({self.n_components},); got {n.shape}")
+        return n
+
+
+class _StickBreaking(_Weights):
+    """Two-parameter process with strength alpha and discount d; pi_k = v_k prod_{j<k} (1 - v_j).
+
+    Sticks are v_k ~ Beta(1 - d, alpha + k d), k = 1, 2, ...; given counts in the order given,
+    Beta(1 - d + n_k, alpha + k d + sum_{j>k} n_j). The order matters to methods on sticks: largest first is best
+    for the Dirichlet process.
+    """
+
+    @property
+    def offset(self):
+        """Minus the discount: an old cluster of n data has mass n - discount."""
+        return -self._discount
+
+    @property
+    def strength(self):
+        """Alpha."""
+        return float(self.alpha)
+
+    def log_new_mass(self, n_total, n_clusters):
+        """Log mass of a new cluster when B = 0..n_clusters hold n_total data: log(alpha + discount B).
+
+        Parameters
+        ----------
+        n_total : float
+            Does not matter to this prior.
+        n_clusters : int
+
+        Returns
+        -------
+        (n_clusters + 1,) float64 ndarray
+            Nats, on the scale on which an old cluster has n + offset.
+        """
+        return np.log(self.alpha + self._discount * np.arange(n_clusters + 1.0))
+
+    def log_prior(self, counts):
+        """Log probability of the set partition with these block sizes, normalised over all partitions: nats.
+
+        Parameters
+        ----------
+        counts : (B,) array_like
+            Sizes; zeros are left out.
+
+        Returns
+        -------
+        float
+
+        Notes
+        -----
+        Pitman 1995, "Exchangeable and partially exchangeable random partitions", eq. 16:
+        prod_{b=1}^{B-1} (alpha + b d) prod_k (1 - d)_{n_k - 1} / (alpha + 1)_{N - 1}, (x)_m rising factorials.
+        """
+        n, d = _occupied(counts), self._discount
+        if n.size == 0:
+            return 0.0
+        opened = np.log(self.alpha + d * np.arange(1.0, n.size)).sum()
+        blocks = (gammaln(n - d) - gammaln(1.0 - d)).sum()
+        return float(opened + blocks - gammaln(self.alpha + n.sum()) + gammaln(self.alpha + 1.0))
+
+    def expected_log(self, n):
+        """Posterior mean of log pi of the first K sticks, all of them open: (K,) float64, nats.
+
+        Parameters
+        ----------
+        n : (K,) array_like
+            Data per stick in stick order, fractions allowed; no datum lies beyond stick K.
+
+        Notes
+        -----
+        psi(a_k) - psi(a_k + b_k) + sum_{j<k} [psi(b_j) - psi(a_j + b_j)]; Blei & Jordan 2006. The remainder
+        prod (1 - v_k) belongs to sticks beyond K: the exponentials sum to less than 1, and an empty last stick
+        changes nothing for the others, so that bounds with different K compare.
+        """
+        a, b = self._posterior(n)
+        total = psi(a + b)
+        rest = np.cumsum(psi(b) - total)
+        return psi(a) - total + np.concatenate([[0.0], rest[:-1]])[: a.size]
+
+    def log_evidence(self, n):
+        """Log p(z | n) of labels on K open sticks with (K,) counts `n`, sticks integrated out: float, nats.
+
+        Notes
+        -----
+        sum_k log B(a_k, b_k) - log B(1 - d, alpha + k d); fractions allowed; empty last sticks contribute 0. The labels
+        name sticks, which are ordered: this is not `log_prior` of the partition, which sums over all ways to name.
+        """
+        a, b = self._posterior(n)
+        return float((betaln(a, b) - betaln(*self._prior(a.size))).sum())
+
+    def draw_log(self, n, rng):
+        """Draw of log pi from its posterior given (K,) counts `n` on K closed sticks, v_K = 1: (K,) float64, nats.
+
+        The remainder beyond stick K goes to stick K, so that exp sums to 1: the truncated process of
+        Ishwaran & James 2001, a different prior from the process itself.
+        """
+        a, b = self._posterior(n)
+        first, rest = _log_gamma_draw(a, rng), _log_gamma_draw(b, rng)
+        both = np.logaddexp(first, rest)
+        return _closed_sticks(first - both, rest - both)
+
+    def map_log(self, n):
+        """Most probable log pi on K closed sticks given (K,) counts `n`, in logits of sticks: (K,) float64, nats.
+
+        Notes
+        -----
+        v_k = a_k / (a_k + b_k) and v_K = 1; in these coordinates the mode is the posterior mean and always exists.
+        """
+        a, b = self._posterior(n)
+        return _closed_sticks(np.log(a / (a + b)), np.log(b / (a + b)))
+
+    def log_density(self, log_pi):
+        """Log prior density of (K,) `log_pi` on closed sticks, in logits of sticks, nats: what `map_log` maximises."""
+        log_pi = np.asarray(log_pi, dtype=np.float64)
+        left = np.logaddexp.accumulate(log_pi[::-1])[::-1]  # log of what stick k and all later ones hold
+        a, b = self._prior(log_pi.size)
+        log_v, log_rest = log_pi[:-1] - left[:-1], left[1:] - left[:-1]
+        return float((a[:-1] * log_v + b[:-1] * log_rest - betaln(a, b)[:-1]).sum())
+
+    def _prior(self, K):
+        k = np.arange(1.0, K + 1.0)
+        return np.full(K, 1.0 - self._discount), self.alpha + self._discount * k
+
+    def _posterior(self, n):
+        n = _as_counts(n)
+        a, b = self._prior(n.size)
+        later = np.append(np.cumsum(n[::-1])[::-1], 0.0)[1:]
+        return a + n, b + later[: n.size]
+
+
+@dataclasses.dataclass(frozen=True)
+class DirichletProcess(_StickBreaking):
+    """Dirichlet process prior: any number of clusters, about alpha log(N) of them for N data.
+
+    Parameters
+    ----------
+    alpha : float
+        Concentration, the mass of a new cluster.
+
+    Attributes
+    ----------
+    offset : float
+        0: a cluster of n data has mass n.
+    strength : float
+        alpha.
+    max_components : None
+
+    Examples
+    --------
+    >>> from expfam import DirichletProcess
+    >>> DirichletProcess(alpha=1.0).posterior_mean([3, 1])
+    (array([0.6, 0.2]), 0.2)
+    """
+
+    alpha: float = 1.0
+
+    _discount: ClassVar[float] = 0.0
+
+    def __post_init__(self):
+        _check_positive(self, "alpha", self.alpha)
+
+    @property
+    def offset(self):
+        """0: an old cluster of n data has mass n."""
+        return 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PitmanYor(_StickBreaking):
+    """Pitman-Yor process prior: the number of clusters grows as N ** discount, with many small ones.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength, positive; a new cluster beside B others has mass alpha + discount B.
+    discount : float in [0, 1)
+        0 is the Dirichlet process.
+
+    Attributes
+    ----------
+    offset : float
+        -discount: a cluster of n data has mass n - discount.
+    strength : float
+        alpha.
+    max_components : None
+
+    Examples
+    --------
+    >>> from expfam import PitmanYor
+    >>> PitmanYor(alpha=1.0, discount=0.5).posterior_mean([3, 1])
+    (array([0.5, 0.1]), 0.4)
+    """
+
+    alpha: float = 1.0
+    discount: float = 0.25
+
+    def __post_init__(self):
+        _check_positive(self, "alpha", self.alpha)
+        _check(
+            _is_number(self.discount) and 0 <= self.discount < 1, self, "discount", self.discount, "must lie in [0, 1)"
+        )
+
+    @property
+    def _discount(self):
+        return float(self.discount)
+
+    def update_hyper(self, counts, rng, *, shape=1.0, rate=1.0, learn_discount=True):
+        """Weights with alpha, then the discount, drawn by one slice-sampling update each given a partition.
+
+        Parameters
+        ----------
+        counts : (K,) array_like
+            Data per cluster; zeros are left out.
+        rng : numpy.random.Generator
+        shape, rate : float
+            Gamma prior on alpha.
+        learn_discount : bool
+            A discount of exactly 0 is kept in any case: it says Dirichlet process.
+
+        Returns
+        -------
+        PitmanYor
+
+        Notes
+        -----
+        The discount has a uniform prior on (0, 1) and is updated in logits, hence the term log d (1 - d).
+        """
+        new = super().update_hyper(counts, rng, shape=shape, rate=rate)
+        if not learn_discount or new.discount == 0:
+            return new
+        counts = _as_counts(counts)
+
+        def target(t):
+            d = float(expit(t))
+            return new.with_hyper(discount=d).log_prior(counts) + np.log(d) + np.log1p(-d)
+
+        start = float(np.clip(np.log(new.discount) - np.log1p(-new.discount), -_LOG_BOUND, _LOG_BOUND))
+        return new.with_hyper(discount=float(expit(slice_sample(target, start, rng, low=-_LOG_BOUND, high=_LOG_BOUND))))
+
+
+def _closed_sticks(log_v, log_rest):
+    log_v, log_rest = log_v.copy(), log_rest.copy()
+    log_v[-1:] = 0.0
+    left = np.concatenate([[0.0], np.cumsum(log_rest[:-1])])[: log_v.size]
+    log_pi = log_v + left
+    return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # rounding only: the sticks already sum to 1
+
+
+def _log_gamma_draw(shape, rng):
+    # log G(a) = log G(a + 1) + log(U) / a in law (Stuart 1962): no underflow however small a is
+    return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
+
+
+def _as_counts(n):
+    n = np.asarray(n, dtype=np.float64)
+    if n.ndim != 1:
+        raise ValueError(f"counts must be one-dimensional; got shape {n.shape}")
+    bad = np.flatnonzero(~(np.isfinite(n) & (n >= 0)))
+    if bad.size:
+        raise ValueError(f"counts must be finite and non-negative; cluster {bad[0]} holds {n[bad[0]]}")
+    return n
+
+
+def _occupied(counts):
+    n = _as_counts(counts)
+    return n[n > 0]
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _check(holds, weights, name, value, rule):
+    if not holds:
+        raise ValueError(f"{type(weights).__name__}: {name} {rule}; got {value!r}")
+
+
+def _check_positive(weights, name, value):
+    _check(_is_number(value) and 0 < value < np.inf, weights, name, value, "must be a positive finite number")
+
+
+def _check_count(weights, name, value):
+    try:
+        valid = not isinstance(value, bool) and operator.index(value) >= 1
+    except TypeError:
+        valid = False
+    _check(valid, weights, name, value, "must be an integer of at least 1")
+
+
+__all__ = ["DirichletProcess", "PitmanYor", "SymmetricDirichlet"]
