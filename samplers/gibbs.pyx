@@ -49,11 +49,11 @@ ctypedef struct sweep:          # what the rows of one sweep share
     Py_ssize_t n_moved
 
 
-cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
-    """Draw the cluster of datum i from its exact conditional, and move it."""
+cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *total) noexcept nogil:
+    """Weights of all slots for datum i given the others into `scores`: exp(score - best), their sum in `total`."""
     cdef slot_table *t = s.slots
-    cdef Py_ssize_t old = s.labels[i], new, k, m = t.n_slots, spare = t.spare, others = t.n_live
-    cdef double own, fresh, old_score, new_score, best, total
+    cdef Py_ssize_t old = s.labels[i], m = t.n_slots, spare = t.spare, others = t.n_live
+    cdef double own, fresh
     cdef double *scores = s.scores
     cdef int code = s.c.log_predictive(s.c.self, i, NULL, m, scores, s.work)
     if code:
@@ -63,24 +63,33 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
         return code
     fresh = scores[spare] if spare >= 0 else 0.0
     expfam_add_row(scores, t.log_mass, 1.0, m)      # empty slots fall to -inf
-    if t.counts[old] == 1:                          # alone: its own empty cluster is the new one
-        others -= 1
-        old_score = s.log_new_mass[others] + own
+    if t.counts[old] == 1:                          # alone: its own slot, empty without it, is the new cluster
+        old_score[0] = s.log_new_mass[others - 1] + own
     else:
-        old_score = log(t.counts[old] - 1 + t.offset) + own
+        old_score[0] = log(t.counts[old] - 1 + t.offset) + own
         if spare >= 0:
             scores[spare] = s.log_new_mass[others] + fresh
-    scores[old] = old_score
-    best = expfam_max(scores, m)
-    if not -INFINITY < best < INFINITY:
+    scores[old] = old_score[0]
+    best[0] = expfam_max(scores, m)
+    if not -INFINITY < best[0] < INFINITY:
         return EXPFAM_NUMERICAL
-    total = expfam_exp_blocks(scores, best, s.sums, m)
-    if not 0.5 <= total < INFINITY:
+    total[0] = expfam_exp_blocks(scores, best[0], s.sums, m)
+    if not 0.5 <= total[0] < INFINITY:
         return EXPFAM_NUMERICAL                     # a NaN among the scores
-    new = expfam_pick(scores, s.sums, total, philox_double(rng), m)
+    return EXPFAM_OK
+
+
+cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
+    """Draw the cluster of datum i from its exact conditional, and move it."""
+    cdef Py_ssize_t old = s.labels[i], new
+    cdef double old_score, new_score, best, total
+    cdef int code = weigh(s, i, &old_score, &best, &total)
+    if code:
+        return code
+    new = expfam_pick(s.scores, s.sums, total, philox_double(rng), s.slots.n_slots)
     if new == old:
         return EXPFAM_OK
-    new_score = log(scores[new]) + best             # the weights have replaced the scores
+    new_score = log(s.scores[new]) + best           # the weights have replaced the scores
     code = s.c.remove(s.c.self, i, old)
     if code:
         return code
@@ -88,8 +97,8 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     if code:
         s.c.add(s.c.self, i, old)
         return code
-    slot_leave(t, old)
-    slot_enter(t, new)
+    slot_leave(s.slots, old)
+    slot_enter(s.slots, new)
     s.labels[i] = <int32_t> new
     s.gain += new_score - old_score
     s.n_moved += 1
@@ -162,62 +171,102 @@ class CollapsedGibbs(Kernel):
         return collapsed_sweep(state, self.order)
 
 
+cdef class Sweep:
+    """The buffers and pointers of one sweep over a collapsed state."""
+
+    cdef sweep s
+    cdef CollapsedState state
+    cdef object order, table, scores, sums
+
+    def __init__(self, CollapsedState state, order):
+        cdef const double[::1] new_mass
+        cdef Py_ssize_t[::1] places
+        weights, N = state.model.weights, state.data.n_rows
+        most = N if weights.max_components is None else min(N, weights.max_components)
+        self.state = state
+        self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
+        new_mass = self.table
+        self.s.log_new_mass = &new_mass[0]
+        self.s.order = NULL
+        if order == "random":
+            self.order = generator(state.seed, "order", step=state.n_steps).permutation(N).astype(np.intp)
+            places = self.order
+            self.s.order = &places[0]
+        self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
+        self.s.gain, self.s.n_moved = 0.0, 0
+        self.scores = np.empty(0)
+
+    cdef void aim(self):
+        """Take the addresses that a grown state may have changed, with scratch for its slots."""
+        cdef CollapsedState state = self.state
+        cdef Components components = state.components
+        cdef int32_t[::1] labels = state.labels
+        cdef double[::1] scores, sums
+        if self.scores.shape[0] < state.slots.capacity:
+            self.scores = np.empty(state.slots.capacity)
+            self.sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 1)
+        scores, sums = self.scores, self.sums
+        self.s.c, self.s.slots, self.s.labels = &components.c, &state.slots, &labels[0]
+        self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
+
+
 def collapsed_sweep(CollapsedState state, order):
     """One sweep of exact draws; returns (proposed, accepted, extra)."""
-    cdef sweep s
-    cdef Components components = state.components
-    cdef Py_ssize_t N = state.labels.shape[0], start = 0, at = 0, rows = FIRST_ROWS, stop
-    cdef int32_t[::1] labels = state.labels
-    cdef Py_ssize_t[::1] places
-    cdef const double[::1] new_mass
-    cdef double[::1] scores, sums
-    cdef int code
-    cdef Py_ssize_t failed_at = -1
-    cdef double clock
-    weights = state.model.weights
-    most = N if weights.max_components is None else min(N, weights.max_components)
-    table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
-    new_mass = table
-    s.order = NULL
-    if order == "random":
-        shuffled = generator(state.seed, "order", step=state.n_steps).permutation(N).astype(np.intp)
-        places = shuffled
-        s.order = &places[0]
-    s.c, s.slots, s.labels = &components.c, &state.slots, &labels[0]
-    s.log_new_mass = &new_mass[0]
-    s.seed, s.step, s.row_offset = state.seed, state.n_steps, state.data.row_offset
-    s.gain, s.n_moved = 0.0, 0
-    scores = np.empty(0)
+    cdef Sweep buffers = Sweep(state, order)
+    cdef sweep *s = &buffers.s
+    cdef Py_ssize_t N = state.data.n_rows, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
+    cdef int code = EXPFAM_OK
     while start < N:
         state.ensure_spare()
-        if scores.shape[0] < state.slots.capacity:
-            scores = np.empty(state.slots.capacity + EXPFAM_BLOCK)
-            sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 2)
-        s.scores, s.sums, s.work = &scores[0], &sums[0], &components.work[0]
+        buffers.aim()
         stop = min(N, start + rows)
         clock = perf_counter()
-        try:
-            with nogil:
-                code = redraw_rows(&s, start, stop, &at)
-        finally:
-            state.log_joint = state.log_joint + s.gain
-            state.n_moves += s.n_moved
-            moved = s.n_moved
-            s.gain, s.n_moved = 0.0, 0
+        with nogil:
+            code = redraw_rows(s, start, stop, &at)
         clock = perf_counter() - clock
-        state.stamp += 1 if moved else 0
-        total_moved = moved if start == 0 else total_moved + moved
+        state.log_joint += s.gain
+        state.n_moves += s.n_moved
+        state.stamp += 1
+        n_moved += s.n_moved
+        s.gain, s.n_moved = 0.0, 0
         if code == EXPFAM_NUMERICAL and failed_at != at:    # once more from recomputed statistics
             failed_at = at
             state.refresh()
         elif code not in (EXPFAM_OK, GROW):
             i = at if s.order == NULL else s.order[at]
-            raise components.fail(code, i, labels[i])
+            raise (<Components> state.components).fail(code, i, s.labels[i])
         start = at
-        if code == EXPFAM_OK:
-            rows = 2 * rows if clock < LONGEST_CALL / 2 else max(1, rows // 2) if clock > 2 * LONGEST_CALL else rows
+        if clock < LONGEST_CALL / 2:
+            rows *= 2
+        elif clock > 2 * LONGEST_CALL:
+            rows = max(1, rows // 2)
     state.settle()
-    return N, total_moved, {}
+    return N, n_moved, {}
+
+
+def conditional(CollapsedState state, Py_ssize_t i):
+    """Exact conditional law of the cluster of datum `i`, by the code that the sweep runs.
+
+    Parameters
+    ----------
+    state : CollapsedState
+    i : int
+
+    Returns
+    -------
+    (n_slots,) float64 ndarray
+        Probability of each slot; an empty slot with a positive one stands for a new cluster.
+    """
+    cdef Sweep buffers = Sweep(state, "sequential")
+    cdef double old_score = 0.0, best = 0.0, total = 0.0
+    if not 0 <= i < state.data.n_rows:
+        raise IndexError(f"datum {i} of {state.data.n_rows}")
+    state.ensure_spare()
+    buffers.aim()
+    cdef int code = weigh(&buffers.s, i, &old_score, &best, &total)
+    if code:
+        raise (<Components> state.components).fail(code, i, state.labels[i])
+    return buffers.scores[: state.n_slots] / total
 
 
 class UncollapsedGibbs(Kernel):
