@@ -1,0 +1,108 @@
+"""Chains visit all set partitions of tiny data as often as the enumerated posterior says; wrong chains do not."""
+
+import numpy as np
+import pytest
+from enumeration import canonical, exact_posterior
+from tiny import FAMILIES, WEIGHTS
+
+from expfam import MixtureModel, Poisson, SymmetricDirichlet
+from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper
+
+N_BATCHES = 40
+LIMIT = 5.5  # of |t| with 39 degrees of freedom: p = 2.6e-6, for some tens of partitions a test
+
+KERNELS = {
+    "collapsed": CollapsedGibbs(),
+    "collapsed_random_order": CollapsedGibbs(order="random"),
+    "uncollapsed": UncollapsedGibbs(),
+    "cycle": Cycle(CollapsedGibbs(), UncollapsedGibbs()),
+    "random_scan": RandomScan(UncollapsedGibbs(), CollapsedGibbs(), probabilities=[0.7, 0.3]),
+}
+
+
+def worst_t(visits, partitions, pi):
+    """Largest |t| of a partition's frequency against its probability, by batch means."""
+    place = {p: row for row, p in enumerate(partitions)}
+    size = len(visits) // N_BATCHES
+    frequency = np.zeros((N_BATCHES, len(partitions)))
+    for step, p in enumerate(visits[: size * N_BATCHES]):
+        frequency[step // size, place[p]] += 1.0 / size
+    # rarer ones are summed, so that every group has enough visits for a normal approximation
+    common = pi * len(visits) > 60
+    groups = np.column_stack([frequency[:, common], frequency[:, ~common].sum(axis=1)])
+    expected = np.append(pi[common], pi[~common].sum())
+    keep = expected * len(visits) > 60
+    error = groups.std(axis=0, ddof=1) / np.sqrt(N_BATCHES)
+    t = (groups.mean(axis=0) - expected) / np.maximum(error, 1.0 / len(visits))
+    return np.abs(t[keep]).max()
+
+
+def run_chain(kernel, model, X, n_steps, seed=1):
+    state = kernel.init(model, X, seed=seed, start=np.zeros(X.shape[0], dtype=int))
+    visits = []
+    for _ in range(n_steps):
+        kernel.step(state)
+        visits.append(canonical(state.labels))
+    state.check()
+    return visits
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_finite_weights(name, kernel):
+    family, X = FAMILIES[name]
+    model = MixtureModel(family, SymmetricDirichlet(3, alpha=0.6))
+    partitions, pi = exact_posterior(model, X)
+    assert worst_t(run_chain(KERNELS[kernel], model, X, 3000), partitions, pi) < LIMIT
+
+
+@pytest.mark.parametrize("weights", ["dirichlet_process", "pitman_yor", "dirichlet_8"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_unbounded_weights(name, weights):
+    family, X = FAMILIES[name]
+    model = MixtureModel(family, WEIGHTS[weights])
+    partitions, pi = exact_posterior(model, X)
+    assert worst_t(run_chain(CollapsedGibbs(), model, X, 3000), partitions, pi) < LIMIT
+
+
+def test_seven_data_and_all_877_partitions():
+    X = np.array([[0], [1], [1], [4], [6], [6], [13]])
+    model = MixtureModel(Poisson(shape=0.7, rate=0.3), WEIGHTS["pitman_yor"])
+    partitions, pi = exact_posterior(model, X)
+    assert len(partitions) == 877
+    assert worst_t(run_chain(CollapsedGibbs(), model, X, 20000), partitions, pi) < LIMIT
+
+
+def test_learned_hyper_parameters_average_over_their_posterior():
+    """Partition and rate together: the enumerated law integrates the hyper-parameter by quadrature."""
+    X = np.array([[0], [2], [3], [9]])
+    family = Poisson(shape=1.5, rate=0.4).bind(X)
+    weights = SymmetricDirichlet(3, alpha=0.6)
+    grid = np.linspace(-9.0, 9.0, 241)
+    total = 0.0
+    for shape_step in grid[::4]:
+        for rate_step in grid[::4]:
+            model = MixtureModel(family.with_hyper(shape=1.5 * np.exp(shape_step), rate=0.4 * np.exp(rate_step)), weights)
+            partitions, pi, evidence = _posterior_with_evidence(model, X)
+            total = total + pi * np.exp(evidence - 0.5 * (shape_step**2 + rate_step**2) / 9.0)
+    pi = total / total.sum()
+    kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
+    visits = run_chain(kernel, MixtureModel(family, weights), X, 6000)
+    assert worst_t(visits, partitions, pi) < LIMIT
+
+
+def _posterior_with_evidence(model, X):
+    from expfam import Dataset
+
+    partitions, pi = exact_posterior(model, X)
+    first = model.log_joint(Dataset(X, model.family), np.array(partitions[0]))
+    return partitions, pi, first - np.log(pi[0])
+
+
+@pytest.mark.parametrize("power", [0.9, 1.1])
+def test_a_tempered_prior_is_found_out(power):
+    family, X = FAMILIES["poisson"]
+    weights = WEIGHTS["dirichlet_process"]
+    partitions, pi = exact_posterior(MixtureModel(family, weights), X)
+    wrong = MixtureModel(family, weights.with_hyper(alpha=weights.alpha**power * 1.3))
+    assert worst_t(run_chain(CollapsedGibbs(), wrong, X, 3000), partitions, pi) > LIMIT

@@ -1,0 +1,51 @@
+"""Tiny data and priors on which posteriors can be enumerated: every family, every kind of weights."""
+
+import numpy as np
+from scipy import sparse
+
+from expfam import (
+    Categorical,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    ZeroMeanGaussian,
+)
+from expfam.families.base import Family
+from expfam.families.generic import GenericComponents
+
+
+class PlainPoisson(Poisson):
+    """The same law through the components that serve any NumPy family."""
+
+    def components(self, data, capacity, *, layout="features"):
+        return GenericComponents(self, data, capacity)
+
+
+_REAL = np.array([[0.3, -1.0], [0.5, -0.7], [2.0, 1.5], [1.7, 2.2], [-0.4, 0.1]])
+_COUNTS = np.array([[3, 0, 1, 0], [2, 1, 0, 0], [0, 0, 4, 1], [0, 0, 0, 0], [1, 0, 2, 12]])
+
+FAMILIES = {
+    "multinomial": (Multinomial(concentration=0.4), sparse.csr_array(_COUNTS)),
+    "multinomial_vector": (Multinomial(concentration=np.array([0.2, 1.0, 0.5, 2.0])), _COUNTS),
+    "categorical": (Categorical(concentration=0.6), np.array([[0, 1], [0, 2], [1, 0], [-1, 1], [1, 2]])),
+    "poisson": (Poisson(shape=0.8, rate=0.5), sparse.csr_array(_COUNTS)),
+    "plain_poisson": (PlainPoisson(shape=0.8, rate=0.5), _COUNTS),
+    "gaussian": (Gaussian(mean=0.2, mean_strength=0.3, dof=4.0, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
+    "gaussian_diag": (DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7), _REAL),
+    "gaussian_spherical": (SphericalGaussian(variance=0.6, mean=0.1, mean_variance=2.0), _REAL),
+    "gaussian_zero": (ZeroMeanGaussian(dof=3.5, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
+}
+
+WEIGHTS = {
+    "dirichlet_process": DirichletProcess(alpha=0.7),
+    "pitman_yor": PitmanYor(alpha=0.5, discount=0.3),
+    "dirichlet_3": SymmetricDirichlet(3, alpha=0.4),
+    "dirichlet_8": SymmetricDirichlet(8, alpha=0.25),
+}
+
+assert all(isinstance(family, Family) for family, _ in FAMILIES.values())
