@@ -1,0 +1,164 @@
+"""Arithmetic shared by the count families: pseudo-counts, rising factorials, Dirichlet and gamma draws in logs.
+
+A conjugate prior of counts is a set of pseudo-counts, and every evidence is a sum of
+log Gamma(z + m) - log Gamma(z), here `log_rising`. Sums over columns visit stored (non-zero) entries only: O(nnz).
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln
+
+LEAST, MOST = 1e-100, 1e100  # products of a few hundred-digit factors must stay within the range of a double
+
+
+def check_positive(value, name, family, *, size=None, scalar=False):
+    """`value` as a float or a (V,) float64 array of positive numbers; ``"auto"`` passes through.
+
+    Parameters
+    ----------
+    value : "auto", float or (V,) array_like
+    name, family : str
+        Names used in messages.
+    size : int, optional
+        The length that an array must have.
+    scalar : bool
+        Whether arrays are refused.
+
+    Raises
+    ------
+    ValueError
+        Naming family, parameter, value and rule.
+    """
+    if isinstance(value, str):
+        if value == "auto":
+            return value
+        raise ValueError(f'{family}: {name} must be "auto" or positive; got {value!r}')
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f'{family}: {name} must be "auto" or positive; got {value!r}') from None
+    if array.ndim > (0 if scalar else 1):
+        raise ValueError(
+            f"{family}: {name} must be a number{'' if scalar else ' or a one-dimensional array'}; got shape {array.shape}"
+        )
+    bad = np.flatnonzero(~((array.ravel() >= LEAST) & (array.ravel() <= MOST)))
+    if bad.size:
+        where = f"{name}[{bad[0]}]" if array.ndim else name
+        raise ValueError(
+            f"{family}: {where} must be positive and finite ({LEAST:g} to {MOST:g}); got {array.ravel()[bad[0]]}"
+        )
+    if array.ndim and size is not None and array.shape[0] != size:
+        raise ValueError(f"{family}: {name} must be a number or have length {size}; got length {array.shape[0]}")
+    return array if array.ndim else float(array)
+
+
+def entries(S):
+    """Cluster, column and value of each non-zero entry of `S` (K, F), dense or CSR: three arrays, row by row."""
+    if sparse.issparse(S):
+        S = S.tocsr()
+        return np.repeat(np.arange(S.shape[0]), np.diff(S.indptr)), S.indices, np.asarray(S.data, dtype=np.float64)
+    S = np.asarray(S, dtype=np.float64)
+    rows, columns = np.nonzero(S)
+    return rows, columns, S[rows, columns]
+
+
+def row_sums(S):
+    """Sum of each row of `S`, dense or CSR, as (K,) float64."""
+    return np.asarray(S.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def column_means(X):
+    """Mean of each column, the same bits for any order of the rows: (V,) float64."""
+    _, columns, values = entries(X)
+    if (values != np.rint(values)).any():  # sums of integers are exact, others are summed by size
+        order = np.lexsort((values, columns))
+        columns, values = columns[order], values[order]
+    return np.bincount(columns, weights=values, minlength=X.shape[1]) / X.shape[0]
+
+
+def log_rising(z, m):
+    """log Gamma(z + m) - log Gamma(z) for z > 0, m >= 0, without cancellation at large z; elementwise, broadcast.
+
+    Notes
+    -----
+    From z = 16 on the difference of two Stirling series, whose remainder is below 1e-15; else the two log-gammas, of
+    which only one can be large.
+    """
+    z, m = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(m, dtype=np.float64))
+    large = np.maximum(z, 16.0)
+    difference = m * np.log(large) + (large + m - 0.5) * np.log1p(m / large) - m
+    difference += _stirling_tail(large + m) - _stirling_tail(large)
+    small = z < 16.0
+    if not small.any():
+        return difference
+    return np.where(small, gammaln(z + m) - gammaln(z), difference)
+
+
+def _stirling_tail(z):
+    inverse = 1.0 / z
+    square = inverse * inverse
+    return inverse * (1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square * (1.0 / 1680))))
+
+
+def sum_log_rising(prior, S):
+    """Sum over columns of `log_rising` (prior_w, S_kw): (K,) float64; `prior` a float or (F,)."""
+    rows, columns, values = entries(S)
+    terms = log_rising(np.take(prior, columns) if np.ndim(prior) else prior, values)
+    return np.bincount(rows, weights=terms, minlength=S.shape[0])
+
+
+def draw_log_gamma(shape, rng):
+    """Logarithms of gamma variates of unit rate, finite for shapes far below 1.
+
+    Notes
+    -----
+    log G(a) = log G(a + 1) + log(U) / a (Marsaglia and Tsang 2000, section 6).
+    """
+    shape = np.asarray(shape, dtype=np.float64)
+    return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
+
+
+def log_normalise(logits):
+    """`logits` minus the log of the sum of their exponentials along the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def row_log_gamma(X):
+    """Sum over columns of log Gamma(x + 1) of each row, dense or CSR: (N,) float64."""
+    rows, _, values = entries(X)
+    return np.bincount(rows, weights=gammaln(values + 1.0), minlength=X.shape[0])
+
+
+class Rows:
+    """Validated rows of a bound family, with what components read of a data set; for prediction inside families."""
+
+    def __init__(self, X, family):
+        self.X, self.family = X, family
+        self.n_rows, self.n_features = (int(size) for size in X.shape)
+        self.n_statistics = family.n_statistics_
+        self.is_sparse = sparse.issparse(X)
+
+
+_TABLE_BYTES = 1 << 28
+
+
+def predict(family, X, n, S):
+    """Log predictive of each row given each cluster, by compiled components: (N, K) float64, nats.
+
+    Clusters are taken in groups whose table of counts stays near 256 MiB.
+    """
+    from expfam.families.components import Components
+
+    rows = Rows(family.validate(X), family)
+    n = np.asarray(n, dtype=np.float64)
+    S = S.tocsr() if sparse.issparse(S) else np.asarray(S, dtype=np.float64)
+    out = np.empty((rows.n_rows, n.shape[0]))
+    width = max(64, _TABLE_BYTES // (8 * rows.n_statistics))
+    for start in range(0, n.shape[0], width):
+        part = slice(start, min(start + width, n.shape[0]))
+        size = part.stop - part.start
+        components = Components(family, rows, size)
+        components.load(n[part], S[part])
+        out[:, part] = components.log_predictive_block(0, rows.n_rows, size)
+    return out

@@ -1,0 +1,213 @@
+"""Columns of category codes, each with a Dirichlet prior on the probabilities of its levels.
+
+phi(x) is the one-hot coding of the row, a CSR row with one entry for each column that is not missing; theta = log p
+and g = 0 (the gauge used in every method). Each column is a block of statistics with its own total, which is smaller
+than n where values are missing. O(columns) for each datum and cluster.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.special import digamma
+
+from expfam.errors import DataError, SupportError
+from expfam.families import _pseudocounts as counts
+from expfam.families import support as _support
+from expfam.families.base import Family
+
+
+class Categorical(Family):
+    """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each; -1 is missing.
+
+    Parameters
+    ----------
+    concentration : "auto", float or (F,) array_like, positive
+        Pseudo-count of each level; an array runs over the levels of the first column, then of the second, and so on.
+        ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation.
+    n_levels : int or (V,) sequence of int, optional
+        Number of levels of each column, for levels that the data at hand may lack; else one more than the largest code
+        seen at `bind`.
+
+    Attributes
+    ----------
+    levels_ : (V,) int64 ndarray
+        Number of levels of each column.
+    offsets_ : (V + 1,) int64 ndarray
+        First column of phi of each block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Categorical
+    >>> family = Categorical(concentration=1.0).bind([[0, 2], [1, -1]])
+    >>> family.sufficient_statistics(np.array([[1.0, -1.0]])).toarray()
+    array([[0., 1., 0., 0., 0.]])
+
+    Notes
+    -----
+    A(n, S) = sum over columns j of sum_l [log G(a_jl + S_jl) - log G(a_jl)] - log G(a_j + S_j.) + log G(a_j).
+    A missing value adds nothing to S, and is thereby integrated out.
+    """
+
+    name = "categorical"
+    support = "categories"
+    accepts_sparse = False
+    hyper: ClassVar[dict] = {"concentration": "positive"}
+
+    def __init__(self, concentration="auto", n_levels=None):
+        counts.check_positive(concentration, "concentration", self.name)
+        if n_levels is not None:
+            self._check_levels(n_levels)
+        self.concentration = concentration
+        self.n_levels = n_levels
+
+    @staticmethod
+    def _check_levels(n_levels):
+        levels = np.asarray(n_levels)
+        if levels.ndim > 1 or levels.dtype.kind not in "iu" or (levels < 1).any():
+            raise ValueError(f"categorical: n_levels must be positive integers; got {n_levels!r}")
+        return levels.astype(np.int64)
+
+    def validate(self, X):
+        """Codes as a C-contiguous array: integers from -1, and known ones once bound."""
+        X = super().validate(X)
+        bad = _support.first_where(X, lambda v: (v < -1) | (v != np.rint(v)))
+        if bad is not None:
+            raise SupportError(
+                f"categorical needs integer codes 0, 1, ... or -1 for missing; row {bad[0]}, column {bad[1]}"
+                f" holds {bad[2]}: code the categories first, for example with an OrdinalEncoder"
+            )
+        if self.is_bound:
+            self._check_known(X, self.levels_)
+        return X
+
+    def _check_known(self, X, levels):
+        unknown = np.flatnonzero(X.max(axis=0) >= levels)
+        if unknown.size:
+            column = int(unknown[0])
+            row = int(np.argmax(X[:, column] >= levels[column]))
+            raise SupportError(
+                f"categorical: column {column} has the levels 0..{levels[column] - 1}; row {row} holds the unknown code"
+                f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1 (missing)"
+            )
+
+    def resolve(self, X):
+        """Levels of each column, and the concentration of each level."""
+        levels = np.maximum(X.max(axis=0).astype(np.int64) + 1, 1)
+        if self.n_levels is not None:
+            given = self._check_levels(self.n_levels)
+            if given.ndim and given.shape[0] != X.shape[1]:
+                raise DataError(f"categorical: n_levels has {given.shape[0]} entries for {X.shape[1]} columns")
+            levels = np.array(np.broadcast_to(given, X.shape[1]))
+            self._check_known(X, levels)
+        offsets = np.concatenate([[0], np.cumsum(levels)])
+        a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
+        if isinstance(a, str):
+            a = np.repeat(1.0 / levels, levels)
+        return {"concentration": a, "levels_": levels, "offsets_": offsets}
+
+    def hot_columns(self, X):
+        """Column of phi of each value that is not missing, row by row, and the (N + 1,) starts of the rows."""
+        present = X >= 0
+        columns = (X + self.offsets_[:-1])[present].astype(np.int64)
+        return columns, np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1]
+
+    def sufficient_statistics(self, X):
+        """One-hot coding of the rows: (N, F) CSR, F the sum of the numbers of levels."""
+        self.require_bound()
+        columns, starts, _ = self.hot_columns(X)
+        shape = (X.shape[0], int(self.offsets_[-1]))
+        return sparse.csr_array((np.ones(columns.size), columns, starts), shape=shape)
+
+    def _blocks(self, values):
+        """Sums of the last axis by block: (..., V)."""
+        return np.add.reduceat(np.asarray(values, dtype=np.float64), self.offsets_[:-1], axis=-1)
+
+    def _block_totals(self, S):
+        if not sparse.issparse(S):
+            return self._blocks(S)
+        rows, columns, values = counts.entries(S)
+        width = len(self.levels_)
+        block = np.repeat(np.arange(width), self.levels_)[columns]
+        return np.bincount(rows * width + block, weights=values, minlength=S.shape[0] * width).reshape(-1, width)
+
+    def pseudocounts(self):
+        """Prior counts of the levels (F,) and their total in each column (V,)."""
+        self.require_bound()
+        width = int(self.offsets_[-1])
+        a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.concentration, dtype=np.float64), width))
+        return a, self._blocks(a)
+
+    def _spread(self, blocks):
+        """Values of the blocks (K, V) repeated over their levels (K, F)."""
+        return np.repeat(blocks, self.levels_, axis=1)
+
+    def log_marginal(self, n, S):
+        """Log evidence of each cluster, nats, without log-base: (K,); `S` (K, F) dense or CSR."""
+        a, totals = self.pseudocounts()
+        return counts.sum_log_rising(a, S) - counts.log_rising(totals, self._block_totals(S)).sum(axis=1)
+
+    def log_predictive(self, X, n, S):
+        """Log probability of each row given each cluster's data, nats: (N, K) float64."""
+        self.require_bound()
+        return counts.predict(self, X, n, S)
+
+    def expected_natural(self, n, S):
+        """Posterior mean of log p, (K, F), and g = 0, (K,)."""
+        a, totals = self.pseudocounts()
+        return digamma(a + S) - self._spread(digamma(totals + self._blocks(S))), np.zeros(S.shape[0])
+
+    def draw_natural(self, n, S, rng):
+        """log p drawn from the posterior Dirichlet of each column, (K, F), and g = 0, (K,)."""
+        a, _ = self.pseudocounts()
+        return self._log_normalise(counts.draw_log_gamma(a + S, rng)), np.zeros(S.shape[0])
+
+    def map_natural(self, n, S):
+        """Mode in natural coordinates, log of (a + S) over its column's total, (K, F), and g = 0, (K,)."""
+        a, totals = self.pseudocounts()
+        return np.log((a + S) / self._spread(totals + self._blocks(S))), np.zeros(S.shape[0])
+
+    def log_prior(self, theta, g):
+        """Log density of the prior in natural coordinates, up to a constant, nats: (K,)."""
+        return (self.concentration * theta).sum(axis=1)
+
+    def _block_log_sums(self, theta):
+        top = np.maximum.reduceat(theta, self.offsets_[:-1], axis=1)
+        return top + np.log(self._blocks(np.exp(theta - self._spread(top))))
+
+    def _log_normalise(self, theta):
+        theta = np.asarray(theta, dtype=np.float64)
+        return theta - self._spread(self._block_log_sums(theta))
+
+    def log_partition(self, theta):
+        """Log normaliser of a row without missing values: (K,); 0 where each block holds log probabilities."""
+        self.require_bound()
+        return self._block_log_sums(np.asarray(theta, dtype=np.float64)).sum(axis=1)
+
+    def sample(self, theta, size, rng):
+        """Rows of codes, none missing, `size` of each cluster in turn: (K * size, V) float64."""
+        p = np.repeat(np.exp(self._log_normalise(theta)), size, axis=0)
+        out = np.empty((p.shape[0], len(self.levels_)))
+        for j, (start, stop) in enumerate(zip(self.offsets_[:-1], self.offsets_[1:])):
+            steps = np.cumsum(p[:, start:stop], axis=1)[:, :-1]
+            out[:, j] = (rng.random(p.shape[0])[:, None] >= steps).sum(axis=1)
+        return out
+
+    def to_params(self, theta, g):
+        """Probabilities of the levels, column after column: ``{"probability": (K, F)}``."""
+        return {"probability": np.exp(self._log_normalise(theta))}
+
+    def from_params(self, probability):
+        """Natural parameters (theta, g) of probabilities (K, F), which must be positive."""
+        self.require_bound()
+        p = np.asarray(probability, dtype=np.float64)
+        if p.ndim != 2 or p.shape[1] != self.offsets_[-1] or not (p > 0).all():
+            raise ValueError(f"categorical: probability must be a (K, {self.offsets_[-1]}) array of positive numbers")
+        return self._log_normalise(np.log(p)), np.zeros(p.shape[0])
+
+    def components(self, data, capacity, *, layout="features"):
+        """Compiled components; see `expfam.families._counts`."""
+        from expfam.families._counts import CountComponents
+
+        return CountComponents(self, data, capacity, layout=layout)
