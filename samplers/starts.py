@@ -136,7 +136,7 @@ def _sequential(model, data, seed, limit):
     components = Components(model.family, data, 8)
     counts, labels, B = np.zeros(8), np.empty(N, dtype=np.int64), 0
     for t, i in enumerate(order):
-        if B + 1 > counts.size:
+        if counts.size < B + 1:
             counts = np.concatenate([counts, np.zeros(counts.size)])
             components.reserve(counts.size)
         log_p = components.log_predictive(i, np.arange(B + 1))
