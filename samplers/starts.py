@@ -1,0 +1,243 @@
+"""Starting labels of a run: given ones, checked, or made by a named rule.
+
+A start is a function of the data, the seed and the number of clusters alone; its random numbers have their own
+purpose, so it never depends on threads, and random labels of a shard are those of its rows in the whole. Random and
+one cost O(N); k-means++ O(N K F) in blocks; sequential one predictive of every cluster for each datum.
+"""
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.families.components import Components
+from expfam.structures._rng import generator
+from expfam.structures._threads import single_blas
+
+_DISCRETE = ("counts", "categories", "binary")
+_MOST_DEFAULT = 256
+_SEEDING_ROWS = 20_000
+_BLOCK_BYTES = 1 << 24
+
+
+def starting_labels(start, model, data, *, seed, n_clusters=None):
+    """Cluster of each datum to begin with.
+
+    Parameters
+    ----------
+    start : {"auto", "random", "kmeans++", "sequential", "one"} or (N,) array_like of int
+        Labels are checked and used as they are, or a rule by name:
+
+        - "random": uniform over `n_clusters`; some may get no datum;
+        - "kmeans++": nearest of `n_clusters` data chosen with probability proportional to squared distance;
+        - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
+        - "one": all in cluster 0;
+        - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
+          come first swallow the rest, and Gibbs sweeps hardly mend it.
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    seed : int
+    n_clusters : int, optional
+        At most N of them are used. If not given, all components of finite weights; for a Dirichlet or Pitman-Yor
+        process min(ceil(sqrt N), 256), more than such data have at the usual alpha, since clusters empty more easily
+        than new ones open. "sequential" opens as many as it draws, up to `n_clusters` if that is given.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, labels that cannot be used, or more clusters than the weights allow.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.starts import starting_labels
+    >>> model = MixtureModel(Poisson(), DirichletProcess())
+    >>> data = Dataset([[0], [1], [30], [31]], model.family)
+    >>> labels = starting_labels("kmeans++", model.bind(data), data, seed=0, n_clusters=2)
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    np.True_
+
+    Notes
+    -----
+    "kmeans++": Arthur & Vassilvitskii 2007, the seeds from a random 20 000 + 20 K rows; distances between
+    standardised columns of real data, between square roots of counts, whose variance hardly depends on the mean, and
+    between other statistics as they are.
+    """
+    if not isinstance(start, str):
+        return _checked(start, model.weights, data.n_rows)
+    if start == "auto":
+        start = "random" if data.family.support in _DISCRETE else "kmeans++"
+    if start not in _RULES:
+        raise ValueError(f"start must be one of {['auto', *_RULES]} or an array of labels; got {start!r}")
+    limit = _limit(n_clusters, model.weights)
+    return _RULES[start](model, data, seed, limit).astype(np.int32)
+
+
+def default_n_clusters(weights, n_rows):
+    """Number of clusters that a start uses where none is given."""
+    if weights.max_components is not None:
+        return weights.max_components
+    return min(math.isqrt(max(n_rows - 1, 0)) + 1, _MOST_DEFAULT)
+
+
+def _limit(n_clusters, weights):
+    if n_clusters is None:
+        return None
+    if n_clusters != int(n_clusters) or n_clusters < 1:
+        raise ValueError(f"n_clusters must be an integer of at least 1; got {n_clusters!r}")
+    if weights.max_components is not None and n_clusters > weights.max_components:
+        raise ValueError(f"n_clusters = {n_clusters} is more than the components of {weights!r}")
+    return int(n_clusters)
+
+
+def _checked(labels, weights, n_rows):
+    labels = np.asarray(labels)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"starting labels must have shape ({n_rows},); got {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"starting labels must be integers; got dtype {labels.dtype}")
+    if labels.min() < 0:
+        raise ValueError(f"starting labels must be non-negative; row {int(np.argmin(labels))} holds {labels.min()}")
+    limit = n_rows if weights.max_components is None else weights.max_components
+    if labels.max() >= limit:
+        raise ValueError(
+            f"starting labels must be below {limit}, the number of"
+            f" {'data' if weights.max_components is None else 'components'}; row {int(np.argmax(labels))} holds"
+            f" {labels.max()}: renumber them, np.unique(labels, return_inverse=True)[1]"
+        )
+    return labels.astype(np.int32)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _one(model, data, seed, limit):
+    return np.zeros(data.n_rows)
+
+
+def _random(model, data, seed, limit):
+    K = limit or default_n_clusters(model.weights, data.n_rows)
+    rng = generator(seed, "start")
+    rng.bit_generator.advance(data.row_offset // 4)  # a block of the stream is four words, one for each row
+    uniform = rng.random(data.row_offset % 4 + data.n_rows)[data.row_offset % 4 :]
+    return np.minimum((uniform * K).astype(np.int64), K - 1)
+
+
+def _sequential(model, data, seed, limit):
+    weights, N = model.weights, data.n_rows
+    rng = generator(seed, "start")
+    order, uniform = rng.permutation(N), rng.random(N)
+    components = Components(model.family, data, 8)
+    counts, labels, B = np.zeros(8), np.empty(N, dtype=np.int64), 0
+    for t, i in enumerate(order):
+        if counts.size < B + 1:
+            counts = np.concatenate([counts, np.zeros(counts.size)])
+            components.reserve(counts.size)
+        log_p = components.log_predictive(i, np.arange(B + 1))
+        log_p[:B] += np.log(counts[:B] + weights.offset)
+        log_p[B] += -np.inf if limit is not None and limit <= B else weights.log_new_mass(t, B)[B]
+        p = np.cumsum(np.exp(log_p - log_p.max()))
+        k = int(np.searchsorted(p, uniform[t] * p[-1], side="right"))
+        components.add(i, k)
+        counts[k] += 1
+        labels[i], B = k, max(B, k + 1)
+    return labels
+
+
+def _kmeans(model, data, seed, limit):
+    K = min(limit or default_n_clusters(model.weights, data.n_rows), data.n_rows)
+    rng = generator(seed, "start")
+    rows = _Rows(data)
+    chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
+    with single_blas():  # the bits of a product must not depend on the number of threads
+        seeds = _seeds(rows.take(chosen), K, rng)
+        return np.concatenate([_nearest(rows.take(slice(a, b)), seeds) for a, b in rows.blocks(seeds.shape[0])])
+
+
+def _seeds(points, K, rng):
+    """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones."""
+    norms = _norms(points)
+    picked = [int(rng.integers(points.shape[0]))]
+    distance = np.full(points.shape[0], np.inf)
+    while len(picked) < K:
+        last = points[picked[-1] : picked[-1] + 1]
+        distance = np.minimum(distance, _distances(points, norms, last)[:, 0])
+        distance[picked[-1]] = 0.0
+        total = np.cumsum(distance)
+        if total[-1] == 0:
+            break
+        picked.append(int(np.searchsorted(total, rng.random() * total[-1], side="right")))
+    return points[picked]
+
+
+def _nearest(block, seeds):
+    return np.argmin(_distances(block, _norms(block), seeds), axis=1)
+
+
+def _norms(points):
+    return (
+        np.asarray(points.multiply(points).sum(axis=1)).ravel() if sparse.issparse(points) else (points**2).sum(axis=1)
+    )
+
+
+def _distances(points, norms, seeds):
+    """Squared distances (m, K); those within rounding of zero are zero."""
+    product = points @ seeds.T
+    product = product.toarray() if sparse.issparse(product) else product
+    scale = norms[:, None] + _norms(seeds)
+    d = scale - 2.0 * product
+    d[d < 1e-12 * scale] = 0.0
+    return d
+
+
+class _Rows:
+    """Rows of data in coordinates in which squared distance makes sense; made by block."""
+
+    def __init__(self, data):
+        self.data, self.is_discrete = data, data.family.support in _DISCRETE
+        if not self.is_discrete:
+            self.centre, self.scale = _standardisation(data.X)
+
+    def take(self, rows):
+        """Block of rows, dense float64 or CSR."""
+        if self.is_discrete:
+            block = self.data.family.sufficient_statistics(self.data.X[rows])
+            block = (
+                sparse.csr_array(block, dtype=np.float64)
+                if sparse.issparse(block)
+                else np.array(block, dtype=np.float64)
+            )
+            return np.sqrt(block) if self.data.family.support == "counts" else block
+        if self.data.is_sparse:
+            return sparse.csr_array(self.data.X[rows], dtype=np.float64).multiply(self.scale[None]).tocsr()
+        return (self.data.X[rows] - self.centre) * self.scale
+
+    def blocks(self, K):
+        """Bounds of blocks of rows, cut by sizes alone, that keep the temporaries small."""
+        width = K + (0 if self.data.is_sparse else max(self.data.n_features, self.data.n_statistics))
+        step = max(1, _BLOCK_BYTES // (8 * width))
+        return [(a, min(a + step, self.data.n_rows)) for a in range(0, self.data.n_rows, step)]
+
+
+def _standardisation(X):
+    """Mean and inverse standard deviation of each column; constant columns get scale 0, sparse X is not centred."""
+    if sparse.issparse(X):
+        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+        square = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
+        variance, level = np.maximum(square - mean**2, 0.0), square
+    else:
+        mean, variance = X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64)
+        level = mean**2
+    varies = variance > 1e-24 * level
+    if not varies.any():
+        raise DataError("all columns are constant: k-means++ has no distances to start from; use start='one'")
+    return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+
+
+_RULES = {"random": _random, "kmeans++": _kmeans, "sequential": _sequential, "one": _one}

@@ -1,0 +1,252 @@
+"""Starting labels: rules, their laws, and the checks of given ones."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln
+
+from expfam.errors import DataError
+from expfam.families.base import Family
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
+from expfam.samplers import starts
+from expfam.samplers.starts import _seeds, default_n_clusters, starting_labels
+
+
+class Counts(Family):
+    """Independent Poisson columns with a gamma prior, in plain NumPy."""
+
+    support = "counts"
+    accepts_sparse = True
+
+    def __init__(self, *, shape=1.0, rate=1.0):
+        self.shape, self.rate = shape, rate
+
+    def sufficient_statistics(self, X):
+        return X
+
+    def log_marginal(self, n, S):
+        a, b = self.shape, self.rate
+        return (gammaln(a + S) - gammaln(a) + a * np.log(b) - (a + S) * np.log(b + n)[:, None]).sum(axis=1)
+
+
+class Shifts(Family):
+    """Unit-variance Gaussian columns with a normal prior on the means, in plain NumPy."""
+
+    def __init__(self, *, strength=0.01):
+        self.strength = strength
+
+    def sufficient_statistics(self, X):
+        return np.asarray(X, dtype=np.float64)
+
+    def log_marginal(self, n, S):
+        k = self.strength + n
+        return 0.5 * ((S**2).sum(axis=1) / k + S.shape[1] * np.log(self.strength / k))
+
+
+def setup(X, weights=None, family=None, **options):
+    family = family or (Shifts() if np.asarray(X.data if sparse.issparse(X) else X).dtype.kind == "f" else Counts())
+    data = Dataset(X, family, **options)
+    return MixtureModel(data.family, weights or DirichletProcess()), data
+
+
+def blobs(N=300, offset=0.0, scale=1.0):
+    rng = np.random.default_rng(0)
+    z = np.arange(N) % 3
+    return offset + scale * (np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]])[z] + rng.normal(size=(N, 2))), z
+
+
+def same_partition(a, b):
+    pairs = len(set(zip(a.tolist(), b.tolist())))
+    return pairs == len(set(a.tolist())) == len(set(b.tolist()))
+
+
+# ---- random, one, auto -------------------------------------------------------------------------------------------
+
+
+def test_random_is_uniform():
+    model, data = setup(np.zeros((60000, 1), dtype=int), SymmetricDirichlet(7))
+    labels = starting_labels("random", model, data, seed=3)
+    assert labels.dtype == np.int32
+    counts = np.bincount(labels, minlength=7)
+    assert ((counts - 60000 / 7) ** 2 / (60000 / 7)).sum() < 26.1  # chi-square, 6 degrees, 2e-4
+    assert not np.array_equal(labels, starting_labels("random", model, data, seed=4))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4, 7, 101])
+def test_random_labels_of_a_shard_are_those_of_its_rows(cut):
+    X = np.zeros((200, 1), dtype=int)
+    model, whole = setup(X)
+    _, shard = setup(X[cut:], row_offset=cut)
+    labels = starting_labels("random", model, whole, seed=9, n_clusters=50)
+    np.testing.assert_array_equal(labels[cut:], starting_labels("random", model, shard, seed=9, n_clusters=50))
+
+
+def test_default_number_of_clusters():
+    assert default_n_clusters(SymmetricDirichlet(12), 5) == 12
+    assert [default_n_clusters(DirichletProcess(), n) for n in (1, 2, 100, 101, 10**7)] == [1, 2, 10, 11, 256]
+
+
+def test_one_and_auto():
+    X, _ = blobs()
+    model, data = setup(X)
+    assert not starting_labels("one", model, data, seed=0).any()
+    auto = starting_labels("auto", model, data, seed=0, n_clusters=3)
+    np.testing.assert_array_equal(auto, starting_labels("kmeans++", model, data, seed=0, n_clusters=3))
+    model, data = setup(np.arange(40).reshape(20, 2))
+    auto = starting_labels("auto", model, data, seed=0)
+    np.testing.assert_array_equal(auto, starting_labels("random", model, data, seed=0))
+
+
+# ---- k-means++ ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_kmeans_finds_separated_groups(offset):
+    X, z = blobs(offset=offset)
+    hits = 0
+    for seed in range(10):
+        model, data = setup(X)
+        hits += same_partition(starting_labels("kmeans++", model, data, seed=seed, n_clusters=3), z)
+    assert hits >= 9  # a seed misses a group with probability about 2 (1 + 1) / 20^2
+
+
+def test_kmeans_does_not_depend_on_units_or_origin():
+    X, _ = blobs()
+    first = starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8)
+    other = starting_labels("kmeans++", *setup(X * [1e3, 1e-3] + [1e3, 5.0]), seed=2, n_clusters=8)
+    np.testing.assert_array_equal(first, other)
+
+
+def test_kmeans_labels_are_the_nearest_seeds(monkeypatch):
+    X = np.random.default_rng(1).normal(size=(500, 3))
+    kept = []
+    monkeypatch.setattr(starts, "_seeds", lambda *given: kept.append(_seeds(*given)) or kept[-1])
+    labels = starting_labels("kmeans++", *setup(X), seed=5, n_clusters=10)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    assert kept[0].shape == (10, 3)
+    np.testing.assert_array_equal(labels, ((Z[:, None] - kept[0][None]) ** 2).sum(axis=2).argmin(axis=1))
+
+
+def test_seeds_are_drawn_by_squared_distance():
+    points = np.array([[0.0], [1.0], [3.0]])
+    counts = np.zeros((3, 3))
+    rng = np.random.default_rng(2)
+    for _ in range(6000):
+        a, b = _seeds(points, 2, rng).ravel()
+        counts[[0.0, 1.0, 3.0].index(a), [0.0, 1.0, 3.0].index(b)] += 1
+    expected = 2000 * np.array([[0, 0.1, 0.9], [0.2, 0, 0.8], [9 / 13, 4 / 13, 0]])
+    assert counts[expected == 0].sum() == 0
+    assert ((counts - expected)[expected > 0] ** 2 / expected[expected > 0]).sum() < 25.7  # 5 degrees, 1e-4
+
+
+def test_kmeans_on_sparse_counts_is_that_on_dense_ones():
+    rng = np.random.default_rng(4)
+    z = np.arange(400) % 4
+    X = rng.poisson(np.where(np.arange(40)[None] % 4 == z[:, None], 6.0, 0.05))
+    dense = starting_labels("kmeans++", *setup(X), seed=6, n_clusters=4)
+    for index in (np.int32, np.int64):
+        csr = sparse.csr_array(X)
+        csr.indices, csr.indptr = csr.indices.astype(index), csr.indptr.astype(index)
+        np.testing.assert_array_equal(dense, starting_labels("kmeans++", *setup(csr), seed=6, n_clusters=4))
+    assert same_partition(dense, z)
+
+
+def test_kmeans_in_blocks_is_the_same(monkeypatch):
+    X, _ = blobs()
+    whole = starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8)
+    monkeypatch.setattr("expfam.samplers.starts._BLOCK_BYTES", 800)
+    np.testing.assert_array_equal(whole, starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8))
+
+
+def test_kmeans_takes_no_more_seeds_than_distinct_rows():
+    X = np.repeat([[0.0], [1.0], [5.0]], 10, axis=0)
+    labels = starting_labels("kmeans++", *setup(X), seed=0, n_clusters=8)
+    assert same_partition(labels, np.repeat([0, 1, 2], 10))
+    with pytest.raises(DataError, match="constant"):
+        starting_labels("kmeans++", *setup(np.ones((5, 2))), seed=0)
+
+
+# ---- sequential --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [DirichletProcess(alpha=0.7), PitmanYor(alpha=0.5, discount=0.4), SymmetricDirichlet(3, alpha=0.8)],
+    ids=repr,
+)
+def test_sequential_draws_the_prior_where_the_data_say_nothing(weights):
+    # without columns that differ, a predictive is the same for all clusters of a flat family
+    class Flat(Counts):
+        def log_marginal(self, n, S):
+            return np.zeros(len(n))
+
+    X = np.ones((4, 1), dtype=int)
+    model, data = setup(X, weights, Flat())
+    size, found = 1500, {}
+    for seed in range(size):
+        labels = starting_labels("sequential", model, data, seed=seed)
+        names = {}
+        key = tuple(names.setdefault(k, len(names)) for k in labels.tolist())
+        found[key] = found.get(key, 0) + 1
+    chi = 0.0
+    for key, count in found.items():
+        expected = size * np.exp(weights.log_prior(np.bincount(key)))
+        chi += (count - expected) ** 2 / expected
+    assert chi < 43  # chi-square, at most 14 degrees, 1e-4
+
+
+def test_sequential_follows_the_data_and_its_limit():
+    X, z = blobs(60)
+    model, data = setup(X, DirichletProcess(alpha=0.1))
+    labels = starting_labels("sequential", model, data, seed=1)
+    assert same_partition(labels, z)
+    assert starting_labels("sequential", model, data, seed=1, n_clusters=2).max() == 1
+    many = setup(np.arange(0, 3000, 100.0)[:, None], DirichletProcess(), Shifts(strength=1e-8))
+    assert starting_labels("sequential", *many, seed=1).max() == 29  # beyond the first slots
+
+
+@pytest.mark.parametrize("start", ["random", "sequential", "kmeans++"])
+def test_the_seed_decides(start):
+    X, _ = blobs(80)
+    model, data = setup(X)
+    first, second = (starting_labels(start, model, data, seed=8) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+# ---- given labels ------------------------------------------------------------------------------------------------
+
+
+def test_given_labels_are_used_as_they_are():
+    model, data = setup(np.zeros((4, 1), dtype=int))
+    labels = starting_labels([3, 0, 3, 1], model, data, seed=0)
+    assert labels.dtype == np.int32
+    assert labels.tolist() == [3, 0, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("best", r"one of \['auto', 'random'.* got 'best'"),
+        ([0, 1], r"shape \(4,\); got \(2,\)"),
+        ([0.0, 1, 2, 3], "integers; got dtype float64"),
+        ([0, 0, -3, 1], "non-negative; row 2 holds -3"),
+        ([0, 9, 0, 0], "below 3, the number of components; row 1 holds 9: renumber"),
+    ],
+)
+def test_unusable_starts_are_named(start, words):
+    model, data = setup(np.zeros((4, 1), dtype=int), SymmetricDirichlet(3))
+    with pytest.raises(ValueError, match=words):
+        starting_labels(start, model, data, seed=0)
+
+
+def test_unusable_numbers_of_clusters_are_named():
+    model, data = setup(np.zeros((4, 1), dtype=int), SymmetricDirichlet(3))
+    with pytest.raises(ValueError, match="more than the components"):
+        starting_labels("random", model, data, seed=0, n_clusters=4)
+    with pytest.raises(ValueError, match="at least 1; got 0"):
+        starting_labels("random", model, data, seed=0, n_clusters=0)
+    model, data = setup(np.zeros((4, 1), dtype=int))
+    with pytest.raises(ValueError, match="below 4, the number of data"):
+        starting_labels([0, 0, 4, 0], model, data, seed=0)
