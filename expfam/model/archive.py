@@ -1,0 +1,271 @@
+"""Arrays with a JSON header in a directory: what models and checkpoints are kept in.
+
+An archive is a directory of two files, `header.json` and `arrays.npz`, tied together by a checksum. It is written
+beside its place and renamed into it, so a reader finds the old archive or the new one, never a half. Nothing is
+pickled, neither way; anything that is not as it was written raises an `ArchiveError`. O(bytes) time and memory.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError
+
+FORMAT = 1
+_MARK = "expfam"
+_HEADER, _ARRAYS = "header.json", "arrays.npz"
+_CSR_PARTS = ("data", "indices", "indptr")
+_CHUNK = 1 << 20
+
+
+def write_archive(path, kind, *, header, arrays):
+    """Write a header and named arrays as the archive at `path`.
+
+    Parameters
+    ----------
+    path : path_like
+        Directory to make. An archive of the same kind that stands there is replaced, an empty directory is used,
+        and anything else is left alone and refused.
+    kind : str
+        What the archive holds, such as ``"mixture"``; it must be asked for by the same word.
+    header : dict
+        JSON values; numbers must be finite.
+    arrays : dict of str to ndarray, sparse matrix or such a dict
+        Numeric, boolean or string arrays. Sparse matrices are kept as CSR.
+
+    Raises
+    ------
+    ArchiveError
+        Nothing at `path` has been changed.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from expfam.model.archive import read_archive, write_archive
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "run")
+    ...     write_archive(path, "sums", header={"sweep": 3}, arrays={"cluster": {"n": np.ones(2)}})
+    ...     read_archive(path, "sums")
+    ({'sweep': 3}, {'cluster': {'n': array([1., 1.])}})
+    """
+    target = Path(os.path.realpath(path))
+    _refuse_foreign(target, kind)
+    members, listing = _flatten(arrays)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    stage = target.parent / f".{target.name}.{uuid.uuid4().hex}"
+    stage.mkdir()
+    try:
+        with open(stage / _ARRAYS, "wb") as file:
+            np.savez(file, allow_pickle=False, **members)
+            _flush(file)
+        document = {
+            "archive": _MARK,
+            "format": FORMAT,
+            "version": version("expfam"),
+            "kind": kind,
+            "header": header,
+            "arrays": listing,
+            "sha256": _digest(stage / _ARRAYS),
+        }
+        with open(stage / _HEADER, "w", encoding="utf-8") as file:
+            file.write(_to_json(document))
+            _flush(file)
+        _put_in_place(stage, target)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def read_archive(path, kind):
+    """Header and arrays of the archive at `path`.
+
+    Parameters
+    ----------
+    path : path_like
+    kind : str
+        What the archive must hold.
+
+    Returns
+    -------
+    header : dict
+    arrays : dict
+        Nested as it was written; sparse matrices are `csr_array`.
+
+    Raises
+    ------
+    ArchiveError
+        There is no archive, or it is damaged, of another kind, or of a newer format; the message says which.
+    """
+    path = Path(path)
+    document = _read_header(path)
+    if document["kind"] != kind:
+        raise ArchiveError(f"{path}: is an archive of kind {document['kind']!r}; {kind!r} was asked for")
+    file = path / _ARRAYS
+    if not file.is_file():
+        raise ArchiveError(f"{path}: {_ARRAYS} is missing; the archive is incomplete, copy the whole directory again")
+    if _digest(file) != document["sha256"]:
+        raise ArchiveError(f"{path}: {_ARRAYS} is truncated or altered (its checksum differs); copy or save it again")
+    try:
+        with np.load(file, allow_pickle=False) as members:
+            flat = {name: _restore(members, name, entry) for name, entry in document["arrays"].items()}
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ArchiveError(f"{path}: the arrays do not match {_HEADER} ({error}); save the archive again") from error
+    return document["header"], _nest(flat)
+
+
+def is_archive(path, kind=None):
+    """Whether a readable header of an archive (of that kind) stands at `path`."""
+    try:
+        document = _read_header(Path(path))
+    except ArchiveError:
+        return False
+    return kind is None or document["kind"] == kind
+
+
+# ---- header ----------------------------------------------------------------------------------------------------------
+
+
+def _to_json(document):
+    try:
+        return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ArchiveError(f"the header of an archive takes finite JSON values only: {error}") from error
+
+
+def _read_header(path):
+    if not path.exists():
+        raise ArchiveError(f"{path}: there is nothing here; give the directory that save() made")
+    if not (path / _HEADER).is_file():
+        raise ArchiveError(f"{path}: is not an archive of expfam (no {_HEADER} in it)")
+    try:
+        document = json.loads((path / _HEADER).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArchiveError(f"{path}: {_HEADER} is truncated or damaged ({error}); copy or save it again") from error
+    if not isinstance(document, dict) or document.get("archive") != _MARK:
+        raise ArchiveError(f"{path}: {_HEADER} was not written by expfam")
+    number = document.get("format")
+    if not isinstance(number, int) or number < 1:
+        raise ArchiveError(f"{path}: {_HEADER} has no format number ({number!r}); the archive is damaged")
+    if number > FORMAT:
+        raise ArchiveError(
+            f"{path}: has format {number}, written by expfam {document.get('version')}; "
+            f"expfam {version('expfam')} reads formats up to {FORMAT}: upgrade expfam"
+        )
+    types = {"kind": str, "header": dict, "arrays": dict, "sha256": str}
+    missing = [name for name, kind in types.items() if not isinstance(document.get(name), kind)]
+    if missing:
+        raise ArchiveError(f"{path}: {_HEADER} lacks {missing}; the archive is damaged")
+    return document
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _flatten(arrays, prefix=""):
+    """Members of the .npz file, and for each array its layout, dtype and shape."""
+    members, listing = {}, {}
+    for key, value in arrays.items():
+        if not isinstance(key, str) or not key or "/" in key:
+            raise ArchiveError(f"name {key!r} of an array must be a non-empty string without '/'")
+        name = prefix + key
+        if isinstance(value, dict):
+            inner, entries = _flatten(value, name + "/")
+            members |= inner
+            listing |= entries
+            continue
+        is_sparse = sparse.issparse(value)
+        value = sparse.csr_array(value) if is_sparse else np.asarray(value)
+        if value.dtype.kind not in "biufUS":
+            raise ArchiveError(f"array {name!r} has dtype {value.dtype}; archives take numbers, booleans and strings")
+        members |= {f"{name}/{part}": getattr(value, part) for part in _CSR_PARTS} if is_sparse else {name: value}
+        layout = "csr" if is_sparse else "dense"
+        listing[name] = {"layout": layout, "dtype": value.dtype.str, "shape": [int(size) for size in value.shape]}
+    return members, listing
+
+
+def _restore(members, name, entry):
+    if entry["layout"] == "csr":
+        parts = tuple(members[f"{name}/{part}"] for part in _CSR_PARTS)
+        value = sparse.csr_array(parts, shape=tuple(entry["shape"]))
+        value.check_format(full_check=True)
+    else:
+        value = members[name]
+    if value.dtype.str != entry["dtype"] or list(value.shape) != entry["shape"]:
+        raise ValueError(
+            f"{name} is {value.dtype.str} {value.shape}, the header says {entry['dtype']} {entry['shape']}"
+        )
+    return value
+
+
+def _nest(flat):
+    nested = {}
+    for name, value in flat.items():
+        *parents, key = name.split("/")
+        inner = nested
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[key] = value
+    return nested
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_foreign(target, kind):
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise ArchiveError(f"{target}: is a file; an archive is a directory, choose another path")
+    found = {entry.name for entry in target.iterdir()}
+    if found and not (found <= {_HEADER, _ARRAYS} and is_archive(target, kind)):
+        raise ArchiveError(
+            f"{target}: is a directory with other contents ({', '.join(sorted(found)[:3])}) than an archive of kind "
+            f"{kind!r}; nothing was overwritten, choose another path"
+        )
+
+
+def _put_in_place(stage, target):
+    """Rename `stage` to `target`; what stands there is moved aside first and deleted last."""
+    _flush_directory(stage)
+    if not target.exists():
+        os.rename(stage, target)
+    else:
+        old = target.parent / f".{target.name}.{uuid.uuid4().hex}"
+        os.rename(target, old)
+        try:
+            os.rename(stage, target)
+        except OSError:
+            os.rename(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    _flush_directory(target.parent)
+
+
+def _flush(file):
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_directory(path):
+    if os.name == "posix":  # elsewhere a directory cannot be opened
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _digest(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
