@@ -1,0 +1,382 @@
+"""Families and proposals by name: discovered through entry points, imported only when asked for.
+
+Listing reads metadata and imports nothing; a name is loaded when it is used. One plugin that is broken, ambiguous or
+made for another version is an error at that moment, with its distribution named, and never keeps another from working.
+The scan of the installed metadata (some milliseconds) is made once, under a lock, until `refresh`.
+"""
+
+import difflib
+import inspect
+import re
+import threading
+from dataclasses import dataclass
+from importlib import invalidate_caches, metadata
+
+from expfam.errors import PluginError
+
+__all__ = [
+    "API_VERSIONS",
+    "GROUPS",
+    "Plugin",
+    "check_all",
+    "list_plugins",
+    "load_family",
+    "load_proposal",
+    "refresh",
+    "register",
+]
+
+GROUPS = {"family": "expfam.families", "proposal": "expfam.proposals"}
+API_VERSIONS = (1, 1)  # oldest and newest version of the protocols that this package works with
+OWN = "expfam"  # our distribution, whose names nobody shadows silently
+NOTEBOOK = "(registered)"  # stands for the distribution of classes given to `register`
+_NAME = re.compile(r"[a-z0-9_]+")
+_PROPOSAL_KINDS = ("assignment", "anchors", "allocator")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One offer of a name, as its distribution's metadata give it.
+
+    Attributes
+    ----------
+    group : str
+        Entry-point group.
+    name : str
+    distribution, version : str
+        Who offers it; ``"(registered)"`` and ``""`` for classes given to `register`.
+    value : str
+        ``"module:Class"``.
+    loaded : bool
+        Whether it has been imported through the registry.
+    """
+
+    group: str
+    name: str
+    distribution: str
+    version: str
+    value: str
+    loaded: bool = False
+
+    @property
+    def qualified_name(self):
+        """``"distribution:name"``, which is never ambiguous."""
+        return f"{self.distribution}:{self.name}"
+
+    @property
+    def source(self):
+        """Distribution, version and entry point in words, for messages."""
+        return f"{' '.join(filter(None, (self.distribution, self.version)))} (entry point {self.name} = {self.value})"
+
+
+class _Registry:
+    """The scan, what was loaded from it and what was registered by hand; every access holds the lock."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.scanned = None  # {group: [Plugin]}
+        self.loaded = {}  # {Plugin: class}
+        self.registered = {}  # {(group, name): (Plugin, class)}
+
+    def offers(self, group):
+        with self.lock:
+            if self.scanned is None:
+                self.scanned = {group: _scan(group) for group in GROUPS.values()}
+            by_hand = [plugin for (where, _), (plugin, _) in self.registered.items() if where == group]
+            return self.scanned[group] + by_hand
+
+
+_registry = _Registry()
+
+
+def _scan(group):
+    """Offers of one group in a stable order, each once however often its distribution is seen."""
+    found = {}
+    for entry in metadata.entry_points(group=group):
+        distribution = entry.dist
+        name = _normal(distribution.metadata["Name"]) if distribution is not None else "(unknown)"
+        version = distribution.version if distribution is not None else ""
+        # An editable install seen from its own checkout lists the same distribution twice.
+        found.setdefault((name, entry.name, entry.value), Plugin(group, entry.name, name, version or "", entry.value))
+    return [found[key] for key in sorted(found)]
+
+
+def _normal(name):
+    """Name of a distribution as PyPI compares them, but with underscores."""
+    return re.sub(r"[-_.]+", "_", name or "(unnamed)").lower()
+
+
+# ---- public -------------------------------------------------------------------------------------------------------
+
+
+def load_family(name, **hyper):
+    """Family of that name with the given hyper-parameters.
+
+    Parameters
+    ----------
+    name : str
+        ``"name"``, or ``"distribution:name"`` where several distributions offer it.
+    **hyper
+        Keywords of the family's constructor.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    PluginError
+        The name is unknown, ambiguous or badly formed, or its plugin cannot be used.
+
+    Examples
+    --------
+    >>> from expfam import load_family
+    >>> load_family("bernoulli", a=1.0, b=2.0)
+    Bernoulli(a=1.0, b=2.0)
+    """
+    return _load("family", name)(**hyper)
+
+
+def load_proposal(name, **options):
+    """Proposal, anchor law or allocator of that name with the given options.
+
+    Parameters
+    ----------
+    name : str
+        ``"name"``, or ``"distribution:name"`` where several distributions offer it.
+    **options
+        Keywords of its constructor.
+
+    Returns
+    -------
+    Proposal, Anchors or Allocator
+
+    Raises
+    ------
+    PluginError
+        The name is unknown, ambiguous or badly formed, or its plugin cannot be used.
+    """
+    return _load("proposal", name)(**options)
+
+
+def list_plugins(group=None):
+    """All that is offered, ours and others'; nothing is imported.
+
+    Parameters
+    ----------
+    group : {"family", "proposal", "expfam.families", "expfam.proposals"}, optional
+        Both if not given.
+
+    Returns
+    -------
+    list of Plugin
+
+    Examples
+    --------
+    >>> from expfam import list_plugins
+    >>> [plugin.value for plugin in list_plugins("family") if plugin.qualified_name == "expfam:geometric"]
+    ['expfam.plugins.families:Geometric']
+    """
+    groups = list(GROUPS.values()) if group is None else [_group(group)]
+    with _registry.lock:
+        return [_as_listed(plugin) for chosen in groups for plugin in _registry.offers(chosen)]
+
+
+def register(name, cls, *, kind="family", replace=False):
+    """Offer a class under a name for the rest of this process, as a notebook wants it.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case letters, digits and underscores.
+    cls : type
+    kind : {"family", "proposal"}
+    replace : bool
+        Whether an earlier class of that name, or an installed plugin's, gives way. Registering the identical class
+        again needs no permission.
+
+    Returns
+    -------
+    type
+        `cls` itself.
+
+    Raises
+    ------
+    PluginError
+        The name is taken or badly formed, or the class is not usable.
+    """
+    group = _group(kind)
+    value = f"{getattr(cls, '__module__', '?')}:{getattr(cls, '__qualname__', repr(cls))}"
+    plugin = Plugin(group, name, NOTEBOOK, "", value, loaded=True)
+    _check_name(plugin)
+    _check_class(plugin, cls)
+    with _registry.lock:
+        known = _registry.registered.get((group, name))
+        if known is not None and known[1] is cls:
+            return cls
+        taken = [known[0]] if known is not None else [p for p in _registry.offers(group) if p.name == name]
+        if taken and not replace:
+            raise PluginError(f"{name!r} is already offered by {taken[0].source}; give another name, or replace=True")
+        _registry.registered[group, name] = (plugin, cls)
+    return cls
+
+
+def refresh():
+    """Forget the scan, and what was loaded, so that newly installed distributions are found; `register` stays."""
+    with _registry.lock:
+        invalidate_caches()
+        _registry.scanned = None
+        _registry.loaded.clear()
+
+
+def check_all(group=None):
+    """Load every plugin, one after the other, and say how each fares.
+
+    Parameters
+    ----------
+    group : str, optional
+        As for `list_plugins`.
+
+    Returns
+    -------
+    list of (Plugin, str or None)
+        With the message of its error, None for a plugin that works under its unqualified name.
+    """
+    report = []
+    for plugin in list_plugins(group):
+        try:
+            _load(plugin.group, plugin.name if plugin.distribution == NOTEBOOK else plugin.qualified_name)
+            _choose(plugin.group, plugin.name)
+            message = None
+        except PluginError as error:
+            message = str(error)
+        report.append((_as_listed(plugin), message))
+    return report
+
+
+# ---- choosing -----------------------------------------------------------------------------------------------------
+
+
+def _group(kind):
+    if kind in GROUPS.values():
+        return kind
+    if kind not in GROUPS:
+        raise ValueError(f"kind of plugin must be one of {[*GROUPS, *GROUPS.values()]}; got {kind!r}")
+    return GROUPS[kind]
+
+
+def _as_listed(plugin):
+    loaded = plugin.loaded or plugin in _registry.loaded
+    return Plugin(plugin.group, plugin.name, plugin.distribution, plugin.version, plugin.value, loaded)
+
+
+def _noun(group):
+    return "family" if group == GROUPS["family"] else "proposal"
+
+
+def _choose(group, name):
+    """The one offer that `name` stands for."""
+    if not isinstance(name, str):
+        raise PluginError(f"a {_noun(group)}'s name must be a string; got {name!r}")
+    distribution, _, short = name.rpartition(":")
+    offers = [plugin for plugin in _registry.offers(group) if plugin.name == short]
+    if distribution:
+        offers = [plugin for plugin in offers if plugin.distribution == _normal(distribution)]
+    elif (group, short) in _registry.registered:
+        return _registry.registered[group, short][0]  # `register` has settled the question
+    if not offers:
+        raise _unknown(group, name)
+    if len(offers) > 1:
+        raise _ambiguous(group, name, offers)
+    _check_name(offers[0])
+    return offers[0]
+
+
+def _unknown(group, name):
+    offers = _registry.offers(group)
+    names = sorted({plugin.name for plugin in offers} | ({p.qualified_name for p in offers} if ":" in name else set()))
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(names) if names else "none is installed"
+    return PluginError(f"no {_noun(group)} is called {name!r}{hint} (known: {listed})")
+
+
+def _ambiguous(group, name, offers):
+    sources = " and ".join(plugin.source for plugin in offers)
+    choices = list(dict.fromkeys(plugin.qualified_name for plugin in offers))
+    if len(choices) == 1:
+        advice = "that distribution has to offer it once: tell its authors, or uninstall it"
+    else:
+        advice = f"say which: {' or '.join(map(repr, choices))}"
+        if any(plugin.distribution == OWN for plugin in offers):
+            advice += "; a name of expfam's own is not taken over silently"
+    return PluginError(f"{_noun(group)} {name!r} is offered by {sources}; {advice}")
+
+
+# ---- loading and checking -----------------------------------------------------------------------------------------
+
+
+def _load(kind, name):
+    group = _group(kind)
+    with _registry.lock:
+        plugin = _choose(group, name)
+        if plugin.distribution == NOTEBOOK:
+            return _registry.registered[group, plugin.name][1]
+        if plugin not in _registry.loaded:
+            cls = _import(plugin)
+            _check_class(plugin, cls)
+            _registry.loaded[plugin] = cls
+        return _registry.loaded[plugin]
+
+
+def _import(plugin):
+    """The object an entry point names; whatever its import raises is told with its origin."""
+    try:
+        return metadata.EntryPoint(plugin.name, plugin.value, plugin.group).load()
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything; none of it may pass unnamed
+        raise PluginError(
+            f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} cannot be loaded:"
+            f" {type(error).__name__}: {error}; the traceback above says where"
+        ) from error
+
+
+def _check_name(plugin):
+    if not isinstance(plugin.name, str) or not _NAME.fullmatch(plugin.name):
+        raise PluginError(
+            f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} is misnamed:"
+            " a name is made of lower-case letters, digits and underscores"
+        )
+
+
+def _check_class(plugin, cls):
+    if plugin.group == GROUPS["family"]:
+        from expfam.families.base import Family  # here, so that listing does not import NumPy
+
+        if not (inspect.isclass(cls) and issubclass(cls, Family)):
+            raise PluginError(
+                f"family {plugin.name!r} of {plugin.source} must be a subclass of expfam.Family; got {cls!r}"
+            )
+        missing = sorted(getattr(cls, "__abstractmethods__", ()))
+        if missing:
+            raise PluginError(f"family {plugin.name!r} of {plugin.source} does not implement {', '.join(missing)}")
+    else:
+        kind = getattr(cls, "kind", None)
+        if not (inspect.isclass(cls) and callable(getattr(cls, "bind", None)) and kind in _PROPOSAL_KINDS):
+            raise PluginError(
+                f"proposal {plugin.name!r} of {plugin.source} must be a class with bind() and a kind out of"
+                f" {', '.join(_PROPOSAL_KINDS)}; got {cls!r} with kind {kind!r}"
+            )
+    _check_version(plugin, getattr(cls, "api_version", None))
+
+
+def _check_version(plugin, version):
+    oldest, newest = API_VERSIONS
+    what = f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source}"
+    if not isinstance(version, int):
+        raise PluginError(f"{what} must state api_version as an integer; got {version!r}")
+    spoken = f"{what} speaks interface version {version}, this expfam speaks {oldest} to {newest}"
+    if version > newest:
+        raise PluginError(f"{spoken}: upgrade expfam")
+    if version < oldest:
+        who = plugin.distribution if plugin.distribution != NOTEBOOK else "the class"
+        raise PluginError(f"{spoken}: upgrade {who}")
