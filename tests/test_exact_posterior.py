@@ -8,6 +8,8 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import MixtureModel, Poisson, SymmetricDirichlet
 from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
 N_BATCHES = 40
 LIMIT = 5.5  # of |t| with 39 degrees of freedom: p = 2.6e-6, for some tens of partitions a test
 

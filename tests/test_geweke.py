@@ -12,6 +12,8 @@ from tiny import FAMILIES
 from expfam import DirichletProcess, MixtureModel, PitmanYor, SymmetricDirichlet
 from expfam.samplers import CollapsedGibbs, Cycle, UncollapsedGibbs, UpdateHyper
 
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+
 N = 5
 LIMIT = 5.0
 CASES = {
@@ -100,7 +102,6 @@ def bound_to_zero(family, X):
     return family.bind(np.vstack([X, -X]) if family.support == "real" else X)
 
 
-@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_joint_distribution(name, case):
@@ -111,7 +112,6 @@ def test_joint_distribution(name, case):
     assert np.abs(z).max() < LIMIT, z
 
 
-@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 def test_a_wrong_prior_in_the_kernel_is_found_out():
     kernel, weights = CASES["collapsed_dp"]
     family, X = FAMILIES["poisson"]

@@ -9,6 +9,8 @@ from expfam import Dataset, MixtureModel
 from expfam.samplers.gibbs import conditional
 from expfam.samplers.state import CollapsedState
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
 
 def gibbs_matrices(model, data, partitions, law=conditional):
     """Transition matrix of the update of each datum, from the conditional law that the sweep itself uses."""

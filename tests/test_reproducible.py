@@ -1,0 +1,117 @@
+"""One seed, one answer: for every number of threads, after a resume at any step, and whatever was run before."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tiny import FAMILIES
+
+from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, PitmanYor, Poisson, SymmetricDirichlet
+from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
+
+def blobs(family, n=700, seed=0):
+    """Rows like a family's tiny data, many more of them."""
+    _, X = FAMILIES[family]
+    X = X.toarray() if sparse.issparse(X) else X
+    rng = np.random.default_rng(seed)
+    rows = X[rng.integers(0, X.shape[0], n)]
+    return rows if family == "categorical" else rows + (rng.poisson(1.0, rows.shape) if rows.dtype.kind == "i" else rng.normal(size=rows.shape))
+
+
+@pytest.mark.parametrize("family", ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "plain_poisson"])
+def test_labels_of_the_uncollapsed_sweep_do_not_depend_on_threads(family):
+    model = MixtureModel(FAMILIES[family][0], SymmetricDirichlet(30))
+    X = blobs(family)
+    runs = []
+    for n_threads in (1, 2, 4):
+        kernel = UncollapsedGibbs(n_threads=n_threads)
+        state = kernel.init(model, X, seed=9)
+        runs.append([kernel.step(state).objective for _ in range(4)] + list(state.labels))
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("family", ["multinomial", "gaussian"])
+def test_predictions_do_not_depend_on_threads(family):
+    X = blobs(family)
+    mixture = Mixture(FAMILIES[family][0], 20, n_steps=3, random_state=1).fit(X)
+    results = [mixture.set_params(n_threads=n).predict_proba(X) for n in (1, 2, 4)]
+    assert (results[0] == results[1]).all()
+    assert (results[0] == results[2]).all()
+
+
+def test_labels_of_a_shard_are_those_of_its_rows_in_the_whole():
+    X = blobs("poisson")
+    family = Poisson(shape=1.0, rate=1.0).bind(X)
+    model = MixtureModel(family, SymmetricDirichlet(5))
+    kernel = UncollapsedGibbs()
+    whole = kernel.init(model, Dataset(X, family), seed=4, start=np.zeros(len(X), dtype=int))
+    shard = kernel.init(model, Dataset(X[300:], family, row_offset=300), seed=4, start=np.zeros(len(X) - 300, dtype=int))
+    whole.draw_parameters()
+    shard.Theta, shard.G, shard.log_pi = whole.Theta, whole.G, whole.log_pi
+    from expfam.samplers.gibbs import draw_labels
+
+    assert (draw_labels(whole, 1)[300:] == draw_labels(shard, 1)).all()
+
+
+KERNELS = {
+    "collapsed": (CollapsedGibbs(), DirichletProcess()),
+    "random_order": (CollapsedGibbs(order="random"), PitmanYor(alpha=1.0, discount=0.5)),
+    "uncollapsed": (UncollapsedGibbs(), SymmetricDirichlet(12)),
+    "truncated": (UncollapsedGibbs(truncation=9), DirichletProcess()),
+    "learning": (Cycle(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
+    "mixed": (RandomScan(CollapsedGibbs(), Cycle(UncollapsedGibbs(), UpdateHyper())), SymmetricDirichlet(12)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("family", ["multinomial", "gaussian", "gaussian_diag", "plain_poisson"])
+def test_a_resumed_chain_continues_bit_for_bit(name, family):
+    kernel, weights = KERNELS[name]
+    X = blobs(family, n=120)
+    model = MixtureModel(FAMILIES[family][0], weights)
+    rng = np.random.default_rng(3)
+    stop = int(rng.integers(1, 8))
+
+    def start():
+        return kernel.init(model, X, seed=5, start="random", n_clusters=10 if weights.max_components is None else None)
+
+    straight = start()
+    path = [kernel.step(straight)[:5] for _ in range(12)]
+    broken = start()
+    for _ in range(stop):
+        kernel.step(broken)
+    arrays = broken.to_arrays()
+    learned = broken.model
+    resumed = kernel.init(learned, broken.data, seed=5, start=np.zeros(len(X), dtype=int))
+    resumed.from_arrays(arrays)
+    assert [kernel.step(resumed)[:5] for _ in range(12 - stop)] == path[stop:]
+    assert (resumed.labels == straight.labels).all()
+    assert resumed.log_joint == straight.log_joint
+
+
+def test_arrays_of_a_state_hold_no_objects():
+    kernel, weights = KERNELS["collapsed"]
+    state = kernel.init(MixtureModel(FAMILIES["poisson"][0], weights), blobs("poisson"), seed=0)
+
+    def leaves(node):
+        for value in node.values():
+            yield from leaves(value) if isinstance(value, dict) else [value]
+
+    for leaf in leaves(state.to_arrays()):
+        assert isinstance(leaf, np.ndarray)
+        assert leaf.dtype.kind in "iufb"
+    json.dumps([state.seed, state.n_steps])
+
+
+def test_fits_do_not_disturb_each_other():
+    X = blobs("gaussian_diag", n=200)
+    first = Mixture(n_steps=5, random_state=3).fit(X).labels_
+    np.random.default_rng().random(10)
+    Mixture("gaussian", n_steps=2, random_state=8).fit(X)
+    assert (Mixture(n_steps=5, random_state=3).fit(X).labels_ == first).all()
+
+
