@@ -1,5 +1,7 @@
 # The instances by instruction set of kernels.h, as nogil functions.
 
+from libc.stdint cimport int32_t
+
 cdef extern from "kernels.h" nogil:
     enum: EXPFAM_BLOCK
     int expfam_isa() noexcept
@@ -13,3 +15,18 @@ cdef extern from "kernels.h" nogil:
     double (*expfam_max)(const double *x, Py_ssize_t n) noexcept
     double (*expfam_exp_blocks)(double *x, double shift, double *sums, Py_ssize_t n) noexcept
     Py_ssize_t expfam_pick(const double *w, const double *sums, double total, double uniform, Py_ssize_t n) noexcept
+
+    # count tables
+    enum: EXPFAM_LINE
+    void (*expfam_count_products_int)(const int32_t *const *rows, const double *a, Py_ssize_t n_rows,
+                                      double *p, Py_ssize_t n) noexcept
+    void (*expfam_count_products_real)(const double *const *rows, const double *a, Py_ssize_t n_rows,
+                                       double *p, Py_ssize_t n) noexcept
+    void (*expfam_rising_products)(const double *z, Py_ssize_t m, double *p, Py_ssize_t n) noexcept
+    void (*expfam_add_log_ratio)(const double *p, const double *q, double *out, Py_ssize_t n) noexcept
+    void expfam_gathered_products_int(const int32_t *const *rows, const double *a, Py_ssize_t n_rows,
+                                      const Py_ssize_t *ks, double *p, Py_ssize_t n) noexcept
+    void expfam_gathered_products_real(const double *const *rows, const double *a, Py_ssize_t n_rows,
+                                       const Py_ssize_t *ks, double *p, Py_ssize_t n) noexcept
+    double expfam_load_shared(const double *address) noexcept
+    void expfam_store_shared(double *address, double value) noexcept

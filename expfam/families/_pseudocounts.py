@@ -38,9 +38,8 @@ def check_positive(value, name, family, *, size=None, scalar=False):
     except (TypeError, ValueError):
         raise ValueError(f'{family}: {name} must be "auto" or positive; got {value!r}') from None
     if array.ndim > (0 if scalar else 1):
-        raise ValueError(
-            f"{family}: {name} must be a number{'' if scalar else ' or a one-dimensional array'}; got shape {array.shape}"
-        )
+        allowed = "a number" if scalar else "a number or a one-dimensional array"
+        raise ValueError(f"{family}: {name} must be {allowed}; got shape {array.shape}")
     bad = np.flatnonzero(~((array.ravel() >= LEAST) & (array.ravel() <= MOST)))
     if bad.size:
         where = f"{name}[{bad[0]}]" if array.ndim else name

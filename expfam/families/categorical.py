@@ -89,7 +89,7 @@ class Categorical(Family):
             row = int(np.argmax(X[:, column] >= levels[column]))
             raise SupportError(
                 f"categorical: column {column} has the levels 0..{levels[column] - 1}; row {row} holds the unknown code"
-                f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1 (missing)"
+                f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1"
             )
 
     def resolve(self, X):

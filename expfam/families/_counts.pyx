@@ -1,0 +1,923 @@
+"""Compiled components of the count families: a word-major table of counts, scored by products.
+
+A row of the table holds the counts of one word in all slots, so a document is scored against K clusters by reading a
+few contiguous rows: factors (count + pseudo-count) are multiplied, up to 32 of them, before one logarithm is taken for
+each cluster. Beside the table each cluster lists its present words, so that evidences, merges and clearing cost the
+words present. Counts are int32, exact for ever; fractional data, or totals beyond 2^31 - 1, use a float64 table.
+
+Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.):
+multinomial -[log G(a + S.) - log G(a)], Poisson a log b - (a + S.) log(b + n), categorical none, since there each
+column's total is kept as one more row of the table, with sign -1. Costs: predictive O(m nnz), add and remove O(nnz).
+"""
+
+import numpy as np
+from scipy import sparse
+
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
+from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport NAN, floor, isnan, log, log1p
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
+from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.structures._kernels cimport (
+    EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
+    expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_log1, expfam_log_rising,
+    expfam_log_rising1, expfam_rising_products, expfam_store_shared,
+)
+
+from expfam.errors import CapabilityError, DataError, SupportError
+
+cdef enum:
+    MULTINOMIAL = 0
+    POISSON = 1
+    CATEGORICAL = 2
+    MAX_FACTORS = 32        # factors of one product
+    MAX_REPEATS = 24        # a word repeated more often is scored by its rising factorial
+    TILE = 1024             # slots scored at a time: two buffers of 8 KiB stay in the first-level cache
+    N_TABLED = 256          # rising factorials kept for small counts under a symmetric prior
+    SLACK = 64              # stale entries a list of words may hold beyond as many as it has present ones
+    MAX_COUNT = 2147483647
+
+cdef double SAFE = 1e280    # bound of products and their inverses
+cdef double ROUNDING = 1e-9   # of a fractional count, relative, left by adding and removing
+
+cdef dict MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON, "categorical": CATEGORICAL}
+
+ctypedef struct word_list:
+    int32_t *words          # words whose bit is set; those counted 0 are stale
+    Py_ssize_t length
+    Py_ssize_t room
+    Py_ssize_t present      # words counted more than 0
+
+ctypedef struct count_table:
+    int model
+    int is_real             # float64 counts
+    int max_factors
+    Py_ssize_t n_rows
+    Py_ssize_t n_words      # rows of the table, those of the categorical totals last
+    Py_ssize_t n_columns    # F: words that are columns of phi
+    Py_ssize_t capacity
+    Py_ssize_t stride       # entries of a row: capacity rounded up to EXPFAM_LINE
+    csr_rows x
+    const double *length    # (n_rows,) sum of each datum
+    void *counts            # (n_words, stride) int32, aligned to 64 bytes
+    void *block             # what was allocated for it
+    uint8_t *listed         # (n_words, stride / 8) bits: the word is in the slot's list
+    word_list *lists        # (capacity,)
+    double *n               # (stride,) data
+    double *total           # (stride,) sum of the counts
+    double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
+    double *slope           # (stride,) Poisson: log(b + n + 1)
+    double *evidence        # (stride,) log evidence, NaN where it is not known
+    const double *prior     # (n_words,) pseudo-counts
+    double prior_total      # their sum over the columns of phi
+    double rate             # b of the Poisson
+    const double *tabled    # (N_TABLED,) log rising factorials of the symmetric prior, or NULL
+    void *owner
+
+
+# ---- entries of the table ------------------------------------------------------------------------------------------
+
+cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    if t.is_real:
+        return (<double *> t.counts)[w * t.stride + k]
+    return (<int32_t *> t.counts)[w * t.stride + k]
+
+
+cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
+    if t.is_real:
+        (<double *> t.counts)[w * t.stride + k] = value
+    else:
+        (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
+
+
+cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    return (t.listed[w * (t.stride >> 3) + (k >> 3)] >> (k & 7)) & 1
+
+
+cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    t.listed[w * (t.stride >> 3) + (k >> 3)] |= <uint8_t> (1 << (k & 7))
+
+
+cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    t.listed[w * (t.stride >> 3) + (k >> 3)] &= <uint8_t> ~(1 << (k & 7))
+
+
+cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    """The count of w in k rose from 0; the list has room."""
+    cdef word_list *words = &t.lists[k]
+    words.present += 1
+    if not is_listed(t, w, k):
+        set_listed(t, w, k)
+        words.words[words.length] = <int32_t> w
+        words.length += 1
+
+
+cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil:
+    """Room for further words in the list of k, amortised by doubling; false when memory is out."""
+    cdef word_list *words = &t.lists[k]
+    cdef Py_ssize_t room = words.length + more
+    cdef void *grown
+    if room > t.n_words:
+        room = t.n_words            # a list holds a word once
+    if room <= words.room:
+        return True
+    if room < 2 * words.room:
+        room = min(2 * words.room, t.n_words)
+    grown = PyMem_RawRealloc(words.words, room * sizeof(int32_t))
+    if grown == NULL:
+        return False
+    words.words = <int32_t *> grown
+    words.room = room
+    return True
+
+
+cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
+    """Keep in the list of k the words that are present, in their order."""
+    cdef word_list *words = &t.lists[k]
+    cdef Py_ssize_t j, kept = 0
+    for j in range(words.length):
+        if get(t, words.words[j], k) != 0:
+            words.words[kept] = words.words[j]
+            kept += 1
+        else:
+            unset_listed(t, words.words[j], k)
+    words.length = kept
+
+
+cdef int out_of_memory(count_table *t) noexcept nogil:
+    with gil:
+        (<CountComponents> t.owner).pending = MemoryError("no memory for the list of a cluster's words")
+    return EXPFAM_PYTHON
+
+
+# ---- scalar arithmetic ---------------------------------------------------------------------------------------------
+
+cdef inline double log_rising(double z, double m) noexcept nogil:
+    """log Gamma(z + m) - log Gamma(z)."""
+    return expfam_log_rising1(z, m, 16 if z < 16 else 0)
+
+
+ctypedef struct log_product:
+    double factor           # kept within 1e-150 .. 1e150; factors lie within 1e-100 .. 1e100
+    double sum
+
+
+cdef inline void multiply_rising(log_product *value, double z, double m, int sign) noexcept nogil:
+    """Add sign * log_rising(z, m), by factors where m is a small integer."""
+    cdef double product = 1.0, t = 0.0
+    if m > 8 or m != floor(m) or z > 1e15:
+        value.sum += sign * log_rising(z, m)
+        return
+    while t < m:
+        product *= z + t
+        t += 1
+        if product > 1e100 or product < 1e-100:
+            value.sum += sign * expfam_log1(product)
+            product = 1.0
+    value.factor = value.factor * product if sign > 0 else value.factor / product
+    if value.factor > 1e150 or value.factor < 1e-150:
+        value.sum += expfam_log1(value.factor)
+        value.factor = 1.0
+
+
+cdef inline int sign_of(const count_table *t, Py_ssize_t w) noexcept nogil:
+    return 1 if w < t.n_columns else -1
+
+
+cdef double total_term(const count_table *t, double n, double total) noexcept nogil:
+    """The evidence's term of (n, S.); 0 for an empty cluster."""
+    if t.model == MULTINOMIAL:
+        return -log_rising(t.prior_total, total)
+    if t.model == POISSON:
+        return -t.prior_total * log1p(n / t.rate) - total * log(t.rate + n)
+    return 0.0
+
+
+cdef void set_totals(count_table *t, Py_ssize_t k, double n, double total) noexcept nogil:
+    """Count and sum of a slot, and what follows from them."""
+    if t.lists[k].present == 0:
+        total = 0.0
+    t.n[k] = n
+    t.total[k] = total
+    t.evidence[k] = NAN
+    if t.model == MULTINOMIAL:
+        t.level[k] = total + t.prior_total
+    elif t.model == POISSON:
+        t.level[k] = -(t.prior_total + total) * log1p(1.0 / (t.rate + n))
+        t.slope[k] = log(t.rate + n + 1.0)
+
+
+cdef double evidence_of(const count_table *t, Py_ssize_t k) noexcept nogil:
+    """Log evidence of a slot from its present words, kept until the slot changes."""
+    cdef double value = expfam_load_shared(&t.evidence[k]), count
+    cdef log_product rest
+    cdef Py_ssize_t j, w
+    if not isnan(value):
+        return value
+    rest.factor, rest.sum = 1.0, total_term(t, t.n[k], t.total[k])
+    for j in range(t.lists[k].length):
+        w = t.lists[k].words[j]
+        count = get(t, w, k)
+        if t.tabled != NULL and count < N_TABLED and not t.is_real:
+            rest.sum += t.tabled[<Py_ssize_t> count]
+        elif count != 0:
+            multiply_rising(&rest, t.prior[w], count, sign_of(t, w))
+    value = rest.sum + expfam_log1(rest.factor)
+    expfam_store_shared(&t.evidence[k], value)
+    return value
+
+
+# ---- scores --------------------------------------------------------------------------------------------------------
+
+ctypedef struct factor_block:
+    const void *rows[MAX_FACTORS]
+    double a[MAX_FACTORS]
+    Py_ssize_t n
+
+
+cdef inline Py_ssize_t padded(Py_ssize_t m) noexcept nogil:
+    return (m + EXPFAM_LINE - 1) // EXPFAM_LINE * EXPFAM_LINE
+
+
+cdef inline void multiply_rows(const count_table *t, const factor_block *block, const Py_ssize_t *ks, Py_ssize_t m,
+                               double *product) noexcept nogil:
+    """product[j] = prod over the block of (count in slot j + a); `ks` NULL: the slots in order."""
+    cdef Py_ssize_t j, width = padded(m)
+    for j in range(width):
+        product[j] = 1.0
+    if ks != NULL:
+        if t.is_real:
+            expfam_gathered_products_real(<const double *const *> block.rows, block.a, block.n, ks, product, m)
+        else:
+            expfam_gathered_products_int(<const int32_t *const *> block.rows, block.a, block.n, ks, product, m)
+    elif t.is_real:
+        expfam_count_products_real(<const double *const *> block.rows, block.a, block.n, product, width)
+    else:
+        expfam_count_products_int(<const int32_t *const *> block.rows, block.a, block.n, product, width)
+
+
+cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
+    if t.is_real:
+        return <const void *> (<const double *> t.counts + w * t.stride + first)
+    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
+
+
+cdef void add_rising_row(const count_table *t, Py_ssize_t w, double count, const Py_ssize_t *ks, Py_ssize_t first,
+                         Py_ssize_t m, double *out, double *z, double *result) noexcept nogil:
+    """out[j] += log_rising(count in slot j + a_w, count) for a word repeated often, or by a fraction."""
+    cdef Py_ssize_t j
+    for j in range(m):
+        z[j] = get(t, w, first + j if ks == NULL else ks[j]) + t.prior[w]
+    expfam_log_rising(z, count, t.prior[w] < 16, result, m)
+    for j in range(m):
+        out[j] += result[j]
+
+
+cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t first, Py_ssize_t m,
+                     double *out, double *work) noexcept nogil:
+    """Log predictives of datum i under m <= TILE slots: ks[0..m-1], or first..first+m-1 where ks is NULL."""
+    cdef double *product = work
+    cdef double *divisor = work + TILE
+    cdef double *level = work + 2 * TILE
+    cdef factor_block block, totals
+    cdef Py_ssize_t p = row_start(&t.x, i), stop = row_start(&t.x, i + 1), half = 0, j, w
+    cdef double length = t.length[i], count, repeat = 0.0
+    cdef bint by_product = False
+    if t.model == CATEGORICAL:
+        half = (stop - p) // 2              # a datum holds its levels, then the total of each level's column
+        stop -= half
+    if t.model == MULTINOMIAL:
+        by_product = length <= t.max_factors and length == floor(length)
+    if t.model != CATEGORICAL:
+        for j in range(m):
+            level[j] = t.level[first + j if ks == NULL else ks[j]]
+    if t.model == POISSON:
+        for j in range(m):
+            out[j] = level[j] - length * t.slope[first + j if ks == NULL else ks[j]]
+    elif t.model == CATEGORICAL or by_product:
+        memset(out, 0, m * sizeof(double))
+    else:
+        expfam_log_rising(level, length, t.prior_total < 16, out, m)
+        for j in range(m):
+            out[j] = -out[j]
+    while p < stop or by_product:
+        block.n = totals.n = 0
+        while p < stop and block.n < t.max_factors:
+            w = entry_column(&t.x, p)
+            count = entry_value(&t.x, p)
+            if count > MAX_REPEATS or count != floor(count):
+                add_rising_row(t, w, count, ks, first, m, out, product, divisor)
+                p += 1
+                continue
+            block.rows[block.n] = row_at(t, w, 0 if ks != NULL else first)
+            block.a[block.n] = t.prior[w] + repeat
+            block.n += 1
+            if half:
+                w = entry_column(&t.x, p + half)
+                totals.rows[totals.n] = row_at(t, w, 0 if ks != NULL else first)
+                totals.a[totals.n] = t.prior[w]
+                totals.n += 1
+            repeat += 1
+            if repeat >= count:
+                repeat = 0.0
+                p += 1
+        multiply_rows(t, &block, ks, m, product)
+        if half:
+            multiply_rows(t, &totals, ks, m, divisor)
+        elif by_product:
+            for j in range(m, padded(m)):
+                level[j] = 1.0
+            expfam_rising_products(level, <Py_ssize_t> length, divisor, padded(m))
+        expfam_add_log_ratio(product, divisor if half or by_product else NULL, out, m)
+        by_product = False                  # a short document is one block
+
+
+cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                               double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t j, width
+    if ks == NULL:
+        if m > t.capacity:
+            return EXPFAM_RANGE
+    else:
+        for j in range(m):
+            if ks[j] < 0 or ks[j] >= t.capacity:
+                return EXPFAM_RANGE
+    j = 0
+    while j < m:
+        width = min(<Py_ssize_t> TILE, m - j)
+        score_tile(t, i, NULL if ks == NULL else ks + j, j, width, out + j, work)
+        j += width
+    return EXPFAM_OK
+
+
+cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    """Whether slot k has a datum, and no count below that of datum i."""
+    cdef Py_ssize_t p
+    cdef double count, slack = 1.0 - ROUNDING if t.is_real else 1.0
+    if k < 0 or k >= t.capacity or t.n[k] < 1:
+        return False
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        count = entry_value(&t.x, p)
+        if get(t, entry_column(&t.x, p), k) < count * slack:
+            return False
+    return True
+
+
+cdef inline double rest_of(const count_table *t, double whole, double part) noexcept nogil:
+    """whole - part of counts; what rounding leaves of a fractional count is nothing."""
+    cdef double rest = whole - part
+    if t.is_real and rest < ROUNDING * part:
+        return 0.0
+    return rest
+
+
+cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef double length = t.length[i], count, n, total
+    cdef log_product value
+    cdef Py_ssize_t p, w
+    if not holds(t, i, k):
+        return EXPFAM_RANGE
+    n, total = t.n[k] - 1.0, rest_of(t, t.total[k], length)
+    value.factor, value.sum = 1.0, 0.0
+    if t.model == MULTINOMIAL:
+        value.sum = -log_rising(total + t.prior_total, length)
+    elif t.model == POISSON:
+        value.sum = -(t.prior_total + total) * log1p(1.0 / (t.rate + n)) - length * log(t.rate + n + 1.0)
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        w = entry_column(&t.x, p)
+        count = entry_value(&t.x, p)
+        multiply_rising(&value, rest_of(t, get(t, w, k), count) + t.prior[w], count, sign_of(t, w))
+    out[0] = value.sum + expfam_log1(value.factor)
+    return EXPFAM_OK
+
+
+cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t j, k
+    for j in range(m):
+        k = j if ks == NULL else ks[j]
+        if k < 0 or k >= t.capacity:
+            return EXPFAM_RANGE
+        out[j] = evidence_of(t, k)
+    return EXPFAM_OK
+
+
+cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                           double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t j, e, w, l, source, target
+    cdef double count
+    cdef log_product value
+    if k < 0 or k >= t.capacity:
+        return EXPFAM_RANGE
+    for j in range(m):
+        l = ls[j]
+        if l < 0 or l >= t.capacity:
+            return EXPFAM_RANGE
+        source, target = (l, k) if t.lists[l].present <= t.lists[k].present else (k, l)
+        value.factor = 1.0
+        value.sum = evidence_of(t, target) - total_term(t, t.n[target], t.total[target])
+        value.sum += total_term(t, t.n[k] + t.n[l], t.total[k] + t.total[l])
+        for e in range(t.lists[source].length):
+            w = t.lists[source].words[e]
+            count = get(t, w, source)
+            if count != 0:
+                multiply_rising(&value, get(t, w, target) + t.prior[w], count, sign_of(t, w))
+        out[j] = value.sum + expfam_log1(value.factor)
+    return EXPFAM_OK
+
+
+cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Whether the statistics of slot l can be taken out of those of slot k."""
+    cdef Py_ssize_t j, w
+    cdef double slack = 1.0 - ROUNDING if t.is_real else 1.0
+    if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * (1.0 - ROUNDING) > t.n[k]:
+        return False
+    for j in range(t.lists[l].length):
+        w = t.lists[l].words[j]
+        if get(t, w, k) < get(t, w, l) * slack:
+            return False
+    return True
+
+
+cdef inline double data_left(double whole, double part) noexcept nogil:
+    """whole - part of numbers of data, which are fractional only where statistics were loaded."""
+    return whole - part if whole - part > ROUNDING * part else 0.0
+
+
+cdef int counts_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t j, w
+    cdef double count, n
+    cdef log_product value
+    if not includes(t, k, l):
+        return EXPFAM_RANGE
+    n = data_left(t.n[k], t.n[l])
+    if n == 0:
+        out[0] = 0.0
+        return EXPFAM_OK
+    value.factor = 1.0
+    value.sum = evidence_of(t, k) - total_term(t, t.n[k], t.total[k])
+    value.sum += total_term(t, n, rest_of(t, t.total[k], t.total[l]))
+    for j in range(t.lists[l].length):
+        w = t.lists[l].words[j]
+        count = get(t, w, l)
+        if count != 0:
+            multiply_rising(&value, rest_of(t, get(t, w, k), count) + t.prior[w], count, -sign_of(t, w))
+    out[0] = value.sum + expfam_log1(value.factor)
+    return EXPFAM_OK
+
+
+# ---- changes -------------------------------------------------------------------------------------------------------
+
+cdef int counts_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef Py_ssize_t p, w, start = row_start(&t.x, i), stop = row_start(&t.x, i + 1)
+    cdef double old, length = t.length[i]
+    if k < 0 or k >= t.capacity:
+        return EXPFAM_RANGE
+    if not t.is_real and t.total[k] + length > MAX_COUNT:
+        for p in range(start, stop):
+            if get(t, entry_column(&t.x, p), k) + entry_value(&t.x, p) > MAX_COUNT:
+                return EXPFAM_RANGE
+    if not make_room(t, k, stop - start):
+        return out_of_memory(t)
+    for p in range(start, stop):
+        w = entry_column(&t.x, p)
+        old = get(t, w, k)
+        put(t, w, k, old + entry_value(&t.x, p))
+        if old == 0:
+            note_present(t, w, k)
+    set_totals(t, k, t.n[k] + 1.0, t.total[k] + length)
+    return EXPFAM_OK
+
+
+cdef int counts_clear(void *self, Py_ssize_t k) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef Py_ssize_t j
+    if k < 0 or k >= t.capacity:
+        return EXPFAM_RANGE
+    for j in range(t.lists[k].length):
+        put(t, t.lists[k].words[j], k, 0.0)
+        unset_listed(t, t.lists[k].words[j], k)
+    t.lists[k].length = t.lists[k].present = 0
+    set_totals(t, k, 0.0, 0.0)
+    return EXPFAM_OK
+
+
+cdef inline void take_out(count_table *t, Py_ssize_t w, Py_ssize_t k, double count) noexcept nogil:
+    cdef double rest = rest_of(t, get(t, w, k), count)
+    put(t, w, k, rest)
+    if rest == 0 and count != 0:
+        t.lists[k].present -= 1
+
+
+cdef int finish_removal(count_table *t, Py_ssize_t k, double n, double total) noexcept nogil:
+    if n == 0:
+        return counts_clear(t, k)
+    set_totals(t, k, n, total)
+    if t.lists[k].length > 2 * t.lists[k].present + SLACK:
+        drop_stale(t, k)
+    return EXPFAM_OK
+
+
+cdef int counts_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef Py_ssize_t p
+    if not holds(t, i, k):
+        return EXPFAM_RANGE
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        take_out(t, entry_column(&t.x, p), k, entry_value(&t.x, p))
+    return finish_removal(t, k, t.n[k] - 1.0, rest_of(t, t.total[k], t.length[i]))
+
+
+cdef int counts_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef word_list *words
+    cdef Py_ssize_t j, w
+    cdef double old, count
+    if k == l or min(k, l) < 0 or max(k, l) >= t.capacity:
+        return EXPFAM_RANGE
+    words = &t.lists[l]
+    if not t.is_real and t.total[k] + t.total[l] > MAX_COUNT:
+        for j in range(words.length):
+            if get(t, words.words[j], k) + get(t, words.words[j], l) > MAX_COUNT:
+                return EXPFAM_RANGE
+    if not make_room(t, k, words.present):
+        return out_of_memory(t)
+    for j in range(words.length):
+        w = words.words[j]
+        count = get(t, w, l)
+        if count != 0:
+            old = get(t, w, k)
+            put(t, w, k, old + count)
+            if old == 0:
+                note_present(t, w, k)
+    set_totals(t, k, t.n[k] + t.n[l], t.total[k] + t.total[l])
+    return counts_clear(t, l)
+
+
+cdef int counts_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef Py_ssize_t j, w
+    if k == l or not includes(t, k, l):
+        return EXPFAM_RANGE
+    for j in range(t.lists[l].length):
+        w = t.lists[l].words[j]
+        take_out(t, w, k, get(t, w, l))
+    return finish_removal(t, k, data_left(t.n[k], t.n[l]), rest_of(t, t.total[k], t.total[l]))
+
+
+cdef inline void exchange(double *values, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    values[k], values[l] = values[l], values[k]
+
+
+cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef Py_ssize_t j, w
+    cdef double count
+    cdef word_list words
+    if min(k, l) < 0 or max(k, l) >= t.capacity:
+        return EXPFAM_RANGE
+    if k == l:
+        return EXPFAM_OK
+    # words of l alone first: bits of the words of k, on which the second pass decides, are not touched by it
+    for j in range(t.lists[l].length):
+        w = t.lists[l].words[j]
+        if not is_listed(t, w, k):
+            put(t, w, k, get(t, w, l))
+            put(t, w, l, 0.0)
+            set_listed(t, w, k)
+            unset_listed(t, w, l)
+    for j in range(t.lists[k].length):
+        w = t.lists[k].words[j]
+        count = get(t, w, l)
+        put(t, w, l, get(t, w, k))
+        put(t, w, k, count)
+        if not is_listed(t, w, l):
+            set_listed(t, w, l)
+            unset_listed(t, w, k)
+    words = t.lists[k]
+    t.lists[k] = t.lists[l]
+    t.lists[l] = words
+    exchange(t.n, k, l)
+    exchange(t.total, k, l)
+    exchange(t.level, k, l)
+    exchange(t.slope, k, l)
+    exchange(t.evidence, k, l)
+    return EXPFAM_OK
+
+
+# ---- the owner -----------------------------------------------------------------------------------------------------
+
+cdef class CountComponents:
+    """Owner of the statistics of a multinomial, Poisson or categorical family.
+
+    Parameters
+    ----------
+    family : Family
+        Bound `Multinomial`, `Poisson` or `Categorical`.
+    data : Dataset
+    capacity : int
+        Number of slots to begin with.
+    layout : {"features", "clusters"}
+        A hint; both use the word-major table, whose untouched pages take no memory.
+
+    Attributes
+    ----------
+    capsule : PyCapsule
+        Named "expfam.components_v1".
+    capacity : int
+    is_fractional : bool
+        Whether counts are held as float64: fractional data or statistics, or totals beyond 2^31 - 1.
+    pending : BaseException or None
+
+    Notes
+    -----
+    Memory: 4 bytes (8 if fractional) for each column and slot, 1 bit beside it, 4 to 8 bytes for each present word.
+    """
+
+    cdef components_v1 api
+    cdef count_table t
+    cdef readonly object capsule
+    cdef public object pending
+    cdef object family, arrays, prior, tabled
+    cdef double[::1] lengths
+    cdef double data_total          # sum of all counts of the data
+
+    def __cinit__(self):
+        memset(&self.t, 0, sizeof(count_table))
+
+    def __init__(self, family, data, Py_ssize_t capacity, *, layout="features"):
+        if family.name not in MODELS:
+            raise CapabilityError(f"count components serve {sorted(MODELS)}, not {family.name!r}")
+        if layout not in ("features", "clusters"):
+            raise ValueError(f'layout must be "features" or "clusters"; got {layout!r}')
+        family.require_bound()
+        self.t.model = MODELS[family.name]
+        self.t.n_rows = data.n_rows
+        self.t.n_columns = self.t.n_words = data.n_statistics
+        if self.t.model == CATEGORICAL:
+            self.t.n_words += len(family.levels_)
+        if self.t.n_words > MAX_COUNT:
+            raise DataError(f"{family.name}: {self.t.n_words} columns are more than the {MAX_COUNT} that can be counted")
+        self.t.owner = <void *> self
+        self._open(family, data)
+        self._set_family(family)
+        self._allocate(max(capacity, 1), self.t.is_real)
+        self._set_bounds()
+        self.api.abi_version = EXPFAM_ABI
+        self.api.struct_size = sizeof(components_v1)
+        self.api.flags = 0
+        self.api.self = <void *> &self.t
+        self.api.work_size = 3 * TILE
+        self.api.log_predictive = counts_log_predictive
+        self.api.log_predictive_self = counts_log_predictive_self
+        self.api.log_marginal = counts_log_marginal
+        self.api.log_merged = counts_log_merged
+        self.api.log_remainder = counts_log_remainder
+        self.api.add = counts_add
+        self.api.remove = counts_remove
+        self.api.absorb = counts_absorb
+        self.api.subtract = counts_subtract
+        self.api.clear = counts_clear
+        self.api.swap = counts_swap
+        self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+
+    def __dealloc__(self):
+        free_table(&self.t)
+
+    @property
+    def capacity(self):
+        """Slots that can be used."""
+        return self.t.capacity
+
+    @property
+    def is_fractional(self):
+        """Whether counts are held as float64."""
+        return bool(self.t.is_real)
+
+    def _open(self, family, data):
+        """Point at the rows; dense counts become CSR, codes become their columns of phi and of the totals."""
+        if self.t.model == CATEGORICAL:
+            columns, starts, block = family.hot_columns(data.X)
+            values, sums = None, np.diff(starts).astype(np.float64)
+            # each row: its columns of phi, then the totals of the same columns of X
+            at = np.arange(columns.size) + np.repeat(starts[:-1], np.diff(starts))
+            both = np.empty(2 * columns.size, dtype=np.int32)
+            both[at] = columns
+            both[at + np.repeat(np.diff(starts), np.diff(starts))] = self.t.n_columns + block
+            columns, starts = both, 2 * starts
+            heaviest, is_real = float(data.n_rows), False
+        else:
+            X = data.X if sparse.issparse(data.X) else sparse.csr_array(data.X)
+            values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
+            sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+            is_real = values.dtype.kind == "f" and bool((np.abs(values - np.rint(values)) > 1e-9).any())
+            if not is_real and (values != np.rint(values)).any():   # validation lets 1e-9 pass
+                X = sparse.csr_array((np.rint(values), columns, starts), shape=X.shape)
+                X.eliminate_zeros()
+                values, columns, starts, sums = X.data, X.indices, X.indptr, np.rint(sums)
+            heaviest = float(np.bincount(columns, weights=values, minlength=1).max()) if values.size else 0.0
+        self.arrays = (values, columns, starts)
+        open_rows(&self.t.x, values, columns, starts)
+        self.lengths = np.ascontiguousarray(sums)
+        self.t.length = &self.lengths[0]
+        self.t.is_real = is_real or heaviest > MAX_COUNT
+        self.data_total = float(sums.sum())
+
+    def _set_family(self, family):
+        """Pseudo-counts, and tables that follow from them."""
+        a, totals = family.pseudocounts()
+        self.prior = np.concatenate([a, totals]) if self.t.model == CATEGORICAL else a
+        cdef const double[::1] prior = self.prior
+        if prior.shape[0] != self.t.n_words:
+            raise DataError(f"{family.name}: {len(a)} pseudo-counts for {self.t.n_columns} columns")
+        self.t.prior = &prior[0]
+        self.t.prior_total = float(totals.sum())
+        self.t.rate = family.rate if self.t.model == POISSON else 1.0
+        self.t.tabled = NULL
+        cdef double[::1] tabled
+        cdef Py_ssize_t c
+        if self.t.model != CATEGORICAL and a.min() == a.max():
+            self.tabled = np.empty(N_TABLED)
+            tabled = self.tabled
+            for c in range(N_TABLED):
+                tabled[c] = log_rising(prior[0], c)
+            self.t.tabled = &tabled[0]
+        self.family = family
+
+    def _set_bounds(self, double loaded=0.0):
+        """Number of factors whose products, and ratios of products, stay within 1e+-280."""
+        cdef double most = max(self.data_total + loaded, <double> MAX_COUNT) + self.t.prior_total + float(self.prior.max())
+        cdef double least = min(1.0, float(self.prior.min()))
+        cdef double digits = np.log10(most) - np.log10(least)
+        self.t.max_factors = int(min(max(np.log10(SAFE) / max(digits, 1e-3), 1.0), MAX_FACTORS))
+
+    def _allocate(self, Py_ssize_t capacity, bint is_real):
+        """Replace the table by one of `capacity` slots, keeping the statistics of those that fit."""
+        cdef count_table old = self.t
+        cdef count_table t = self.t
+        cdef Py_ssize_t j, k
+        t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
+        t.block = t.listed = t.lists = t.n = NULL
+        cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
+        t.block = PyMem_RawCalloc(t.n_words * t.stride * width + 64, 1)
+        t.listed = <uint8_t *> PyMem_RawCalloc(t.n_words * (t.stride >> 3), 1)
+        t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
+        t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
+        if t.block == NULL or t.listed == NULL or t.lists == NULL or t.n == NULL:
+            PyMem_RawFree(t.block)
+            PyMem_RawFree(t.listed)
+            PyMem_RawFree(t.lists)
+            PyMem_RawFree(t.n)
+            raise MemoryError(
+                f"{self.family.name}: {t.n_words} columns x {capacity} slots need"
+                f" {t.n_words * t.stride * width / 2**30:.1f} GiB: use fewer components or columns"
+            )
+        t.counts = <void *> ((<size_t> t.block + 63) & ~<size_t> 63)
+        t.total, t.level, t.slope, t.evidence = t.n + t.stride, t.n + 2 * t.stride, t.n + 3 * t.stride, t.n + 4 * t.stride
+        self.t = t
+        for k in range(t.stride):
+            set_totals(&self.t, k, 0.0, 0.0)
+        for k in range(min(old.capacity, capacity)):
+            self.t.lists[k] = old.lists[k]
+            old.lists[k].words = NULL
+            for j in range(self.t.lists[k].length):
+                set_listed(&self.t, self.t.lists[k].words[j], k)
+                put(&self.t, self.t.lists[k].words[j], k, get(&old, self.t.lists[k].words[j], k))
+            set_totals(&self.t, k, old.n[k], old.total[k])
+        free_table(&old)
+
+    def _widen(self):
+        """Hold counts as float64 from now on."""
+        if not self.t.is_real:
+            self._allocate(self.t.capacity, True)
+
+    def reserve(self, Py_ssize_t capacity):
+        """Room for more slots, at least doubled."""
+        if capacity > self.t.capacity:
+            self._allocate(max(capacity, 2 * self.t.capacity), self.t.is_real)
+
+    def refresh(self, labels):
+        """Statistics recomputed from the members of each slot; counts never need it."""
+        cdef const int[::1] label = np.ascontiguousarray(labels, dtype=np.int32)
+        cdef Py_ssize_t i, k
+        cdef int code = EXPFAM_OK
+        for k in range(self.t.capacity):
+            counts_clear(&self.t, k)
+        for i in range(self.t.n_rows):
+            if label[i] >= 0:
+                code = counts_add(&self.t, i, label[i])
+                if code == EXPFAM_PYTHON:
+                    raise self.pending
+                if code:
+                    raise SupportError(f"{self.family.name}: datum {i} does not fit into slot {label[i]}")
+
+    def rebind(self, family):
+        """Other hyper-parameters, the same statistics."""
+        cdef Py_ssize_t k
+        self._set_family(family)
+        self._set_bounds(float(np.sum(<double[:self.t.capacity]> self.t.total)))
+        for k in range(self.t.stride):
+            set_totals(&self.t, k, self.t.n[k], self.t.total[k])
+
+    def load(self, n, S):
+        """Statistics set from arrays, (K,) and (K, F) dense or CSR; further slots are emptied."""
+        n = np.ascontiguousarray(n, dtype=np.float64)
+        S = sparse.csr_array(S)
+        if S.shape != (n.shape[0], self.t.n_columns):
+            raise DataError(
+                f"{self.family.name}: statistics of {n.shape[0]} clusters must have shape"
+                f" ({n.shape[0]}, {self.t.n_columns}); got {S.shape}"
+            )
+        if self.t.model == CATEGORICAL:
+            block = np.repeat(np.arange(len(self.family.levels_)), self.family.levels_)
+            add_up = sparse.csr_array((np.ones(block.size), (np.arange(block.size), block)))
+            S = sparse.csr_array(sparse.hstack([S, S @ add_up]))
+        S.sum_duplicates()
+        self._fill(n, np.asarray(S.sum(axis=1)).ravel(), S.indptr, S.indices, S.data)
+
+    def _fill(self, n, totals, starts, words, values):
+        """Statistics from lists of words, in the order given."""
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        if not (np.isfinite(values).all() and np.isfinite(n).all()) or (values < 0).any() or (n < 0).any():
+            raise SupportError(f"{self.family.name}: statistics of clusters must be finite and non-negative")
+        self.reserve(len(n))
+        cdef Py_ssize_t k, j
+        for k in range(self.t.capacity):
+            counts_clear(&self.t, k)
+        heaviest = float(values.sum())
+        if (values != np.rint(values)).any() or heaviest + self.data_total > MAX_COUNT:
+            self._widen()
+        self._set_bounds(heaviest)
+        cdef const double[::1] count = n, total = np.ascontiguousarray(totals, dtype=np.float64), value = values
+        cdef const int64_t[::1] start = np.ascontiguousarray(starts, dtype=np.int64)
+        cdef const int64_t[::1] word = np.ascontiguousarray(words, dtype=np.int64)
+        for k in range(count.shape[0]):
+            if not make_room(&self.t, k, start[k + 1] - start[k]):
+                raise MemoryError(f"{self.family.name}: no memory for the words of slot {k}")
+            for j in range(start[k], start[k + 1]):
+                put(&self.t, word[j], k, value[j])
+                note_present(&self.t, word[j], k)
+                if value[j] == 0:
+                    self.t.lists[k].present -= 1
+            set_totals(&self.t, k, count[k], total[k])
+
+    def export(self):
+        """Copies of (n, S): (capacity,) float64 and (capacity, F) CSR."""
+        state = self.to_arrays()
+        shape = (self.t.capacity, self.t.n_words)
+        S = sparse.csr_array((state["values"], state["words"], state["starts"]), shape=shape)
+        S.eliminate_zeros()
+        S.sort_indices()
+        return state["n"], S[:, 0:self.t.n_columns]
+
+    def to_arrays(self):
+        """All that a later call reads: the words of each slot in the order of its list, stale ones included."""
+        cdef Py_ssize_t k, j, at = 0
+        n, total = np.empty(self.t.capacity), np.empty(self.t.capacity)
+        starts = np.zeros(self.t.capacity + 1, dtype=np.int64)
+        cdef double[::1] n_view = n, total_view = total
+        cdef int64_t[::1] start = starts
+        for k in range(self.t.capacity):
+            n_view[k], total_view[k] = self.t.n[k], self.t.total[k]
+            start[k + 1] = start[k] + self.t.lists[k].length
+        words, values = np.empty(start[self.t.capacity], dtype=np.int64), np.empty(start[self.t.capacity])
+        cdef int64_t[::1] word = words
+        cdef double[::1] value = values
+        for k in range(self.t.capacity):
+            for j in range(self.t.lists[k].length):
+                word[at] = self.t.lists[k].words[j]
+                value[at] = get(&self.t, self.t.lists[k].words[j], k)
+                at += 1
+        return {
+            "n": n, "total": total, "starts": starts, "words": words, "values": values,
+            "is_fractional": np.array(bool(self.t.is_real)), "max_factors": np.array(self.t.max_factors),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`, bit for bit."""
+        cdef Py_ssize_t k
+        n = np.ascontiguousarray(arrays["n"], dtype=np.float64)
+        for k in range(self.t.capacity):
+            counts_clear(&self.t, k)
+        self._allocate(max(len(n), 1), bool(arrays["is_fractional"]))
+        self._fill(n, arrays["total"], arrays["starts"], arrays["words"], arrays["values"])
+        self.t.max_factors = int(arrays["max_factors"])
+
+
+cdef void free_table(count_table *t) noexcept:
+    cdef Py_ssize_t k
+    if t.lists != NULL:
+        for k in range(t.capacity):
+            PyMem_RawFree(t.lists[k].words)
+    PyMem_RawFree(t.block)
+    PyMem_RawFree(t.listed)
+    PyMem_RawFree(t.lists)
+    PyMem_RawFree(t.n)

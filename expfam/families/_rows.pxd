@@ -1,0 +1,61 @@
+# Rows of a CSR matrix in the caller's own memory, whatever its types; inline readers, a predictable branch an entry.
+# The holder of a `csr_rows` keeps the three arrays alive. Column numbers and starts may be int32 or int64 each.
+
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum:
+    ROWS_FLOAT64 = 0
+    ROWS_FLOAT32 = 1
+    ROWS_INT64 = 2
+    ROWS_INT32 = 3
+    ROWS_ONES = 4           # no values: every stored entry is 1
+
+ctypedef struct csr_rows:
+    const void *values      # (nnz,) of `kind`; NULL for ROWS_ONES
+    const void *columns     # (nnz,) int32 or int64
+    const void *starts      # (N + 1,) int32 or int64
+    int kind
+    int wide_columns
+    int wide_starts
+
+
+cdef inline Py_ssize_t row_start(const csr_rows *x, Py_ssize_t i) noexcept nogil:
+    """First entry of row i; that of row i + 1 is its end."""
+    if x.wide_starts:
+        return (<const int64_t *> x.starts)[i]
+    return (<const int32_t *> x.starts)[i]
+
+
+cdef inline Py_ssize_t entry_column(const csr_rows *x, Py_ssize_t p) noexcept nogil:
+    """Column of entry p."""
+    if x.wide_columns:
+        return (<const int64_t *> x.columns)[p]
+    return (<const int32_t *> x.columns)[p]
+
+
+cdef inline double entry_value(const csr_rows *x, Py_ssize_t p) noexcept nogil:
+    """Value of entry p."""
+    if x.kind == ROWS_FLOAT64:
+        return (<const double *> x.values)[p]
+    if x.kind == ROWS_INT64:
+        return <double> (<const int64_t *> x.values)[p]
+    if x.kind == ROWS_INT32:
+        return (<const int32_t *> x.values)[p]
+    if x.kind == ROWS_FLOAT32:
+        return (<const float *> x.values)[p]
+    return 1.0
+
+
+cdef inline int open_rows(csr_rows *x, values, columns, starts) except -1:
+    """Point `x` at three NumPy arrays, which may be read-only; `values` None means ones."""
+    kinds = {"float64": ROWS_FLOAT64, "float32": ROWS_FLOAT32, "int64": ROWS_INT64, "int32": ROWS_INT32}
+    for array in (values, columns, starts):
+        if array is not None and not array.flags.c_contiguous:
+            raise ValueError("the arrays of a CSR matrix must be contiguous")
+    x.kind = ROWS_ONES if values is None else kinds[values.dtype.name]
+    x.values = NULL if values is None else <const void *> <size_t> values.ctypes.data
+    x.wide_columns = {"int64": 1, "int32": 0}[columns.dtype.name]
+    x.columns = <const void *> <size_t> columns.ctypes.data
+    x.wide_starts = {"int64": 1, "int32": 0}[starts.dtype.name]
+    x.starts = <const void *> <size_t> starts.ctypes.data
+    return 0
