@@ -1,0 +1,359 @@
+"""Gaussians with a full covariance under Wishart-type priors: unknown mean, and mean zero.
+
+The precision is Wishart, so the evidence of a cluster is a ratio of multivariate gamma functions and determinants:
+one Cholesky factorisation of the posterior scale, O(d^3), carries every method. Symmetric matrices are packed by
+`svec`, under which inner products and norms are the Frobenius ones.
+"""
+
+import numpy as np
+from scipy.special import multigammaln, psi
+
+from expfam.families._columns import (
+    LOG_2PI,
+    PRIOR_SHARE,
+    RealFamily,
+    check_dof,
+    check_hyper,
+    check_scale,
+    factor,
+    is_auto,
+    log_det,
+    log_det_or_none,
+    per_column,
+    svec,
+    svec_outer,
+    unsvec,
+    usable_variance,
+)
+
+
+def _multipsi(x, d):
+    """Derivative of the multivariate log-gamma function of order d."""
+    return psi(x[:, None] - 0.5 * np.arange(d)).sum(axis=1)
+
+
+class _Wishart(RealFamily):
+    """What the two families share: dof and scale, and the evidence given the posterior scale."""
+
+    def _resolve_scale(self, d, variance):
+        check_dof(self.name, self.dof, d)
+        dof = float(d + 3 if self.dof is None else self.dof)
+        if is_auto(self.scale):
+            scale = np.diag(max(dof - d - 1, 1.0) * PRIOR_SHARE * usable_variance(variance, self.name))
+        elif np.ndim(self.scale) < 2:
+            scale = np.diag(per_column(self.name, "scale", self.scale, d))
+        else:
+            scale = np.array(self.scale, dtype=np.float64)
+            if scale.shape != (d, d):
+                raise ValueError(f"{self.name}: scale must have shape ({d}, {d}); got {scale.shape}")
+        return {"dof": dof, "scale": scale}
+
+    def hyper_bounds(self, name):
+        """Interval of a learned hyper-parameter as factors of its value at binding; see `Family.hyper_bounds`.
+
+        A scale stays above 0.03 of each column's variance, and above the rounding variance of tied columns.
+        """
+        if name != "scale":
+            return super().hyper_bounds(name)
+        d = self.n_features_in_
+        return self.scale_bounds(name, np.diag(self._learned_base("scale")) / max(self.dof - d - 1, 1.0))
+
+    def log_base(self, X):
+        """Log base measure, -(d/2) log 2 pi: (N,) nats."""
+        return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
+
+    def _log_evidence(self, n, log_det_n):
+        d = self.n_features_in_
+        dof = self.dof + n
+        log_det_0 = log_det(factor(self.scale[None], self.name))[0]
+        gammas = multigammaln(0.5 * dof, d) - multigammaln(0.5 * self.dof, d)
+        return 0.5 * n * d * np.log(2.0) + gammas + 0.5 * (self.dof * log_det_0 - dof * log_det_n)
+
+    def _expected_log_det(self, n, log_det_n):
+        d = self.n_features_in_
+        return _multipsi(0.5 * (self.dof + n), d) + d * np.log(2.0) - log_det_n
+
+    def _draw_precision(self, dof, factors, rng):
+        """Bartlett's M with Lam = M M', the triangle B behind it, and log|Lam|."""
+        K, d = factors.shape[:2]
+        B = np.zeros((K, d, d))
+        diagonal = np.arange(d)
+        B[:, diagonal, diagonal] = np.sqrt(rng.chisquare(dof[:, None] - diagonal))
+        rows, columns = np.tril_indices(d, -1)
+        B[:, rows, columns] = rng.standard_normal((K, rows.size))
+        M = np.linalg.solve(factors.transpose(0, 2, 1), B)
+        return M, B, log_det(B) - log_det(factors)
+
+    def _sample(self, mean, precision, size, rng):
+        noise = rng.standard_normal((precision.shape[0], size, precision.shape[1]))
+        L = factor(precision, self.name)
+        rows = np.linalg.solve(L.transpose(0, 2, 1), noise.transpose(0, 2, 1)).transpose(0, 2, 1)
+        return (rows + mean[:, None, :]).reshape(-1, precision.shape[1])
+
+
+class Gaussian(_Wishart):
+    """Gaussian with unknown mean and full covariance under the normal-inverse-Wishart prior.
+
+    Parameters
+    ----------
+    mean : "auto", float or (V,) array_like
+        Prior location m0 in the coordinates of the data; the column means if "auto".
+    mean_strength : "auto" or float
+        Data to which the prior location is worth, k0; 0.1 if "auto".
+    dof : float, optional
+        Degrees of freedom nu0 > V - 1; V + 3 if not given.
+    scale : "auto", float, (V,) or (V, V) array_like
+        Scale matrix Psi0, or its diagonal; if "auto", the prior mean of the covariance is a tenth of the column
+        variances (for dof <= V + 2 the factor dof - V - 1 is taken as 1).
+
+    Attributes
+    ----------
+    center_ : (V,) float64 ndarray
+        Column means at binding, subtracted before statistics are taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Gaussian
+    >>> family = Gaussian(scale=1.0).bind([[0.0, 1.0], [2.0, 4.0], [1.0, 1.0]])
+    >>> n, S = np.array([1.0]), family.sufficient_statistics(np.array([[0.0, 1.0]]))
+    >>> family.to_params(*family.map_natural(n, S))["mean"].round(3)
+    array([[0.091, 1.091]])
+
+    Notes
+    -----
+    phi = (x, svec xx') about `center_`, theta = (Lam mu, -svec(Lam) / 2), g = mu'Lam mu / 2 - log|Lam| / 2.
+    With kn = k0 + n, nun = nu0 + n, mn and Psin the posterior's,
+    A = (n d / 2) log 2 + lgG_d(nun/2) - lgG_d(nu0/2) + (nu0/2) log|Psi0| - (nun/2) log|Psin| + (d/2) log(k0/kn).
+    The predictive is Student's t with nun - d + 1 degrees of freedom (Murphy 2007, sec. 8).
+    """
+
+    name = "gaussian"
+    hyper = {"mean_strength": "positive", "scale": "positive"}  # noqa: RUF012
+
+    def __init__(self, mean="auto", mean_strength="auto", dof=None, scale="auto"):
+        check_hyper("gaussian", "mean", mean, positive=False)
+        check_hyper("gaussian", "mean_strength", mean_strength, vector=False)
+        check_scale("gaussian", scale, dof)
+        self.mean, self.mean_strength, self.dof, self.scale = mean, mean_strength, dof, scale
+
+    def resolve(self, X):
+        """Hyper-parameters as arrays, and the learned center_, resolution_ and variance_floor_."""
+        learned, variance = self.resolve_center(X)
+        d = X.shape[1]
+        center = learned["center_"]
+        mean = center.copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
+        strength = PRIOR_SHARE if is_auto(self.mean_strength) else float(self.mean_strength)
+        return {**learned, "mean": mean, "mean_strength": strength, **self._resolve_scale(d, variance)}
+
+    def sufficient_statistics(self, X):
+        """phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
+        X = X.astype(np.float64) - self.center_
+        return np.concatenate([X, svec_outer(X)], axis=1)
+
+    def _posterior(self, n, S):
+        """Posterior strength (K,), location (K, d), scale (K, d, d), in centred coordinates."""
+        n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
+        d = self.n_features_in_
+        m0 = self.mean - self.center_
+        strength = self.mean_strength + n
+        first = S[:, :d]
+        about = first - n[:, None] * m0
+        cross = first[:, :, None] * m0
+        # sums about m0 keep the prior's own scale intact when m0 lies far from the data
+        second = unsvec(S[:, d:], d) - cross - cross.transpose(0, 2, 1) + n[:, None, None] * np.outer(m0, m0)
+        scale = self.scale + second - about[:, :, None] * about[:, None, :] / strength[:, None, None]
+        return strength, m0 + about / strength[:, None], scale
+
+    def log_marginal(self, n, S):
+        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+        n = np.asarray(n, dtype=np.float64)
+        strength, _, scale = self._posterior(n, S)
+        shrink = 0.5 * self.n_features_in_ * np.log(self.mean_strength / strength)
+        return self._log_evidence(n, log_det(factor(scale, self.name))) + shrink
+
+    def expected_natural(self, n, S):
+        """Posterior means (E theta, E g): (K, F) and (K,)."""
+        n = np.asarray(n, dtype=np.float64)
+        strength, mean, scale = self._posterior(n, S)
+        log_dets = log_det(factor(scale, self.name))
+        precision = (self.dof + n)[:, None, None] * np.linalg.inv(scale)
+        first = np.einsum("kij,kj->ki", precision, mean)
+        spread = self.n_features_in_ / strength + np.einsum("ki,ki->k", first, mean)
+        theta = np.concatenate([first, -0.5 * svec(precision)], axis=1)
+        return theta, 0.5 * (spread - self._expected_log_det(n, log_dets))
+
+    def draw_natural(self, n, S, rng):
+        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+        n = np.asarray(n, dtype=np.float64)
+        strength, mean, scale = self._posterior(n, S)
+        C = factor(scale, self.name)
+        M, B, log_dets = self._draw_precision(self.dof + n, C, rng)
+        noise = rng.standard_normal(mean.shape)[:, :, None]
+        mu = mean + (C @ np.linalg.solve(B.transpose(0, 2, 1), noise))[:, :, 0] / np.sqrt(strength)[:, None]
+        return self._natural(mu, M @ M.transpose(0, 2, 1), log_dets)
+
+    def map_natural(self, n, S):
+        """Mode (Theta, G) of each posterior in natural coordinates: mean mn, covariance Psin / (nun - d - 2)."""
+        n = np.asarray(n, dtype=np.float64)
+        _, mean, scale = self._posterior(n, S)
+        weight = np.maximum(self.dof + n - self.n_features_in_ - 2.0, 1.0)
+        log_dets = self.n_features_in_ * np.log(weight) - log_det(factor(scale, self.name))
+        return self._natural(mean, weight[:, None, None] * np.linalg.inv(scale), log_dets)
+
+    @staticmethod
+    def _natural(mean, precision, log_dets):
+        first = np.einsum("kij,kj->ki", precision, mean)
+        theta = np.concatenate([first, -0.5 * svec(precision)], axis=1)
+        return theta, 0.5 * (np.einsum("ki,ki->k", first, mean) - log_dets)
+
+    def _usual(self, theta):
+        """Centred mean, precision and its log determinant (-inf outside the domain) from natural parameters."""
+        d = self.n_features_in_
+        precision = -2.0 * unsvec(theta[:, d:], d)
+        log_dets = log_det_or_none(precision)
+        mean = np.zeros((theta.shape[0], d))
+        inside = np.isfinite(log_dets)
+        mean[inside] = np.linalg.solve(precision[inside], theta[inside, :d, None])[:, :, 0]
+        return mean, precision, log_dets
+
+    def log_prior(self, theta, g):
+        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+        mean, precision, log_dets = self._usual(theta)
+        off = mean - (self.mean - self.center_)
+        away = self.mean_strength * np.einsum("ki,kij,kj->k", off, precision, off)
+        inside = np.einsum("ij,kij->k", self.scale, precision)
+        density = 0.5 * (self.dof - self.n_features_in_ - 2.0) * np.where(np.isfinite(log_dets), log_dets, 0.0)
+        return np.where(np.isfinite(log_dets), density - 0.5 * (inside + away), -np.inf)
+
+    def log_partition(self, theta):
+        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+        mean, _, log_dets = self._usual(theta)
+        return 0.5 * (np.einsum("ki,ki->k", theta[:, : self.n_features_in_], mean) - log_dets)
+
+    def to_params(self, theta, g):
+        """Means (K, V) and covariances (K, V, V) in the coordinates of the data."""
+        mean, precision, _ = self._usual(theta)
+        return {"mean": mean + self.center_, "covariance": np.linalg.inv(precision)}
+
+    def from_params(self, mean, covariance):
+        """Natural parameters (Theta, G) from means (K, V) and covariances (K, V, V)."""
+        covariance = np.asarray(covariance, dtype=np.float64)
+        log_dets = -log_det(factor(covariance, self.name))
+        return self._natural(np.asarray(mean, dtype=np.float64) - self.center_, np.linalg.inv(covariance), log_dets)
+
+    def sample(self, theta, size, rng):
+        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+        mean, precision, _ = self._usual(theta)
+        return self._sample(mean + self.center_, precision, size, rng)
+
+    def components(self, data, capacity, *, layout="features"):
+        """Compiled owner of the statistics of `capacity` clusters."""
+        from expfam.families._gaussian import GaussianComponents
+
+        return GaussianComponents(self, data, capacity)
+
+
+class ZeroMeanGaussian(_Wishart):
+    """Gaussian of mean zero with full covariance under the inverse-Wishart prior, as for image patches.
+
+    Parameters
+    ----------
+    dof : float, optional
+        Degrees of freedom nu0 > V - 1; V + 3 if not given.
+    scale : "auto", float, (V,) or (V, V) array_like
+        Scale matrix Psi0, or its diagonal; "auto" is a tenth of the columns' mean squares.
+
+    Examples
+    --------
+    >>> from expfam import ZeroMeanGaussian
+    >>> family = ZeroMeanGaussian(scale=2.0).bind([[1.0, -1.0], [0.5, 2.0]])
+    >>> family.dof
+    5.0
+
+    Notes
+    -----
+    phi = svec xx', theta = -svec(Lam) / 2, g = -log|Lam| / 2; Psin = Psi0 + S, nun = nu0 + n;
+    A = (n d / 2) log 2 + lgG_d(nun/2) - lgG_d(nu0/2) + (nu0/2) log|Psi0| - (nun/2) log|Psin|.
+    """
+
+    name = "gaussian_zero"
+    hyper = {"scale": "positive"}  # noqa: RUF012
+
+    def __init__(self, dof=None, scale="auto"):
+        check_scale("gaussian_zero", scale, dof)
+        self.dof, self.scale = dof, scale
+
+    def resolve(self, X):
+        """Hyper-parameters as arrays, and the learned resolution_ and variance_floor_."""
+        learned, variance = self.resolve_center(X)
+        center = learned.pop("center_")
+        return {**learned, **self._resolve_scale(X.shape[1], variance + center**2)}
+
+    def sufficient_statistics(self, X):
+        """phi of each row, svec xx': (N, V (V + 1) / 2) float64."""
+        return svec_outer(X.astype(np.float64))
+
+    def _posterior(self, n, S):
+        """Posterior scale (K, d, d)."""
+        return self.scale + unsvec(np.asarray(S, dtype=np.float64), self.n_features_in_)
+
+    def log_marginal(self, n, S):
+        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+        return self._log_evidence(np.asarray(n, dtype=np.float64), log_det(factor(self._posterior(n, S), self.name)))
+
+    def expected_natural(self, n, S):
+        """Posterior means (E theta, E g): (K, F) and (K,)."""
+        n, scale = np.asarray(n, dtype=np.float64), self._posterior(n, S)
+        log_dets = log_det(factor(scale, self.name))
+        theta = -0.5 * svec((self.dof + n)[:, None, None] * np.linalg.inv(scale))
+        return theta, -0.5 * self._expected_log_det(n, log_dets)
+
+    def draw_natural(self, n, S, rng):
+        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+        C = factor(self._posterior(n, S), self.name)
+        M, _, log_dets = self._draw_precision(self.dof + np.asarray(n, dtype=np.float64), C, rng)
+        return -0.5 * svec(M @ M.transpose(0, 2, 1)), -0.5 * log_dets
+
+    def map_natural(self, n, S):
+        """Mode (Theta, G) of each posterior in natural coordinates: covariance Psin / (nun - d - 1)."""
+        d, scale = self.n_features_in_, self._posterior(n, S)
+        weight = np.maximum(self.dof + np.asarray(n, dtype=np.float64) - d - 1.0, 1.0)
+        log_dets = d * np.log(weight) - log_det(factor(scale, self.name))
+        return -0.5 * svec(weight[:, None, None] * np.linalg.inv(scale)), -0.5 * log_dets
+
+    def _precision(self, theta):
+        return -2.0 * unsvec(theta, self.n_features_in_)
+
+    def log_prior(self, theta, g):
+        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+        precision = self._precision(theta)
+        log_dets = log_det_or_none(precision)
+        density = 0.5 * (self.dof - self.n_features_in_ - 1.0) * np.where(np.isfinite(log_dets), log_dets, 0.0)
+        return np.where(np.isfinite(log_dets), density - 0.5 * np.einsum("ij,kij->k", self.scale, precision), -np.inf)
+
+    def log_partition(self, theta):
+        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+        return -0.5 * log_det_or_none(self._precision(theta))
+
+    def to_params(self, theta, g):
+        """Means (K, V), all zero, and covariances (K, V, V)."""
+        covariance = np.linalg.inv(self._precision(theta))
+        return {"mean": np.zeros(covariance.shape[:2]), "covariance": covariance}
+
+    def from_params(self, covariance, mean=None):
+        """Natural parameters (Theta, G) from covariances (K, V, V); a mean, if given, must be zero."""
+        if mean is not None and np.any(mean):
+            raise ValueError(f"{self.name}: mean must be zero; got {mean!r}")
+        covariance = np.asarray(covariance, dtype=np.float64)
+        return -0.5 * svec(np.linalg.inv(covariance)), 0.5 * log_det(factor(covariance, self.name))
+
+    def sample(self, theta, size, rng):
+        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+        return self._sample(np.zeros((theta.shape[0], self.n_features_in_)), self._precision(theta), size, rng)
+
+    def components(self, data, capacity, *, layout="features"):
+        """Compiled owner of the statistics of `capacity` clusters."""
+        from expfam.families._gaussian import GaussianComponents
+
+        return GaussianComponents(self, data, capacity)

@@ -1,0 +1,337 @@
+"""Gaussian families: full, diagonal and spherical covariance, and full covariance with mean zero.
+
+Here are the diagonal and the spherical one, whose methods cost O(K d); the two with a full covariance are in
+`_wishart`. All take their statistics about the column means at binding, and report parameters in the coordinates of
+the data.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln, psi
+
+from expfam.errors import DataTypeError
+from expfam.families._columns import (
+    LOG_2PI,
+    PRIOR_SHARE,
+    RealFamily,
+    check_hyper,
+    is_auto,
+    per_column,
+    require_dense,
+    usable_variance,
+)
+from expfam.families._wishart import Gaussian, ZeroMeanGaussian
+
+__all__ = ["DiagonalGaussian", "Gaussian", "SphericalGaussian", "ZeroMeanGaussian"]
+
+
+class DiagonalGaussian(RealFamily):
+    """Independent Gaussian columns with unknown means and variances under normal-gamma priors.
+
+    Parameters
+    ----------
+    mean : "auto", float or (V,) array_like
+        Prior location m0 in the coordinates of the data; the column means if "auto".
+    mean_strength : "auto", float or (V,) array_like
+        Data to which the prior location is worth, k0; 0.1 if "auto".
+    shape : float or (V,) array_like
+        Shape a0 of the gamma prior on each precision.
+    rate : "auto", float or (V,) array_like
+        Rate b0 of it; if "auto", the prior mean of each variance is a tenth of the column's (for shapes up to 1.5 the
+        factor shape - 1 is taken as 0.5).
+
+    Attributes
+    ----------
+    center_ : (V,) float64 ndarray
+        Column means at binding, subtracted before statistics are taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DiagonalGaussian
+    >>> family = DiagonalGaussian(rate=1.0).bind([[0.0, 1.0], [2.0, 4.0], [1.0, 1.0]])
+    >>> family.log_marginal(np.zeros(1), np.zeros((1, 4)))
+    array([0.])
+
+    Notes
+    -----
+    phi = (x, x^2) about `center_`, theta = (lam mu, -lam / 2), g = sum lam mu^2 / 2 - log(lam) / 2.
+    With kn = k0 + n, an = a0 + n/2, bn = b0 + (S2 + k0 m0^2 - kn mn^2) / 2,
+    A = sum lG(an) - lG(a0) + a0 log b0 - an log bn + log(k0/kn) / 2; predictive: product of Student's t with 2 an
+    degrees of freedom (Murphy 2007, sec. 3).
+    """
+
+    name = "gaussian_diag"
+    hyper = {"mean_strength": "positive", "rate": "positive"}  # noqa: RUF012
+
+    def __init__(self, mean="auto", mean_strength="auto", shape=2.0, rate="auto"):
+        check_hyper("gaussian_diag", "mean", mean, positive=False)
+        check_hyper("gaussian_diag", "mean_strength", mean_strength)
+        if is_auto(shape):
+            raise ValueError("gaussian_diag: shape must be a positive number, or one per column; got 'auto'")
+        check_hyper("gaussian_diag", "shape", shape)
+        check_hyper("gaussian_diag", "rate", rate)
+        self.mean, self.mean_strength, self.shape, self.rate = mean, mean_strength, shape, rate
+
+    def resolve(self, X):
+        """Hyper-parameters as (V,) arrays, and the learned center_, resolution_ and variance_floor_."""
+        learned, variance = self.resolve_center(X)
+        d, name = X.shape[1], self.name
+        shape = per_column(name, "shape", self.shape, d)
+        strength = PRIOR_SHARE if is_auto(self.mean_strength) else self.mean_strength
+        if is_auto(self.rate):
+            rate = np.maximum(shape - 1.0, 0.5) * PRIOR_SHARE * usable_variance(variance, name)
+        else:
+            rate = per_column(name, "rate", self.rate, d)
+        mean = learned["center_"].copy() if is_auto(self.mean) else per_column(name, "mean", self.mean, d)
+        strength = per_column(name, "mean_strength", strength, d)
+        return {**learned, "mean": mean, "mean_strength": strength, "shape": shape, "rate": rate}
+
+    def hyper_bounds(self, name):
+        """Interval of a learned hyper-parameter as factors of its value at binding; see `Family.hyper_bounds`.
+
+        A rate stays above 0.03 of each column's variance, and above the rounding variance of tied columns.
+        """
+        if name != "rate":
+            return super().hyper_bounds(name)
+        return self.scale_bounds(name, self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
+
+    def sufficient_statistics(self, X):
+        """phi of each row, (x, x^2) about center_: (N, 2 V) float64."""
+        X = X.astype(np.float64) - self.center_
+        return np.concatenate([X, X * X], axis=1)
+
+    def log_base(self, X):
+        """Log base measure, -(d/2) log 2 pi: (N,) nats."""
+        return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
+
+    def _posterior(self, n, S):
+        """Posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
+        n, S = np.asarray(n, dtype=np.float64)[:, None], np.asarray(S, dtype=np.float64)
+        d = self.n_features_in_
+        m0 = self.mean - self.center_
+        strength = self.mean_strength + n
+        about = S[:, :d] - n * m0
+        second = S[:, d:] - m0 * (S[:, :d] + about)
+        rate = self.rate + 0.5 * (second - about * about / strength)
+        bad = np.flatnonzero(~(np.isfinite(rate) & (rate > 0)).all(axis=1))
+        if bad.size:
+            raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad[0]} is not finite and positive")
+        return strength, m0 + about / strength, self.shape + 0.5 * n, rate
+
+    def log_marginal(self, n, S):
+        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+        strength, _, shape, rate = self._posterior(n, S)
+        gammas = gammaln(shape) - gammaln(self.shape)
+        rates = self.shape * np.log(self.rate) - shape * np.log(rate)
+        return (gammas + rates + 0.5 * np.log(self.mean_strength / strength)).sum(axis=1)
+
+    def expected_natural(self, n, S):
+        """Posterior means (E theta, E g): (K, F) and (K,)."""
+        strength, mean, shape, rate = self._posterior(n, S)
+        precision = shape / rate
+        g = 0.5 * (1.0 / strength + mean * mean * precision - psi(shape) + np.log(rate))
+        return np.concatenate([mean * precision, -0.5 * precision], axis=1), g.sum(axis=1)
+
+    def draw_natural(self, n, S, rng):
+        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+        strength, mean, shape, rate = self._posterior(n, S)
+        precision = rng.standard_gamma(shape) / rate
+        return self._natural(mean + rng.standard_normal(mean.shape) / np.sqrt(strength * precision), precision)
+
+    def map_natural(self, n, S):
+        """Mode (Theta, G) of each posterior in natural coordinates: mean mn, precision (an - 3/2) / bn."""
+        _, mean, shape, rate = self._posterior(n, S)
+        return self._natural(mean, np.maximum(shape - 1.5, 0.5) / rate)
+
+    @staticmethod
+    def _natural(mean, precision):
+        theta = np.concatenate([mean * precision, -0.5 * precision], axis=1)
+        return theta, 0.5 * (mean * mean * precision - np.log(precision)).sum(axis=1)
+
+    def _usual(self, theta):
+        """Centred means and precisions (NaN outside the domain), and which rows lie inside it."""
+        d = self.n_features_in_
+        inside = (theta[:, d:] < 0).all(axis=1)
+        precision = np.where(inside[:, None], -2.0 * theta[:, d:], np.nan)
+        return theta[:, :d] / precision, precision, inside
+
+    def log_prior(self, theta, g):
+        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+        mean, precision, inside = self._usual(theta)
+        off = mean - (self.mean - self.center_)
+        quadratic = (self.rate + 0.5 * self.mean_strength * off * off) * precision
+        return np.where(inside, ((self.shape - 1.5) * np.log(precision) - quadratic).sum(axis=1), -np.inf)
+
+    def log_partition(self, theta):
+        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+        mean, precision, inside = self._usual(theta)
+        return np.where(inside, self._natural(mean, precision)[1], np.inf)
+
+    def to_params(self, theta, g):
+        """Means (K, V) and variances (K, V) in the coordinates of the data."""
+        mean, precision, _ = self._usual(theta)
+        return {"mean": mean + self.center_, "variance": 1.0 / precision}
+
+    def from_params(self, mean, variance):
+        """Natural parameters (Theta, G) from means (K, V) and variances (K, V)."""
+        mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+        return self._natural(mean - self.center_, 1.0 / variance)
+
+    def sample(self, theta, size, rng):
+        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+        mean, precision, _ = self._usual(theta)
+        noise = rng.standard_normal((theta.shape[0], size, self.n_features_in_))
+        rows = (mean + self.center_)[:, None, :] + noise / np.sqrt(precision)[:, None, :]
+        return rows.reshape(-1, self.n_features_in_)
+
+    def components(self, data, capacity, *, layout="features"):
+        """Compiled owner of the statistics of `capacity` clusters."""
+        from expfam.families._diagonal import DiagonalComponents
+
+        return DiagonalComponents(self, data, capacity)
+
+
+class SphericalGaussian(RealFamily):
+    """Gaussian with one known variance for all columns and clusters, and a Gaussian prior on the mean.
+
+    Parameters
+    ----------
+    variance : "auto" or float
+        Variance s2 of each column within a cluster; a tenth of the mean column variance if "auto".
+    mean : "auto", float or (V,) array_like
+        Prior location m0 in the coordinates of the data; the column means if "auto", zero for sparse data.
+    mean_variance : "auto" or float
+        Prior variance v0 of the cluster means; the mean column variance if "auto".
+
+    Attributes
+    ----------
+    center_ : (V,) float64 ndarray
+        Column means at binding, subtracted before statistics are taken; zeros for sparse data, which stay sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import SphericalGaussian
+    >>> family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind([[0.0, 1.0], [2.0, 4.0]])
+    >>> n, S = np.array([1.0]), family.sufficient_statistics(np.array([[2.0, 4.0]]))
+    >>> family.to_params(*family.map_natural(n, S))["mean"]
+    array([[1., 2.]])
+
+    Notes
+    -----
+    phi = x about `center_`, theta = mu / s2, g = |mu|^2 / (2 s2), log_base = -|x|^2 / (2 s2) - (d/2) log(2 pi s2).
+    vn = 1 / (1/v0 + n/s2), mn = vn (m0/v0 + S/s2); A = (d/2) log(vn/v0) + |mn|^2 / (2 vn) - |m0|^2 / (2 v0).
+    The base measure depends on `variance`, so the evidence alone cannot teach it; `mean_variance` can be learned.
+    """
+
+    name = "gaussian_spherical"
+    accepts_sparse = True
+    hyper = {"mean_variance": "positive"}  # noqa: RUF012
+
+    def __init__(self, variance="auto", mean="auto", mean_variance="auto"):
+        check_hyper("gaussian_spherical", "variance", variance, vector=False)
+        check_hyper("gaussian_spherical", "mean", mean, positive=False)
+        check_hyper("gaussian_spherical", "mean_variance", mean_variance, vector=False)
+        self.variance, self.mean, self.mean_variance = variance, mean, mean_variance
+
+    def validate(self, X):
+        """Data checked, dense or canonical CSR; see `Family.validate`."""
+        X = super().validate(X)
+        if self.is_bound and np.any(self.center_):
+            require_dense(self.name, X)
+        return X
+
+    def resolve(self, X):
+        """Hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
+        learned, variance = self.resolve_center(X)
+        d = X.shape[1]
+        if sparse.issparse(X):
+            learned["center_"] = np.zeros(d)
+            if not is_auto(self.mean) and np.any(self.mean):
+                raise DataTypeError(f"{self.name} reads sparse data only with mean=0; got mean={self.mean!r}")
+        mean = learned["center_"].copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
+        scales = {"variance": self.variance, "mean_variance": self.mean_variance}
+        if any(is_auto(value) for value in scales.values()):
+            typical = float(usable_variance(variance, self.name).mean())
+            auto = {"variance": PRIOR_SHARE * typical, "mean_variance": typical}
+            scales = {name: auto[name] if is_auto(value) else value for name, value in scales.items()}
+        return {**learned, "mean": mean, **{name: float(value) for name, value in scales.items()}}
+
+    def sufficient_statistics(self, X):
+        """phi of each row, x about center_: (N, V) float64, CSR for sparse X."""
+        return X.astype(np.float64) if sparse.issparse(X) else X.astype(np.float64) - self.center_
+
+    def log_base(self, X):
+        """Log base measure, -|x - center|^2 / (2 s2) - (d/2) log(2 pi s2): (N,) nats."""
+        phi = self.sufficient_statistics(X)
+        squares = phi.multiply(phi).sum(axis=1) if sparse.issparse(phi) else np.einsum("ij,ij->i", phi, phi)
+        normal = 0.5 * X.shape[1] * (LOG_2PI + np.log(self.variance))
+        return -0.5 * np.asarray(squares, dtype=np.float64).ravel() / self.variance - normal
+
+    def _posterior(self, n, S):
+        """Posterior variance (K,) of the mean, and its location (K, d), centred."""
+        n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
+        variance = 1.0 / (1.0 / self.mean_variance + n / self.variance)
+        m0 = self.mean - self.center_
+        return variance, variance[:, None] * (m0 / self.mean_variance + S / self.variance)
+
+    def log_marginal(self, n, S):
+        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+        variance, mean = self._posterior(n, S)
+        m0 = self.mean - self.center_
+        lengths = np.einsum("kd,kd->k", mean, mean) / variance - m0 @ m0 / self.mean_variance
+        out = 0.5 * (self.n_features_in_ * np.log(variance / self.mean_variance) + lengths)
+        bad = np.flatnonzero(~np.isfinite(out))
+        if bad.size:
+            raise FloatingPointError(f"{self.name}: the evidence of cluster {bad[0]} is not finite")
+        return out
+
+    def expected_natural(self, n, S):
+        """Posterior means (E theta, E g): (K, F) and (K,)."""
+        variance, mean = self._posterior(n, S)
+        squares = np.einsum("kd,kd->k", mean, mean) + self.n_features_in_ * variance
+        return mean / self.variance, 0.5 * squares / self.variance
+
+    def draw_natural(self, n, S, rng):
+        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+        variance, mean = self._posterior(n, S)
+        return self._natural(mean + np.sqrt(variance)[:, None] * rng.standard_normal(mean.shape))
+
+    def map_natural(self, n, S):
+        """Mode (Theta, G) of each posterior: mean mn."""
+        return self._natural(self._posterior(n, S)[1])
+
+    def _natural(self, mean):
+        return mean / self.variance, 0.5 * np.einsum("kd,kd->k", mean, mean) / self.variance
+
+    def log_prior(self, theta, g):
+        """Unnormalised log prior density in natural coordinates: (K,) nats."""
+        off = self.variance * theta - (self.mean - self.center_)
+        return -0.5 * np.einsum("kd,kd->k", off, off) / self.mean_variance
+
+    def log_partition(self, theta):
+        """g of each natural parameter, s2 |theta|^2 / 2: (K,) nats."""
+        return 0.5 * self.variance * np.einsum("kd,kd->k", theta, theta)
+
+    def to_params(self, theta, g):
+        """Means (K, V) in the coordinates of the data, and the known variance (K,)."""
+        return {"mean": self.variance * theta + self.center_, "variance": np.full(theta.shape[0], self.variance)}
+
+    def from_params(self, mean, variance=None):
+        """Natural parameters (Theta, G) from means (K, V); a variance, if given, must be the family's."""
+        if variance is not None and not np.allclose(variance, self.variance):
+            raise ValueError(f"{self.name}: variance must be {self.variance}, the family's; got {variance!r}")
+        return self._natural(np.asarray(mean, dtype=np.float64) - self.center_)
+
+    def sample(self, theta, size, rng):
+        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+        mean = self.variance * theta + self.center_
+        noise = rng.standard_normal((theta.shape[0], size, mean.shape[1]))
+        return (mean[:, None, :] + np.sqrt(self.variance) * noise).reshape(-1, mean.shape[1])
+
+    def components(self, data, capacity, *, layout="features"):
+        """Compiled owner of the statistics of `capacity` clusters."""
+        from expfam.families._diagonal import SphericalComponents
+
+        return SphericalComponents(self, data, capacity)
