@@ -101,10 +101,10 @@ def _posterior_with_evidence(model, X):
     return partitions, pi, first - np.log(pi[0])
 
 
-@pytest.mark.parametrize("power", [0.9, 1.1])
-def test_a_tempered_prior_is_found_out(power):
+@pytest.mark.parametrize("factor", [0.5, 1.8])
+def test_a_wrong_concentration_is_found_out(factor):
     family, X = FAMILIES["poisson"]
     weights = WEIGHTS["dirichlet_process"]
     partitions, pi = exact_posterior(MixtureModel(family, weights), X)
-    wrong = MixtureModel(family, weights.with_hyper(alpha=weights.alpha**power * 1.3))
+    wrong = MixtureModel(family, weights.with_hyper(alpha=factor * weights.alpha))
     assert worst_t(run_chain(CollapsedGibbs(), wrong, X, 3000), partitions, pi) > LIMIT
