@@ -12,3 +12,17 @@ cdef extern from "kernels.h" nogil:
     double (*expfam_max)(const double *x, Py_ssize_t n) noexcept
     double (*expfam_exp_blocks)(double *x, double shift, double *sums, Py_ssize_t n) noexcept
     Py_ssize_t expfam_pick(const double *w, const double *sums, double total, double uniform, Py_ssize_t n) noexcept
+    # Gaussian clusters
+    enum: EXPFAM_LANES
+    int (*expfam_t_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out) noexcept
+    int (*expfam_sphere_scan)(const double *x, double offset, const double *block, Py_ssize_t d, Py_ssize_t count,
+                              double *out) noexcept
+    int (*expfam_gauss_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out,
+                             double *z) noexcept
+    int (*expfam_cholesky)(double *a, Py_ssize_t d) noexcept
+    int (*expfam_rank_one)(double *a, double *v, double sign, Py_ssize_t d) noexcept
+    double (*expfam_solve_square)(const double *a, const double *reciprocal, double *v, Py_ssize_t d) noexcept
+    void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
+    void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
+                         const double *about, double weight, double *out, Py_ssize_t d) noexcept
+    void (*expfam_axpy)(double a, const double *x, double *y, Py_ssize_t n) noexcept
