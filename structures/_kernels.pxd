@@ -30,3 +30,17 @@ cdef extern from "kernels.h" nogil:
                                        const Py_ssize_t *ks, double *p, Py_ssize_t n) noexcept
     double expfam_load_shared(const double *address) noexcept
     void expfam_store_shared(double *address, double value) noexcept
+
+    # Gaussian clusters
+    enum: EXPFAM_LANES
+    int (*expfam_t_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out) noexcept
+    int (*expfam_sphere_scan)(const double *x, double offset, const double *block, Py_ssize_t d, Py_ssize_t count,
+                              double *out) noexcept
+    int (*expfam_gauss_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out,
+                             double *z) noexcept
+    int (*expfam_cholesky)(double *a, Py_ssize_t d) noexcept
+    int (*expfam_rank_one)(double *a, double *v, double sign, Py_ssize_t d) noexcept
+    double (*expfam_solve_square)(const double *a, const double *reciprocal, double *v, Py_ssize_t d) noexcept
+    void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
+    void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
+                         const double *about, double weight, double *out, Py_ssize_t d) noexcept

@@ -335,4 +335,212 @@ EXPFAM_INLINE void expfam_store_shared(double *address, double value) {
 #endif
 }
 /* ---- end of count tables ------------------------------------------------------------------------------------- */
+
+/* ---- Gaussian clusters -------------------------------------------------------------------------------------------
+ * Clusters stand in blocks of EXPFAM_LANES: row r of a block holds one number of each of its clusters, so that a datum
+ * is scored against all of them at once by plain vector arithmetic, in one stream through memory. Scores return 1 when
+ * a lane left the range of doubles; the caller then scores that datum cluster by cluster with scaled arithmetic. */
+#define EXPFAM_LANES 8
+#define EXPFAM_HUGE 1e290
+
+/* Rows of a block: constant, half, then location and weight of each column.
+ * score = constant - half * sum_f log(1 + weight (x - location)^2), one logarithm for 8 columns. */
+#define EXPFAM_T_SCAN(NAME, TARGET)                                                                         \
+    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out) { \
+        double worst[EXPFAM_LANES] = {0.0}, sum[EXPFAM_LANES], total = 0.0;                                 \
+        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
+            const double *row = block + 2 * EXPFAM_LANES;                                                   \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = 0.0;                                            \
+            for (ptrdiff_t f = 0; f < d; f += 8) {                                                          \
+                ptrdiff_t width = d - f < 8 ? d - f : 8;                                                    \
+                EXPFAM_SIMD                                                                                 \
+                for (int l = 0; l < EXPFAM_LANES; l++) {                                                    \
+                    double product = 1.0;                                                                   \
+                    for (ptrdiff_t g = 0; g < width; g++) {                                                 \
+                        double t = x[f + g] - row[2 * g * EXPFAM_LANES + l];                                \
+                        product *= 1.0 + row[(2 * g + 1) * EXPFAM_LANES + l] * t * t;                       \
+                    }                                                                                       \
+                    worst[l] += product;                                                                    \
+                    sum[l] += expfam_log1(product);                                                         \
+                }                                                                                           \
+                row += 2 * width * EXPFAM_LANES;                                                            \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = block[l] - block[EXPFAM_LANES + l] * sum[l];    \
+            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
+            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
+            block += (2 + 2 * d) * EXPFAM_LANES;                                                            \
+        }                                                                                                   \
+        for (int l = 0; l < EXPFAM_LANES; l++) total += worst[l];                                           \
+        return !(total < EXPFAM_HUGE);                                                                      \
+    }
+EXPFAM_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan, (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+/* Rows of a block: constant, half inverse variance, then the location of each column.
+ * score = constant + offset - half * sum_f (x - location)^2. */
+#define EXPFAM_SPHERE_SCAN(NAME, TARGET)                                                                    \
+    TARGET static int NAME(const double *x, double offset, const double *block, ptrdiff_t d, ptrdiff_t count, \
+                           double *out) {                                                                   \
+        double sum[EXPFAM_LANES], worst = 0.0;                                                              \
+        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
+            const double *row = block + 2 * EXPFAM_LANES;                                                   \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < EXPFAM_LANES; l++) {                                                        \
+                double squares = 0.0;                                                                       \
+                for (ptrdiff_t f = 0; f < d; f++) {                                                         \
+                    double t = x[f] - row[f * EXPFAM_LANES + l];                                            \
+                    squares += t * t;                                                                       \
+                }                                                                                           \
+                sum[l] = block[l] + (offset - block[EXPFAM_LANES + l] * squares);                           \
+            }                                                                                               \
+            for (int l = 0; l < EXPFAM_LANES; l++) worst += fabs(sum[l]);                                   \
+            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
+            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
+            block += (2 + d) * EXPFAM_LANES;                                                                \
+        }                                                                                                   \
+        return !(worst < EXPFAM_HUGE);                                                                      \
+    }
+EXPFAM_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
+                 (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+/* Rows of a block: constant, half, weight, the location of each column, then the Cholesky factor by rows, each ending
+ * with the reciprocal of its diagonal. score = constant - half * log(1 + weight |L^-1 (x - location)|^2).
+ * `z` is scratch for EXPFAM_LANES * d numbers. */
+#define EXPFAM_GAUSS_SCAN(NAME, TARGET)                                                                     \
+    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out, double *z) { \
+        double worst[EXPFAM_LANES] = {0.0}, sum[EXPFAM_LANES], total = 0.0;                                 \
+        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
+            const double *location = block + 3 * EXPFAM_LANES, *row = location + d * EXPFAM_LANES;          \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = 0.0;                                            \
+            for (ptrdiff_t j = 0; j < d; j++) {                                                             \
+                EXPFAM_SIMD                                                                                 \
+                for (int l = 0; l < EXPFAM_LANES; l++) {                                                    \
+                    double t = x[j] - location[j * EXPFAM_LANES + l];                                       \
+                    for (ptrdiff_t i = 0; i < j; i++) t -= row[i * EXPFAM_LANES + l] * z[i * EXPFAM_LANES + l]; \
+                    t *= row[j * EXPFAM_LANES + l];                                                         \
+                    z[j * EXPFAM_LANES + l] = t;                                                            \
+                    sum[l] += t * t;                                                                        \
+                }                                                                                           \
+                row += (j + 1) * EXPFAM_LANES;                                                              \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < EXPFAM_LANES; l++) {                                                        \
+                double t = 1.0 + block[2 * EXPFAM_LANES + l] * sum[l];                                      \
+                worst[l] += t;                                                                              \
+                sum[l] = block[l] - block[EXPFAM_LANES + l] * expfam_log1(t);                               \
+            }                                                                                               \
+            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
+            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
+            block = row;                                                                                    \
+        }                                                                                                   \
+        for (int l = 0; l < EXPFAM_LANES; l++) total += worst[l];                                           \
+        return !(total < EXPFAM_HUGE);                                                                      \
+    }
+EXPFAM_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
+                 (const double *, const double *, ptrdiff_t, ptrdiff_t, double *, double *))
+
+/* Factors of one cluster: lower triangle by columns, each beginning with its diagonal; this is also the order of the
+ * upper triangle by rows, in which statistics are packed with off-diagonals times sqrt 2. */
+
+/* In place; 1 when a pivot is not positive. */
+#define EXPFAM_CHOLESKY(NAME, TARGET)                                                                       \
+    TARGET static int NAME(double *a, ptrdiff_t d) {                                                        \
+        double *column = a;                                                                                 \
+        for (ptrdiff_t j = 0; j < d; j++) {                                                                 \
+            ptrdiff_t m = d - j;                                                                            \
+            double pivot = column[0], inverse, *target = column + m;                                        \
+            if (!(pivot > 0.0) || !(pivot < INFINITY)) return 1;                                            \
+            pivot = sqrt(pivot);                                                                            \
+            inverse = 1.0 / pivot;                                                                          \
+            column[0] = pivot;                                                                              \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 1; i < m; i++) column[i] *= inverse;                                         \
+            for (ptrdiff_t k = 1; k < m; k++) {                                                             \
+                double factor = column[k];                                                                  \
+                const double *source = column + k;                                                          \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t i = 0; i < m - k; i++) target[i] -= source[i] * factor;                      \
+                target += m - k;                                                                            \
+            }                                                                                               \
+            column += m;                                                                                    \
+        }                                                                                                   \
+        return 0;                                                                                           \
+    }
+EXPFAM_INSTANCES(EXPFAM_CHOLESKY, int, expfam_cholesky, (double *, ptrdiff_t))
+
+/* Factor of L L' + sign v v' by plane (sign 1) or hyperbolic (-1) rotations; overwrites v. 1 when a pivot falls below
+ * 1e-8 of the old one, where the downdate has lost its digits; L is then spoilt. */
+#define EXPFAM_RANK_ONE(NAME, TARGET)                                                                       \
+    TARGET static int NAME(double *a, double *v, double sign, ptrdiff_t d) {                                \
+        double *column = a;                                                                                 \
+        for (ptrdiff_t j = 0; j < d; j++) {                                                                 \
+            double old = column[0], square = old * old + sign * v[j] * v[j], pivot, c, s, inverse;          \
+            if (!(square > 1e-16 * old * old) || !(square < INFINITY)) return 1;                            \
+            pivot = sqrt(square);                                                                           \
+            c = pivot / old;                                                                                \
+            s = v[j] / old;                                                                                 \
+            inverse = 1.0 / c;                                                                              \
+            column[0] = pivot;                                                                              \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 1; i < d - j; i++) {                                                         \
+                double entry = (column[i] + sign * s * v[j + i]) * inverse;                                 \
+                v[j + i] = c * v[j + i] - s * entry;                                                        \
+                column[i] = entry;                                                                          \
+            }                                                                                               \
+            column += d - j;                                                                                \
+        }                                                                                                   \
+        return 0;                                                                                           \
+    }
+EXPFAM_INSTANCES(EXPFAM_RANK_ONE, int, expfam_rank_one, (double *, double *, double, ptrdiff_t))
+
+/* |L^-1 v|^2 with the reciprocals of the diagonal given; overwrites v with the solution. */
+#define EXPFAM_SOLVE_SQUARE(NAME, TARGET)                                                                   \
+    TARGET static double NAME(const double *a, const double *reciprocal, double *v, ptrdiff_t d) {          \
+        double sum = 0.0;                                                                                   \
+        for (ptrdiff_t j = 0; j < d; j++) {                                                                 \
+            double z = v[j] * reciprocal[j];                                                                \
+            v[j] = z;                                                                                       \
+            sum += z * z;                                                                                   \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 1; i < d - j; i++) v[j + i] -= a[i] * z;                                     \
+            a += d - j;                                                                                     \
+        }                                                                                                   \
+        return sum;                                                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square, (const double *, const double *, double *, ptrdiff_t))
+
+/* out = S + sign svec(x x'). */
+#define EXPFAM_SVEC_ADD(NAME, TARGET)                                                                       \
+    TARGET static void NAME(const double *S, const double *x, double sign, double *out, ptrdiff_t d) {      \
+        for (ptrdiff_t a = 0; a < d; a++) {                                                                 \
+            double t = sign * 1.4142135623730951 * x[a];                                                    \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t b = 1; b < d - a; b++) out[b] = S[b] + t * x[a + b];                             \
+            out[0] = S[0] + sign * x[a] * x[a];                                                             \
+            S += d - a;                                                                                     \
+            out += d - a;                                                                                   \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const double *, double, double *, ptrdiff_t))
+
+/* Posterior scale: out = prior + unsvec(S) - shift first' - first shift' + n shift shift' - weight about about'. */
+#define EXPFAM_SCALE(NAME, TARGET)                                                                          \
+    TARGET static void NAME(const double *prior, const double *S, const double *first, const double *shift, double n, \
+                            const double *about, double weight, double *out, ptrdiff_t d) {                 \
+        for (ptrdiff_t a = 0; a < d; a++) {                                                                 \
+            double u = weight * about[a], m = shift[a], t = n * shift[a] - first[a];                        \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t b = 0; b < d - a; b++)                                                           \
+                out[b] = prior[b] + (S[b] * 0.70710678118654752 - m * first[a + b] + t * shift[a + b]) - u * about[a + b]; \
+            out[0] = prior[0] + (S[0] - m * first[a] + t * m) - u * about[a];                               \
+            prior += d - a;                                                                                 \
+            S += d - a;                                                                                     \
+            out += d - a;                                                                                   \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
+                 (const double *, const double *, const double *, const double *, double, const double *, double, double *, ptrdiff_t))
+/* ---- end of Gaussian clusters ---- */
 #endif

@@ -169,7 +169,7 @@ def is_auto(value):
 
 
 def check_hyper(family, name, value, *, positive=True, vector=True):
-    """Raise ValueError unless `value` is "auto" or finite (and positive): a number or, where allowed, one per column."""
+    """Raise ValueError unless `value` is "auto" or finite (and positive): a number or, if allowed, one per column."""
     if is_auto(value):
         return
     rule = f"{'positive and ' * positive}finite: a number{', or one per column' * vector}"
@@ -182,7 +182,7 @@ def check_hyper(family, name, value, *, positive=True, vector=True):
 
 
 def check_scale(family, value, dof):
-    """Raise ValueError unless `value` is "auto", positive (one number or one per column) or a positive definite matrix."""
+    """Raise ValueError unless `value` is "auto", positive (a number or one per column) or positive definite."""
     if dof is not None and not (np.ndim(dof) == 0 and np.isfinite(dof) and dof > 0):
         raise ValueError(f"{family}: dof must be a number above d - 1, for d columns; got {dof!r}")
     if is_auto(value) or np.ndim(value) < 2:

@@ -1,0 +1,656 @@
+"""Compiled components of the diagonal and the spherical Gaussian.
+
+Cached numbers stand in blocks of eight clusters, so one datum is scored against eight at a time: for the diagonal
+family by a product of 1 + w (x - m)^2 over eight columns and one logarithm of it, for the spherical one by a sum of
+squares. Sparse data of the spherical family are scored by inner products with S over their nonzeros; |S|^2 is kept in
+two doubles. Add, remove and a predictive cost O(d), or O(nonzeros).
+"""
+
+import numpy as np
+from scipy.special import gammaln
+
+from libc.math cimport fabs, fma, isfinite, lgamma, log, log1p, sqrt
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families._real cimport (
+    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+)
+from expfam.structures._kernels cimport (
+    EXPFAM_LANES, expfam_add_row, expfam_log, expfam_log_rising1, expfam_sphere_scan, expfam_t_scan,
+)
+
+cdef Py_ssize_t TABLE = 4096        # counts up to here find their gamma terms in a table
+
+# ---- diagonal ------------------------------------------------------------------------------------------------------
+
+ctypedef struct diagonal_state:
+    real_state base
+    double *block                   # (slots / 8, 2 + 2 d, 8): constant, half, then location and weight by column
+    const double *shift             # (d,) prior location about the centre
+    const double *strength
+    const double *shape
+    const double *rate
+    const double *above             # (d,) shape beyond the shape that the columns have in common
+    double common                   # that shape, or 0 where the columns differ
+    int uniform                     # whether they have one shape, so that a product of columns can share its logarithm
+    double prior_rates              # sum of a0 log b0
+    const double *rising            # (table,) sum over columns of lgamma(an + 1/2) - lgamma(an)
+    const double *gammas            # (table,) sum over columns of lgamma(an) - lgamma(a0)
+    Py_ssize_t table
+    double *logs                    # (2 d,) the writer's scratch
+
+
+cdef double diagonal_rising(const diagonal_state *s, double n) noexcept nogil:
+    cdef Py_ssize_t f, whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double z, total = 0.0
+    if whole >= 0 and whole == n:
+        return s.rising[whole]
+    for f in range(1 if s.uniform else s.base.d):
+        z = s.shape[f] + 0.5 * n
+        total += expfam_log_rising1(z, 0.5, 16 if z < 16 else 0)
+    return total * s.base.d if s.uniform else total
+
+
+cdef double diagonal_gammas(const diagonal_state *s, double n) noexcept nogil:
+    cdef Py_ssize_t f, whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double total = 0.0
+    if whole >= 0 and whole == n:
+        return s.gammas[whole]
+    for f in range(1 if s.uniform else s.base.d):
+        total += lgamma(s.shape[f] + 0.5 * n) - lgamma(s.shape[f])
+    return total * s.base.d if s.uniform else total
+
+
+cdef inline double diagonal_rate(const diagonal_state *s, Py_ssize_t f, double n, const double *S,
+                                 double *about) noexcept nogil:
+    """Posterior rate of a column; `about` becomes the sum of its data about the prior location."""
+    cdef double t = S[f] - n * s.shift[f]
+    about[0] = t
+    return s.rate[f] + 0.5 * (S[s.base.d + f] - s.shift[f] * (S[f] + t) - t * t / (s.strength[f] + n))
+
+
+cdef double log1p_square(double weight, double t) noexcept nogil:
+    """log(1 + weight t^2) where t^2 may leave the range of doubles."""
+    cdef double u = sqrt(weight) * fabs(t)
+    return 2.0 * log(u) if u > 1e100 else log1p(u * u)
+
+
+cdef double diagonal_score(const diagonal_state *s, const double *x, Py_ssize_t k) noexcept nogil:
+    """Predictive under one cluster, one logarithm for each column: for outliers and for columns of different shapes."""
+    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double total = row[0], half = row[EXPFAM_LANES]
+    cdef Py_ssize_t f
+    for f in range(s.base.d):
+        row += 2 * EXPFAM_LANES
+        total -= (half + s.above[f]) * log1p_square(row[EXPFAM_LANES], x[f] - row[0])
+    return total
+
+
+cdef double diagonal_product(const diagonal_state *s, const double *x, Py_ssize_t k) noexcept nogil:
+    """The same with one logarithm for eight columns; not finite when a product overflows."""
+    cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double half = row[EXPFAM_LANES], constant = row[0], product = 1.0, total = 0.0, t
+    cdef Py_ssize_t f
+    for f in range(s.base.d):
+        row += 2 * EXPFAM_LANES
+        t = x[f] - row[0]
+        product *= 1.0 + row[EXPFAM_LANES] * t * t
+        if f % 8 == 7:
+            total += log(product)
+            product = 1.0
+    return constant - half * (total + log(product))
+
+
+cdef int diagonal_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                                 double *out, double *work) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t j, k
+    real_row(&s.base, i, work)
+    if ks == NULL:
+        if m > s.base.capacity:
+            return EXPFAM_RANGE
+        if s.uniform and not expfam_t_scan(work, s.block, s.base.d, m, out):
+            return EXPFAM_OK
+        for k in range(m):
+            out[k] = diagonal_score(s, work, k)
+        return EXPFAM_OK
+    for j in range(m):
+        k = ks[j]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        out[j] = diagonal_product(s, work, k) if s.uniform else diagonal_score(s, work, k)
+        if not isfinite(out[j]):
+            out[j] = diagonal_score(s, work, k)
+    return EXPFAM_OK
+
+
+cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out,
+                                      double *work) noexcept nogil:
+    """From the statistics without the datum, so nothing cancels but what S itself has lost."""
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *x = work
+    cdef double *S = work + d
+    cdef double *logs = work + 3 * d
+    cdef double *scratch = work + 5 * d
+    cdef double n, strength, rate, about, weight, total, t
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    real_row(&s.base, i, x)
+    n = s.base.n[k] - 1.0
+    for f in range(d):
+        S[f] = s.base.S[k * s.base.F + f] - x[f] if n else 0.0
+        S[d + f] = s.base.S[k * s.base.F + d + f] - x[f] * x[f] if n else 0.0
+    total = 0.0
+    for f in range(d):
+        strength = s.strength[f] + n
+        rate = diagonal_rate(s, f, n, S, &about)
+        if not (1e-300 < rate < 1e300):
+            return EXPFAM_NUMERICAL
+        weight = 0.5 * strength / ((strength + 1.0) * rate)
+        t = x[f] - s.shift[f] - about / strength
+        logs[f] = 2.0 * weight
+        logs[d + f] = 1.0 + weight * t * t
+        if not (logs[d + f] < 1e300):
+            logs[d + f] = 1.0
+            total -= (s.shape[f] + 0.5 * (n + 1.0)) * log1p_square(weight, t)
+    expfam_log(logs, scratch, 2 * d)
+    for f in range(d):
+        total += 0.5 * scratch[f] - (s.shape[f] + 0.5 * (n + 1.0)) * scratch[d + f]
+    out[0] = total + diagonal_rising(s, n)
+    return EXPFAM_OK
+
+
+cdef void diagonal_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *x = s.base.fresh + s.base.F
+    real_row(&s.base, i, x)
+    for f in range(d):
+        out[f] = S[f] + sign * x[f]
+        out[d + f] = S[d + f] + sign * x[f] * x[f]
+
+
+cdef int diagonal_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *own = s.base.S + k * s.base.F
+    cdef double strength, rate, about, constant = 0.0
+    for f in range(d):
+        rate = diagonal_rate(s, f, n, S, &about)
+        if not (1e-300 < rate < 1e300 and isfinite(about)):
+            return EXPFAM_NUMERICAL
+        strength = s.strength[f] + n
+        s.logs[f] = strength / ((strength + 1.0) * rate)
+    expfam_log(s.logs, s.logs + d, d)
+    for f in range(d):
+        diagonal_rate(s, f, n, S, &about)
+        constant += s.logs[d + f]
+        row[(2 + 2 * f) * EXPFAM_LANES] = s.shift[f] + about / (s.strength[f] + n)
+        row[(3 + 2 * f) * EXPFAM_LANES] = 0.5 * s.logs[f]
+    row[0] = 0.5 * constant + diagonal_rising(s, n)
+    row[EXPFAM_LANES] = s.common + 0.5 * (n + 1.0)
+    s.base.n[k] = n
+    if own != S:
+        for f in range(s.base.F):
+            own[f] = S[f]
+    return EXPFAM_OK
+
+
+cdef int diagonal_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double about, total = diagonal_gammas(s, n) + s.prior_rates
+    for f in range(d):
+        work[f] = diagonal_rate(s, f, n, S, &about)
+        work[d + f] = s.strength[f] / (s.strength[f] + n)
+        if not (1e-300 < work[f] < 1e300):
+            return EXPFAM_NUMERICAL
+    expfam_log(work, work + 2 * d, 2 * d)
+    for f in range(d):
+        total += 0.5 * work[3 * d + f] - (s.shape[f] + 0.5 * n) * work[2 * d + f]
+    out[0] = total
+    return EXPFAM_OK
+
+
+cdef void exchange_rows(double *block, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef double *a = block + (k // EXPFAM_LANES) * rows * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *b = block + (l // EXPFAM_LANES) * rows * EXPFAM_LANES + l % EXPFAM_LANES
+    cdef Py_ssize_t r
+    cdef double t
+    for r in range(rows):
+        t = a[r * EXPFAM_LANES]
+        a[r * EXPFAM_LANES] = b[r * EXPFAM_LANES]
+        b[r * EXPFAM_LANES] = t
+
+
+cdef void diagonal_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    exchange_rows(s.block, 2 + 2 * s.base.d, k, l)
+
+
+cdef class DiagonalComponents(RealComponents):
+    """Statistics of the clusters of a `DiagonalGaussian`; see `RealComponents`."""
+
+    cdef diagonal_state mine
+    cdef object block, logs, tables
+
+    def __init__(self, family, data, Py_ssize_t capacity):
+        self.family, self.data = family, data
+        self.prepare(&self.mine.base)
+        self.mine.base.shifted = diagonal_shifted
+        self.mine.base.commit = diagonal_commit
+        self.mine.base.evidence = diagonal_evidence
+        self.mine.base.exchange = diagonal_exchange
+        self.api.log_predictive = diagonal_log_predictive
+        self.api.log_predictive_self = diagonal_log_predictive_self
+        self.api.work_size = 8 * self.mine.base.d
+        self.logs = np.empty(2 * self.mine.base.d)
+        self.mine.logs = pointer(self.logs)
+        self.take_prior()
+        self.resize(capacity)
+        self.settle()
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
+        self.block = aligned(slots * (2 + 2 * self.mine.base.d))
+        self.mine.block = pointer(self.block)
+        return slots
+
+    def take_prior(self):
+        """Point the state at the family's hyper-parameters and at tables of gamma terms by count."""
+        cdef diagonal_state *s = &self.mine
+        family = self.family
+        d = s.base.d
+        shape = np.ascontiguousarray(family.shape, dtype=np.float64)
+        s.uniform = bool((shape == shape[0]).all())
+        s.common = shape[0] if s.uniform else 0.0
+        s.table = min(TABLE, self.data.n_rows + 2, 1 << 20 if s.uniform else 2 + 400_000 // d)
+        columns = shape[:1] if s.uniform else shape
+        at = columns + 0.5 * np.arange(s.table)[:, None]
+        times = d if s.uniform else 1
+        self.tables = [
+            np.ascontiguousarray(family.mean - family.center_, dtype=np.float64),
+            np.ascontiguousarray(family.mean_strength, dtype=np.float64),
+            shape,
+            np.ascontiguousarray(family.rate, dtype=np.float64),
+            shape - s.common,
+            (gammaln(at + 0.5) - gammaln(at)).sum(axis=1) * times,
+            (gammaln(at) - gammaln(columns)).sum(axis=1) * times,
+        ]
+        shift, strength, _, rate, above, rising, gammas = self.tables
+        s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
+        s.above, s.rising, s.gammas = pointer(above), pointer(rising), pointer(gammas)
+        if s.uniform:
+            above[:] = 0.0
+        s.prior_rates = float((shape * np.log(rate)).sum())
+
+
+# ---- spherical -----------------------------------------------------------------------------------------------------
+
+ctypedef struct spherical_state:
+    real_state base
+    double *block                   # dense data: (slots / 8, 2 + d, 8): constant, half inverse variance, locations
+    double *columns                 # sparse data: (F, slots), S by feature
+    Py_ssize_t slots
+    double *norm                    # sparse data: (slots, 2), |S|^2 as an unevaluated sum
+    double *constant                # sparse data, (slots,) each: score = constant + gain x.S + lift |x|^2
+    double *gain
+    double *lift
+    const double *shift             # (d,) prior location about the centre
+    double variance
+    double mean_variance
+    double prior_length             # |m0|^2 / v0
+
+
+cdef inline double sparse_value(const real_state *s, Py_ssize_t t) noexcept nogil:
+    if s.value_kind == 0:
+        return (<const double *> s.x)[t]
+    if s.value_kind == 1:
+        return (<const float *> s.x)[t]
+    if s.value_kind == 2:
+        return <double> (<const int64_t *> s.x)[t]
+    return (<const int32_t *> s.x)[t]
+
+
+cdef inline Py_ssize_t sparse_index(const real_state *s, Py_ssize_t t) noexcept nogil:
+    return (<const int64_t *> s.indices)[t] if s.wide_indices else (<const int32_t *> s.indices)[t]
+
+
+cdef inline Py_ssize_t sparse_start(const real_state *s, Py_ssize_t i) noexcept nogil:
+    return (<const int64_t *> s.indptr)[i] if s.wide_indptr else (<const int32_t *> s.indptr)[i]
+
+
+cdef inline double posterior_variance(const spherical_state *s, double n) noexcept nogil:
+    return 1.0 / (1.0 / s.mean_variance + n / s.variance)
+
+
+cdef inline double normal_constant(const spherical_state *s, double variance) noexcept nogil:
+    return -0.5 * s.base.d * log1p(variance / s.variance)
+
+
+cdef double spherical_score(const spherical_state *s, const double *x, double n, const double *S,
+                            const double *without) noexcept nogil:
+    """Predictive in the expanded form, which overflows to infinity at worst; `without` is a datum to leave out."""
+    cdef double v = posterior_variance(s, n), inverse = 0.5 / (s.variance + v), m, product = 0.0, length = 0.0
+    cdef double square = 0.0
+    cdef Py_ssize_t f
+    for f in range(s.base.d):
+        m = S[f] - without[f] if without != NULL else S[f]
+        m = v * (s.shift[f] / s.mean_variance + (m if n else 0.0) / s.variance)
+        square += x[f] * x[f]
+        product += x[f] * m
+        length += m * m
+    return normal_constant(s, v) + square * (v / s.variance * inverse) + inverse * (2.0 * product - length)
+
+
+cdef int spherical_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                                  double *out, double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef Py_ssize_t j, k, f, d = s.base.d
+    cdef const double *row
+    cdef double square = 0.0, t, total
+    real_row(&s.base, i, work)
+    for f in range(d):
+        square += work[f] * work[f]
+    square *= 0.5 / s.variance
+    if ks == NULL:
+        if m > s.base.capacity:
+            return EXPFAM_RANGE
+        if expfam_sphere_scan(work, square, s.block, d, m, out):
+            for k in range(m):
+                out[k] = spherical_score(s, work, s.base.n[k], s.base.S + k * d, NULL)
+        return EXPFAM_OK
+    for j in range(m):
+        k = ks[j]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        row = s.block + (k // EXPFAM_LANES) * (2 + d) * EXPFAM_LANES + k % EXPFAM_LANES
+        total = 0.0
+        for f in range(d):
+            t = work[f] - row[(2 + f) * EXPFAM_LANES]
+            total += t * t
+        out[j] = row[0] + (square - row[EXPFAM_LANES] * total)
+        if not isfinite(out[j]):
+            out[j] = spherical_score(s, work, s.base.n[k], s.base.S + k * d, NULL)
+    return EXPFAM_OK
+
+
+cdef int spherical_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out,
+                                       double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *S = s.base.S + k * d
+    cdef double n, v, m, square = 0.0, total = 0.0
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    real_row(&s.base, i, work)
+    n = s.base.n[k] - 1.0
+    v = posterior_variance(s, n)
+    for f in range(d):
+        m = v * (s.shift[f] / s.mean_variance + (S[f] - work[f] if n else 0.0) / s.variance)
+        square += work[f] * work[f]
+        total += (work[f] - m) * (work[f] - m)
+    out[0] = normal_constant(s, v) + (0.5 / s.variance * square - 0.5 / (s.variance + v) * total)
+    if not isfinite(out[0]):
+        out[0] = spherical_score(s, work, n, S, work)
+    return EXPFAM_OK
+
+
+cdef void spherical_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef double *x = s.base.fresh + s.base.F
+    cdef Py_ssize_t f
+    real_row(&s.base, i, x)
+    for f in range(s.base.d):
+        out[f] = S[f] + sign * x[f]
+
+
+cdef int spherical_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *row = s.block + (k // EXPFAM_LANES) * (2 + d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *own = s.base.S + k * d
+    cdef double v = posterior_variance(s, n)
+    for f in range(d):
+        if not isfinite(S[f]):
+            return EXPFAM_NUMERICAL
+    for f in range(d):
+        row[(2 + f) * EXPFAM_LANES] = v * (s.shift[f] / s.mean_variance + S[f] / s.variance)
+        own[f] = S[f]
+    row[0] = normal_constant(s, v)
+    row[EXPFAM_LANES] = 0.5 / (s.variance + v)
+    s.base.n[k] = n
+    return EXPFAM_OK
+
+
+cdef int spherical_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef double v = posterior_variance(s, n), length = 0.0, m
+    cdef Py_ssize_t f
+    for f in range(s.base.d):
+        m = s.shift[f] / s.mean_variance + S[f] / s.variance
+        length += m * m
+    out[0] = 0.5 * (s.base.d * log(v / s.mean_variance) + v * length - s.prior_length)
+    return EXPFAM_OK if isfinite(out[0]) else EXPFAM_NUMERICAL
+
+
+cdef void spherical_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    exchange_rows(s.block, 2 + s.base.d, k, l)
+
+
+# ---- spherical, sparse data ----------------------------------------------------------------------------------------
+
+cdef void add_square(double *norm, double value, double sign) noexcept nogil:
+    """norm += sign value^2 in twice the working precision (Knuth's two-sum of an exact product)."""
+    cdef double square = value * value, rest = fma(value, value, -square), total, part
+    square *= sign
+    total = norm[0] + square
+    part = total - norm[0]
+    norm[1] += ((norm[0] - (total - part)) + (square - part)) + sign * rest
+    norm[0] = total
+
+
+cdef void sparse_finish(spherical_state *s, Py_ssize_t k, double n) noexcept nogil:
+    """Coefficients of the score from the count and |S|^2."""
+    cdef double v = posterior_variance(s, n), inverse = 0.5 / (s.variance + v), scale = v / s.variance
+    s.base.n[k] = n
+    s.constant[k] = normal_constant(s, v) - inverse * scale * scale * (s.norm[2 * k] + s.norm[2 * k + 1])
+    s.gain[k] = 2.0 * inverse * scale
+    s.lift[k] = inverse * scale
+
+
+cdef double sparse_inner(const spherical_state *s, Py_ssize_t i, Py_ssize_t k, double *square) noexcept nogil:
+    """x_i . S_k, and |x_i|^2."""
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef Py_ssize_t t
+    cdef double x, product = 0.0
+    square[0] = 0.0
+    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
+        x = sparse_value(&s.base, t)
+        square[0] += x * x
+        product += x * S[sparse_index(&s.base, t)]
+    return product
+
+
+cdef int sparse_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                               double *out, double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef Py_ssize_t t, j, k
+    cdef double x, square = 0.0, product
+    if ks != NULL:
+        for j in range(m):
+            k = ks[j]
+            if not real_is_slot(&s.base, k):
+                return EXPFAM_RANGE
+            product = sparse_inner(s, i, k, &square)
+            out[j] = s.constant[k] + s.gain[k] * product + s.lift[k] * square
+        return EXPFAM_OK
+    if m > s.base.capacity:
+        return EXPFAM_RANGE
+    for k in range(m):
+        out[k] = 0.0
+    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
+        x = sparse_value(&s.base, t)
+        square += x * x
+        expfam_add_row(out, s.columns + sparse_index(&s.base, t) * s.slots, x, m)
+    for k in range(m):
+        out[k] = s.constant[k] + s.gain[k] * out[k] + s.lift[k] * square
+    return EXPFAM_OK
+
+
+cdef int sparse_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef double n, v, inverse, scale, product, square = 0.0, length
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    n = s.base.n[k] - 1.0
+    v = posterior_variance(s, n)
+    inverse = 0.5 / (s.variance + v)
+    scale = v / s.variance
+    product = sparse_inner(s, i, k, &square)
+    length = s.norm[2 * k] + (s.norm[2 * k + 1] + (square - 2.0 * product)) if n else 0.0
+    product = product - square if n else 0.0
+    out[0] = normal_constant(s, v) + inverse * (scale * square + 2.0 * scale * product - scale * scale * length)
+    return EXPFAM_OK
+
+
+cdef int sparse_move(spherical_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
+    cdef double *S = s.base.S + k * s.base.F
+    cdef Py_ssize_t t, f
+    cdef double value
+    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
+        f = sparse_index(&s.base, t)
+        value = S[f] + sign * sparse_value(&s.base, t)
+        if not fabs(value) < 1e150:
+            return EXPFAM_NUMERICAL
+    for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
+        f = sparse_index(&s.base, t)
+        value = S[f] + sign * sparse_value(&s.base, t)
+        add_square(s.norm + 2 * k, S[f], -1.0)
+        add_square(s.norm + 2 * k, value, 1.0)
+        S[f] = value
+        s.columns[f * s.slots + k] = value
+    sparse_finish(s, k, s.base.n[k] + sign)
+    return EXPFAM_OK
+
+
+cdef int sparse_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    return sparse_move(s, i, k, 1.0) if real_is_slot(&s.base, k) else EXPFAM_RANGE
+
+
+cdef int sparse_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    return real_clear(self, k) if s.base.n[k] == 1.0 else sparse_move(s, i, k, -1.0)
+
+
+cdef int sparse_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef spherical_state *s = <spherical_state *> self
+    cdef double *own = s.base.S + k * s.base.F
+    cdef Py_ssize_t f
+    for f in range(s.base.F):
+        if not fabs(S[f]) < 1e150:
+            return EXPFAM_NUMERICAL
+    s.norm[2 * k] = 0.0
+    s.norm[2 * k + 1] = 0.0
+    for f in range(s.base.F):
+        # features present in neither row are passed over: their column would be a cache line each
+        if S[f] != 0.0 or own[f] != 0.0:
+            add_square(s.norm + 2 * k, S[f], 1.0)
+            s.columns[f * s.slots + k] = S[f]
+            own[f] = S[f]
+    sparse_finish(s, k, n)
+    return EXPFAM_OK
+
+
+cdef void sparse_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Caches of two slots whose rows of S were just exchanged."""
+    cdef spherical_state *s = <spherical_state *> self
+    cdef Py_ssize_t f, j
+    cdef double t
+    for f in range(s.base.F):
+        if s.base.S[k * s.base.F + f] != 0.0 or s.base.S[l * s.base.F + f] != 0.0:
+            s.columns[f * s.slots + k] = s.base.S[k * s.base.F + f]
+            s.columns[f * s.slots + l] = s.base.S[l * s.base.F + f]
+    for j in range(2):
+        t = s.norm[2 * k + j]
+        s.norm[2 * k + j] = s.norm[2 * l + j]
+        s.norm[2 * l + j] = t
+    sparse_finish(s, k, s.base.n[k])
+    sparse_finish(s, l, s.base.n[l])
+
+
+cdef class SphericalComponents(RealComponents):
+    """Statistics of the clusters of a `SphericalGaussian`, over dense or CSR data; see `RealComponents`."""
+
+    cdef spherical_state mine
+    cdef object block, columns, coefficients, shift
+
+    def __init__(self, family, data, Py_ssize_t capacity):
+        cdef spherical_state *s = &self.mine
+        self.family, self.data = family, data
+        self.prepare(&s.base)
+        s.base.evidence = spherical_evidence
+        s.base.shifted = spherical_shifted
+        if data.is_sparse:
+            s.base.commit, s.base.exchange = sparse_commit, sparse_exchange
+            self.api.log_predictive, self.api.log_predictive_self = sparse_log_predictive, sparse_log_predictive_self
+            self.api.add, self.api.remove = sparse_add, sparse_remove
+        else:
+            s.base.commit, s.base.exchange = spherical_commit, spherical_exchange
+            self.api.log_predictive = spherical_log_predictive
+            self.api.log_predictive_self = spherical_log_predictive_self
+        self.api.work_size = s.base.d + s.base.F
+        self.take_prior()
+        self.resize(capacity)
+        self.settle()
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        cdef spherical_state *s = &self.mine
+        cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
+        s.slots = slots
+        if self.data.is_sparse:
+            self.columns, self.coefficients = aligned(slots * s.base.F), aligned(slots * 5)
+            s.columns, s.norm = pointer(self.columns), pointer(self.coefficients)
+            s.constant, s.gain, s.lift = s.norm + 2 * slots, s.norm + 3 * slots, s.norm + 4 * slots
+        else:
+            self.block = aligned(slots * (2 + s.base.d))
+            s.block = pointer(self.block)
+        return slots
+
+    def take_prior(self):
+        """Copy the family's hyper-parameters."""
+        cdef spherical_state *s = &self.mine
+        family = self.family
+        self.shift = np.ascontiguousarray(family.mean - family.center_, dtype=np.float64)
+        s.shift = pointer(self.shift)
+        s.variance, s.mean_variance = family.variance, family.mean_variance
+        s.prior_length = float(self.shift @ self.shift) / s.mean_variance
+
+    def settle(self):
+        """Rebuild all caches from (n, S)."""
+        if self.data.is_sparse:
+            self.columns[:] = 0.0
+        RealComponents.settle(self)
+
+    def to_arrays(self):
+        """Statistics; of sparse data also |S|^2, whose last bits depend on the order of changes."""
+        arrays = RealComponents.to_arrays(self)
+        if self.data.is_sparse:
+            arrays["norm"] = self.coefficients[: 2 * self.capacity].reshape(-1, 2).copy()
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`."""
+        cdef Py_ssize_t k
+        RealComponents.from_arrays(self, arrays)
+        if self.data.is_sparse:
+            self.coefficients[: 2 * self.capacity] = np.asarray(arrays["norm"]).ravel()
+            for k in range(self.capacity):
+                sparse_finish(&self.mine, k, self.mine.base.n[k])

@@ -1,0 +1,404 @@
+"""Compiled components of the Gaussians with a full covariance, with unknown mean and with mean zero.
+
+Each slot keeps the Cholesky factor of its posterior scale twice: contiguous by columns, for changes and for scores of
+chosen slots, and woven into blocks of eight clusters, so that one forward substitution scores a datum against eight.
+Up to 16 columns a change factorises anew from the statistics; beyond, it rotates the factor (rank one, O(d^2)), with a
+factorisation whenever a pivot shrinks 1e8-fold, after 1000 changes of a cluster, and at refresh.
+A predictive costs O(d^2); leaving a datum out needs no change: |Psi - c v v'| = |Psi| (1 - c v' Psi^-1 v).
+"""
+
+import numpy as np
+from scipy.special import gammaln, multigammaln
+
+from libc.math cimport M_LN2, fabs, isfinite, lgamma, log, log1p, sqrt
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families._real cimport (
+    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+)
+from expfam.structures._kernels cimport (
+    EXPFAM_LANES, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1, expfam_rank_one, expfam_scale,
+    expfam_solve_square, expfam_svec_add,
+)
+
+cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
+cdef Py_ssize_t REFACTOR_UP_TO = 16     # columns; a factorisation is then as fast as a rotation, and does not drift
+cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
+cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
+
+ctypedef struct gauss_state:
+    real_state base
+    int zero_mean
+    Py_ssize_t rows                 # of a block: 3 + d + d (d + 1) / 2
+    Py_ssize_t width                # of a factor: location (d), reciprocal diagonal (d), triangle by columns
+    double *block                   # (slots / 8, rows, 8): see expfam_gauss_scan
+    double *factor                  # (slots, width)
+    double *log_det                 # (slots,)
+    int64_t *changes                # (slots,) rotations since the last factorisation
+    double *spare                   # (width,) the writer's scratch
+    double *vector                  # (3 d,) likewise
+    const double *shift             # (d,) prior location about the centre, zeros for mean zero
+    const double *scale             # (d (d + 1) / 2,) prior scale by columns
+    double strength
+    double dof
+    double *prior_factor            # (width,)
+    double prior_log_det
+    const double *rising            # (table,) d/2 log 2 + lgamma((nun + 1) / 2) - lgamma((nun + 1 - d) / 2)
+    const double *gammas            # (table,) n d / 2 log 2 + lgG_d(nun / 2) - lgG_d(nu0 / 2)
+    Py_ssize_t table
+
+
+cdef double gauss_rising(const gauss_state *s, double n) noexcept nogil:
+    cdef Py_ssize_t whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double z = 0.5 * (s.dof + n + 1.0 - s.base.d)
+    if whole >= 0 and whole == n:
+        return s.rising[whole]
+    return 0.5 * s.base.d * M_LN2 + expfam_log_rising1(z, 0.5 * s.base.d, 16 if z < 16 else 0)
+
+
+cdef double gauss_gammas(const gauss_state *s, double n) noexcept nogil:
+    cdef Py_ssize_t j, whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double total = 0.5 * n * s.base.d * M_LN2
+    if whole >= 0 and whole == n:
+        return s.gammas[whole]
+    for j in range(s.base.d):
+        total += lgamma(0.5 * (s.dof + n - j)) - lgamma(0.5 * (s.dof - j))
+    return total
+
+
+cdef int gauss_factor(const gauss_state *s, double n, const double *S, double *out) noexcept nogil:
+    """Factor of the posterior scale of (n, S), with location and reciprocal diagonal; nonzero if not definite."""
+    cdef Py_ssize_t j, d = s.base.d
+    cdef double strength = s.strength + n
+    cdef double *triangle = out + 2 * d
+    cdef const double *second = S if s.zero_mean else S + d
+    cdef const double *first = s.shift if s.zero_mean else S
+    for j in range(d):
+        out[j] = 0.0 if s.zero_mean else S[j] - n * s.shift[j]
+    expfam_scale(s.scale, second, first, s.shift, n, out, 0.0 if s.zero_mean else 1.0 / strength, triangle, d)
+    if expfam_cholesky(triangle, d):
+        return 1
+    for j in range(d):
+        out[j] = 0.0 if s.zero_mean else s.shift[j] + out[j] / strength
+        out[d + j] = 1.0 / triangle[0]
+        triangle += d - j
+        if not isfinite(out[d + j]):
+            return 1
+    return 0
+
+
+cdef double factor_log_det(const double *factor, Py_ssize_t d, double *scratch) noexcept nogil:
+    """Log determinant of the matrix behind a factor; `scratch` holds 2 d numbers."""
+    cdef Py_ssize_t j
+    cdef double total = 0.0
+    for j in range(d):
+        scratch[j] = factor[d + j]
+    expfam_log(scratch, scratch + d, d)
+    for j in range(d):
+        total += scratch[d + j]
+    return -2.0 * total
+
+
+cdef double gauss_constant(const gauss_state *s, double n, double log_det) noexcept nogil:
+    cdef double strength = s.strength + n, shrink = 0.0
+    if not s.zero_mean:
+        shrink = 0.5 * s.base.d * log(strength / (strength + 1.0))
+    return gauss_rising(s, n) + shrink - 0.5 * log_det
+
+
+cdef double gauss_weight(const gauss_state *s, double n) noexcept nogil:
+    return 1.0 if s.zero_mean else (s.strength + n) / (s.strength + n + 1.0)
+
+
+cdef double gauss_score(const gauss_state *s, const double *x, const double *factor, double constant, double half,
+                        double weight, double *v) noexcept nogil:
+    """Predictive under one factor; an outlier is scaled so that its square stays in the range of doubles."""
+    cdef Py_ssize_t j, d = s.base.d
+    cdef double square, largest = 0.0
+    for j in range(d):
+        v[j] = x[j] - factor[j]
+    square = weight * expfam_solve_square(factor + 2 * d, factor + d, v, d)
+    if square < 1e290:
+        return constant - half * log1p(square)
+    for j in range(d):
+        v[j] = x[j] - factor[j]
+        largest = max(largest, fabs(v[j]))
+    for j in range(d):
+        v[j] /= largest
+    square = weight * expfam_solve_square(factor + 2 * d, factor + d, v, d)
+    return constant - half * (2.0 * log(largest) + log(square))
+
+
+cdef double gauss_score_slot(const gauss_state *s, const double *x, Py_ssize_t k, double *v) noexcept nogil:
+    cdef const double *row = s.block + (k // EXPFAM_LANES) * s.rows * EXPFAM_LANES + k % EXPFAM_LANES
+    return gauss_score(s, x, s.factor + k * s.width, row[0], row[EXPFAM_LANES], row[2 * EXPFAM_LANES], v)
+
+
+cdef int gauss_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                              double *out, double *work) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    cdef Py_ssize_t j, d = s.base.d
+    real_row(&s.base, i, work)
+    if ks == NULL:
+        if m > s.base.capacity:
+            return EXPFAM_RANGE
+        if expfam_gauss_scan(work, s.block, d, m, out, work + d):
+            for j in range(m):
+                out[j] = gauss_score_slot(s, work, j, work + d)
+        return EXPFAM_OK
+    for j in range(m):
+        if not real_is_slot(&s.base, ks[j]):
+            return EXPFAM_RANGE
+        out[j] = gauss_score_slot(s, work, ks[j], work + d)
+    return EXPFAM_OK
+
+
+cdef int gauss_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    cdef Py_ssize_t j, d = s.base.d
+    cdef double *v = work + d
+    cdef double *S = work + 2 * d
+    cdef double *factor = S + s.base.F
+    cdef const double *own = s.factor + k * s.width
+    cdef double n, strength, rest, shrink = 0.0, ratio = 1.0
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    real_row(&s.base, i, work)
+    n = s.base.n[k] - 1.0
+    if n == 0.0:
+        out[0] = gauss_score(s, work, s.prior_factor, gauss_constant(s, 0.0, s.prior_log_det), 0.5 * (s.dof + 1.0),
+                             gauss_weight(s, 0.0), v)
+        return EXPFAM_OK
+    for j in range(d):
+        v[j] = work[j] - own[j]
+    if not s.zero_mean:
+        strength = s.strength + n + 1.0
+        ratio = strength / (strength - 1.0)
+        shrink = -0.5 * d * log(ratio)
+    rest = ratio * expfam_solve_square(own + 2 * d, own + d, v, d)
+    if rest < 1.0 - LEAST_REST:
+        out[0] = gauss_rising(s, n) + shrink - 0.5 * s.log_det[k] + 0.5 * (s.dof + n) * log1p(-rest)
+        return EXPFAM_OK
+    gauss_shift(s, work, -1.0, s.base.S + k * s.base.F, S)
+    if gauss_factor(s, n, S, factor):
+        return EXPFAM_NUMERICAL
+    out[0] = gauss_score(s, work, factor, gauss_constant(s, n, factor_log_det(factor, d, factor + s.width)),
+                         0.5 * (s.dof + n + 1.0), gauss_weight(s, n), v)
+    return EXPFAM_OK
+
+
+cdef void gauss_shift(const gauss_state *s, const double *x, double sign, const double *S, double *out) noexcept nogil:
+    cdef Py_ssize_t j, d = s.base.d
+    if s.zero_mean:
+        expfam_svec_add(S, x, sign, out, d)
+        return
+    for j in range(d):
+        out[j] = S[j] + sign * x[j]
+    expfam_svec_add(S + d, x, sign, out + d, d)
+
+
+cdef void gauss_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    real_row(&s.base, i, s.base.fresh + s.base.F)
+    gauss_shift(s, s.base.fresh + s.base.F, sign, S, out)
+
+
+cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:
+    """Everything that is read of slot k, from its count and contiguous factor."""
+    cdef Py_ssize_t i, j, d = s.base.d
+    cdef const double *factor = s.factor + k * s.width
+    cdef const double *column = factor + 2 * d
+    cdef double *row = s.block + (k // EXPFAM_LANES) * s.rows * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *triangle = row + (3 + d) * EXPFAM_LANES
+    s.base.n[k] = n
+    s.log_det[k] = factor_log_det(factor, d, s.vector + d)
+    row[0] = gauss_constant(s, n, s.log_det[k])
+    row[EXPFAM_LANES] = 0.5 * (s.dof + n + 1.0)
+    row[2 * EXPFAM_LANES] = gauss_weight(s, n)
+    for j in range(d):
+        row[(3 + j) * EXPFAM_LANES] = factor[j]
+        triangle[(j * (j + 1) // 2 + j) * EXPFAM_LANES] = factor[d + j]
+        for i in range(j + 1, d):
+            triangle[(i * (i + 1) // 2 + j) * EXPFAM_LANES] = column[i - j]
+        column += d - j
+
+
+cdef void gauss_take(gauss_state *s, Py_ssize_t k, double n, const double *S, const double *factor,
+                     int64_t changes) noexcept nogil:
+    if S != s.base.S + k * s.base.F:
+        memcpy(s.base.S + k * s.base.F, S, s.base.F * sizeof(double))
+    memcpy(s.factor + k * s.width, factor, s.width * sizeof(double))
+    s.changes[k] = changes
+    gauss_install(s, k, n)
+
+
+cdef int gauss_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    if n == 0.0:
+        gauss_take(s, k, n, S, s.prior_factor, 0)
+        return EXPFAM_OK
+    if gauss_factor(s, n, S, s.spare):
+        return EXPFAM_NUMERICAL
+    gauss_take(s, k, n, S, s.spare, 0)
+    return EXPFAM_OK
+
+
+cdef int gauss_move(gauss_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
+    """Change of one datum by rotating the factor, or by factorising anew where that would lose digits."""
+    cdef Py_ssize_t j, d = s.base.d
+    cdef double n = s.base.n[k], strength = s.strength + n, root = 1.0
+    cdef double *x = s.base.fresh + s.base.F
+    cdef double *S = s.base.fresh
+    cdef double *v = s.vector
+    cdef double *triangle = s.spare + 2 * d
+    gauss_shifted(s, i, sign, s.base.S + k * s.base.F, S)
+    if n == 0.0 or s.changes[k] + 1 >= REFACTOR_AFTER:
+        return gauss_commit(s, k, n + sign, S)
+    memcpy(s.spare, s.factor + k * s.width, s.width * sizeof(double))
+    if not s.zero_mean:
+        root = sqrt(strength / (strength + sign))
+    for j in range(d):
+        v[j] = root * (x[j] - s.spare[j])
+    if expfam_rank_one(triangle, v, sign, d):
+        return gauss_commit(s, k, n + sign, S)
+    for j in range(d):
+        if not s.zero_mean:
+            s.spare[j] = s.shift[j] + (S[j] - (n + sign) * s.shift[j]) / (strength + sign)
+        s.spare[d + j] = 1.0 / triangle[0]
+        triangle += d - j
+    gauss_take(s, k, n + sign, S, s.spare, s.changes[k] + 1)
+    return EXPFAM_OK
+
+
+cdef int gauss_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    return gauss_move(s, i, k, 1.0) if real_is_slot(&s.base, k) else EXPFAM_RANGE
+
+
+cdef int gauss_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    return real_clear(self, k) if s.base.n[k] == 1.0 else gauss_move(s, i, k, -1.0)
+
+
+cdef double gauss_evidence_of(const gauss_state *s, double n, double log_det) noexcept nogil:
+    cdef double shrink = 0.0 if s.zero_mean else 0.5 * s.base.d * log(s.strength / (s.strength + n))
+    return gauss_gammas(s, n) + 0.5 * (s.dof * s.prior_log_det - (s.dof + n) * log_det) + shrink
+
+
+cdef int gauss_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    if gauss_factor(s, n, S, work):
+        return EXPFAM_NUMERICAL
+    out[0] = gauss_evidence_of(s, n, factor_log_det(work, s.base.d, work + s.width))
+    return EXPFAM_OK
+
+
+cdef int gauss_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    cdef Py_ssize_t j, k
+    for j in range(m):
+        k = j if ks == NULL else ks[j]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        out[j] = gauss_evidence_of(s, s.base.n[k], s.log_det[k]) if s.base.n[k] else 0.0
+    return EXPFAM_OK
+
+
+cdef void gauss_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef gauss_state *s = <gauss_state *> self
+    cdef size_t size = s.width * sizeof(double)
+    cdef int64_t changes = s.changes[k]
+    memcpy(s.spare, s.factor + k * s.width, size)
+    memcpy(s.factor + k * s.width, s.factor + l * s.width, size)
+    memcpy(s.factor + l * s.width, s.spare, size)
+    s.changes[k] = s.changes[l]
+    s.changes[l] = changes
+    gauss_install(s, k, s.base.n[k])
+    gauss_install(s, l, s.base.n[l])
+
+
+cdef class GaussianComponents(RealComponents):
+    """Statistics of the clusters of a `Gaussian` or a `ZeroMeanGaussian`; see `RealComponents`."""
+
+    cdef gauss_state mine
+    cdef object block, factor, log_det, changes, scratch, prior_arrays
+
+    def __init__(self, family, data, Py_ssize_t capacity):
+        cdef gauss_state *s = &self.mine
+        self.family, self.data = family, data
+        self.prepare(&s.base)
+        d = s.base.d
+        s.rows, s.width = 3 + d + d * (d + 1) // 2, 2 * d + d * (d + 1) // 2
+        s.zero_mean = s.base.F < d + d * (d + 1) // 2
+        s.base.shifted = gauss_shifted
+        s.base.commit = gauss_commit
+        s.base.evidence = gauss_evidence
+        s.base.exchange = gauss_exchange
+        self.api.log_predictive = gauss_log_predictive
+        self.api.log_predictive_self = gauss_log_predictive_self
+        self.api.log_marginal = gauss_log_marginal
+        if d > REFACTOR_UP_TO:
+            self.api.add, self.api.remove = gauss_add, gauss_remove
+        self.api.work_size = s.base.F + s.width + 12 * d
+        self.scratch = np.zeros(s.width + 3 * d)
+        s.spare = pointer(self.scratch)
+        s.vector = s.spare + s.width
+        self.take_prior()
+        self.resize(capacity)
+        self.settle()
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        cdef gauss_state *s = &self.mine
+        cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
+        self.block, self.factor = aligned(slots * s.rows), aligned(slots * s.width)
+        self.log_det, self.changes = aligned(slots), np.zeros(slots, dtype=np.int64)
+        s.block, s.factor, s.log_det = pointer(self.block), pointer(self.factor), pointer(self.log_det)
+        s.changes = <int64_t *><void *> pointer(self.changes)
+        return slots
+
+    def take_prior(self):
+        """Copy the family's hyper-parameters, with the prior's factor and tables of gamma terms by count."""
+        cdef gauss_state *s = &self.mine
+        family = self.family
+        d = s.base.d
+        s.dof = family.dof
+        s.strength = 1.0 if s.zero_mean else family.mean_strength
+        shift = np.zeros(d) if s.zero_mean else np.ascontiguousarray(family.mean - family.center_, dtype=np.float64)
+        s.table = min(TABLE, self.data.n_rows + 2)
+        n = np.arange(s.table)
+        half = 0.5 * (s.dof + n)
+        rising = 0.5 * d * np.log(2.0) + gammaln(half + 0.5) - gammaln(half + 0.5 - 0.5 * d)
+        gammas = 0.5 * n * d * np.log(2.0) + multigammaln(half, d) - multigammaln(half[0], d)
+        scale = np.ascontiguousarray(np.asarray(family.scale, dtype=np.float64)[np.triu_indices(d)])
+        factor = np.zeros(s.width + 2 * d)
+        self.prior_arrays = [shift, scale, rising, gammas, factor]
+        s.shift, s.scale, s.prior_factor = pointer(shift), pointer(scale), pointer(factor)
+        s.rising, s.gammas = pointer(rising), pointer(gammas)
+        zeros = np.zeros(s.base.F)
+        if gauss_factor(s, 0.0, pointer(zeros), s.prior_factor):
+            raise FloatingPointError(f"{family.name}: the prior scale is not positive definite")
+        s.prior_log_det = factor_log_det(s.prior_factor, d, s.prior_factor + s.width)
+
+    def to_arrays(self):
+        """Statistics; beyond 16 columns also the factors, whose last bits depend on the order of changes."""
+        arrays = RealComponents.to_arrays(self)
+        if self.mine.base.d > REFACTOR_UP_TO:
+            arrays["factor"] = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1).copy()
+            arrays["changes"] = self.changes[: self.capacity].copy()
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`."""
+        cdef Py_ssize_t k
+        RealComponents.from_arrays(self, arrays)
+        if self.mine.base.d > REFACTOR_UP_TO:
+            factor = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1)
+            kept = np.asarray(arrays["n"]) != 0     # an empty slot has the prior's factor
+            factor[kept] = np.asarray(arrays["factor"])[kept]
+            self.changes[: self.capacity] = arrays["changes"]
+            for k in range(self.capacity):
+                gauss_install(&self.mine, k, self.mine.base.n[k])

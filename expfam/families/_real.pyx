@@ -1,0 +1,295 @@
+"""Storage and the struct's functions that the compiled Gaussian components share.
+
+The statistics (n, S) of each slot are the truth; a family's own part caches what prediction reads, and is told of a
+change by one function, `commit`, which either takes the new statistics or leaves everything as it was. A slot without
+data holds exact zeros and the prior's cached numbers.
+"""
+
+import numpy as np
+
+from cpython.pycapsule cimport PyCapsule_New
+from libc.string cimport memset
+
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
+from expfam.structures._kernels cimport EXPFAM_LANES
+
+from expfam.families.base import dense_rows
+
+cdef dict KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.int64): 2, np.dtype(np.int32): 3}
+
+
+cdef object aligned(Py_ssize_t size):
+    """Zeros on a 64-byte boundary, so that no vector of a block straddles two cache lines."""
+    raw = np.zeros(size + 8)
+    skip = (-raw.ctypes.data % 64) // 8
+    return raw[skip : skip + size]
+
+
+cdef double *pointer(object array) except? NULL:
+    return <double *><size_t> array.ctypes.data
+
+
+cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
+    """Dense row i about the centre, from either precision."""
+    cdef Py_ssize_t f
+    cdef const double *wide = <const double *> state.x + i * state.d
+    cdef const float *narrow = <const float *> state.x + i * state.d
+    if state.value_kind == 0:
+        for f in range(state.d):
+            out[f] = wide[f] - state.center[f]
+    else:
+        for f in range(state.d):
+            out[f] = <double> narrow[f] - state.center[f]
+
+
+cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil:
+    return 0 <= k < state.capacity
+
+
+cdef int real_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef Py_ssize_t j, k
+    cdef int code
+    for j in range(m):
+        k = j if ks == NULL else ks[j]
+        if not real_is_slot(state, k):
+            return EXPFAM_RANGE
+        out[j] = 0.0
+        if state.n[k] != 0:
+            code = state.evidence(self, state.n[k], state.S + k * state.F, out + j, work)
+            if code:
+                return code
+    return EXPFAM_OK
+
+
+cdef int real_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                         double *out, double *work) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef const double *a = state.S + k * state.F
+    cdef const double *b
+    cdef Py_ssize_t j, l, f
+    cdef int code
+    if not real_is_slot(state, k):
+        return EXPFAM_RANGE
+    for j in range(m):
+        l = j if ls == NULL else ls[j]
+        if not real_is_slot(state, l):
+            return EXPFAM_RANGE
+        b = state.S + l * state.F
+        for f in range(state.F):
+            work[f] = a[f] + b[f]
+        code = state.evidence(self, state.n[k] + state.n[l], work, out + j, work + state.F)
+        if code:
+            return code
+    return EXPFAM_OK
+
+
+cdef int real_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, double *work) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef const double *a = state.S + k * state.F
+    cdef const double *b = state.S + l * state.F
+    cdef Py_ssize_t f
+    if not real_is_slot(state, k) or not real_is_slot(state, l) or state.n[l] > state.n[k]:
+        return EXPFAM_RANGE
+    out[0] = 0.0
+    if state.n[k] == state.n[l]:
+        return EXPFAM_OK
+    for f in range(state.F):
+        work[f] = a[f] - b[f]
+    return state.evidence(self, state.n[k] - state.n[l], work, out, work + state.F)
+
+
+cdef int real_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    if not real_is_slot(state, k):
+        return EXPFAM_RANGE
+    state.shifted(self, i, 1.0, state.S + k * state.F, state.fresh)
+    return state.commit(self, k, state.n[k] + 1.0, state.fresh)
+
+
+cdef int real_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    if not real_is_slot(state, k) or state.n[k] < 1.0:
+        return EXPFAM_RANGE
+    if state.n[k] == 1.0:
+        return real_clear(self, k)
+    state.shifted(self, i, -1.0, state.S + k * state.F, state.fresh)
+    return state.commit(self, k, state.n[k] - 1.0, state.fresh)
+
+
+cdef int real_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef Py_ssize_t f
+    cdef int code
+    if k == l or not real_is_slot(state, k) or not real_is_slot(state, l):
+        return EXPFAM_RANGE
+    if state.n[l] == 0.0:
+        return EXPFAM_OK
+    for f in range(state.F):
+        state.fresh[f] = state.S[k * state.F + f] + state.S[l * state.F + f]
+    code = state.commit(self, k, state.n[k] + state.n[l], state.fresh)
+    return code if code else real_clear(self, l)
+
+
+cdef int real_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef Py_ssize_t f
+    if k == l or not real_is_slot(state, k) or not real_is_slot(state, l) or state.n[l] > state.n[k]:
+        return EXPFAM_RANGE
+    if state.n[l] == state.n[k]:
+        return real_clear(self, k)
+    for f in range(state.F):
+        state.fresh[f] = state.S[k * state.F + f] - state.S[l * state.F + f]
+    return state.commit(self, k, state.n[k] - state.n[l], state.fresh)
+
+
+cdef int real_clear(void *self, Py_ssize_t k) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    if not real_is_slot(state, k):
+        return EXPFAM_RANGE
+    memset(state.fresh, 0, state.F * sizeof(double))
+    return state.commit(self, k, 0.0, state.fresh)
+
+
+cdef int real_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef real_state *state = <real_state *> self
+    cdef double *a = state.S + k * state.F
+    cdef double *b = state.S + l * state.F
+    cdef Py_ssize_t f
+    cdef double t
+    if not real_is_slot(state, k) or not real_is_slot(state, l):
+        return EXPFAM_RANGE
+    if k == l:
+        return EXPFAM_OK
+    for f in range(state.F):
+        t = a[f]
+        a[f] = b[f]
+        b[f] = t
+    t = state.n[k]
+    state.n[k] = state.n[l]
+    state.n[l] = t
+    state.exchange(self, k, l)
+    return EXPFAM_OK
+
+
+cdef class RealComponents:
+    """Owner of the statistics of a Gaussian family; a family's part adds its caches and its predictives.
+
+    Parameters
+    ----------
+    family : Family
+        Bound to the data.
+    data : Dataset
+    capacity : int
+    """
+
+    cdef int prepare(self, real_state *state) except -1:
+        """Point the state at the data and fill the struct; a family's constructor then adds its own functions."""
+        X = self.X = self.data.X
+        self.state = state
+        state.d = X.shape[1]
+        state.F = self.data.n_statistics
+        state.indices = NULL
+        state.indptr = NULL
+        if self.data.is_sparse:
+            state.x = <const void *><size_t> X.data.ctypes.data
+            state.value_kind = KINDS[X.data.dtype]
+            state.indices = <const void *><size_t> X.indices.ctypes.data
+            state.indptr = <const void *><size_t> X.indptr.ctypes.data
+            state.wide_indices = X.indices.dtype.itemsize == 8
+            state.wide_indptr = X.indptr.dtype.itemsize == 8
+        else:
+            state.x = <const void *><size_t> X.ctypes.data
+            state.value_kind = KINDS[X.dtype]
+        self.center = np.zeros(state.d) + getattr(self.family, "center_", 0.0)
+        state.center = pointer(self.center)
+        self.fresh = np.zeros(state.F + state.d)
+        state.fresh = pointer(self.fresh)
+        self.pending = None
+        self.api.abi_version = EXPFAM_ABI
+        self.api.struct_size = sizeof(components_v1)
+        self.api.self = <void *> state
+        self.api.log_marginal = real_log_marginal
+        self.api.log_merged = real_log_merged
+        self.api.log_remainder = real_log_remainder
+        self.api.add = real_add
+        self.api.remove = real_remove
+        self.api.absorb = real_absorb
+        self.api.subtract = real_subtract
+        self.api.clear = real_clear
+        self.api.swap = real_swap
+        self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+        return 0
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        """Fresh storage of whole blocks for n and S, all slots empty; a family's part adds its caches."""
+        cdef Py_ssize_t slots = max(1, (capacity + EXPFAM_LANES - 1) // EXPFAM_LANES) * EXPFAM_LANES
+        self.n, self.S = aligned(slots), aligned(slots * self.state.F)
+        self.state.n, self.state.S = pointer(self.n), pointer(self.S)
+        self.state.capacity = self.capacity = capacity
+        return slots
+
+    def reserve(self, Py_ssize_t capacity):
+        """Room for more slots, at least doubled."""
+        if capacity > self.capacity:
+            arrays = self.to_arrays()
+            more = max(capacity, 2 * self.capacity) - self.capacity
+            self.from_arrays({name: _extended(value, more) for name, value in arrays.items()})
+
+    def refresh(self, labels):
+        """Statistics recomputed from the members of each slot."""
+        n, S = self.data.statistics(labels, self.capacity)
+        self.load(n, S)
+
+    def rebind(self, family):
+        """Other hyper-parameters, the same statistics."""
+        self.family = family
+        self.take_prior()
+        self.settle()
+
+    def load(self, n, S):
+        """Statistics set from arrays; further slots are emptied.
+
+        Raises
+        ------
+        FloatingPointError
+            Naming the first slot whose statistics are not usable.
+        """
+        self.reserve(len(n))
+        S = dense_rows(S)
+        self.n[:], self.S[:] = 0.0, 0.0
+        self.n[: len(n)] = n
+        self.S[: S.size] = np.where(np.asarray(n)[:, None] != 0, S, 0.0).ravel()
+        self.settle()
+
+    def settle(self):
+        """Rebuild all caches from (n, S)."""
+        cdef Py_ssize_t k
+        cdef int code
+        for k in range(self.n.shape[0]):
+            code = self.state.commit(<void *> self.state, k, self.state.n[k], self.state.S + k * self.state.F)
+            if code == EXPFAM_NUMERICAL:
+                raise FloatingPointError(
+                    f"{self.family.name}: the statistics of slot {k} (n = {self.state.n[k]:g}) are not finite"
+                    " or not positive definite"
+                )
+
+    def export(self):
+        """Copies of (n, S)."""
+        return self.n[: self.capacity].copy(), self.S[: self.capacity * self.state.F].reshape(self.capacity, -1).copy()
+
+    def to_arrays(self):
+        """All that a later call reads and that (n, S) alone do not determine to the bit."""
+        n, S = self.export()
+        return {"n": n, "S": S}
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`."""
+        n, S = arrays["n"], arrays["S"]
+        self.resize(len(n))
+        self.n[: n.size], self.S[: S.size] = n, np.asarray(S).ravel()
+        self.settle()
+
+
+def _extended(array, Py_ssize_t more):
+    return np.concatenate([array, np.zeros((more, *array.shape[1:]), dtype=array.dtype)])

@@ -1,0 +1,762 @@
+"""Gaussian families against independent densities, and their compiled components against NumPy."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
+from expfam.families.base import Family
+from expfam.families.components import Components
+from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.model.data import Dataset
+
+FULL = [Gaussian, ZeroMeanGaussian]
+ALL = [*FULL, DiagonalGaussian, SphericalGaussian]
+WIDTHS = [1, 2, 5, 16, 17, 40]
+
+
+def make_data(d, N=60, *, seed=0, offset=0.0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    mix = np.eye(d) + 0.3 * rng.standard_normal((d, d))
+    return (rng.standard_normal((N, d)) @ mix + 3.0 * rng.integers(0, 3, (N, 1)) + offset).astype(dtype)
+
+
+def statistics(family, X, groups):
+    phi = family.sufficient_statistics(X)
+    phi = phi.toarray() if sparse.issparse(phi) else phi
+    return np.array([float(len(g)) for g in groups]), np.array([phi[g].sum(axis=0) for g in groups])
+
+
+def reference_predictive(family, X, n, S):
+    """Differences of the NumPy evidence, which the compiled predictives have no part in."""
+    return Family.log_predictive(family, X, n, S)
+
+
+# ---- the mathematics -----------------------------------------------------------------------------------------------
+
+
+def student_full(family, X, members):
+    d = X.shape[1]
+    k0, nu0, m0, n = family.mean_strength, family.dof, family.mean, len(members)
+    mean = X[members].mean(axis=0) if n else m0
+    off = mean - m0
+    scatter = (X[members] - mean).T @ (X[members] - mean)
+    scale = family.scale + scatter + k0 * n / (k0 + n) * np.outer(off, off)
+    dof = nu0 + n - d + 1
+    location = (k0 * m0 + n * mean) / (k0 + n)
+    return stats.multivariate_t(location, scale * (k0 + n + 1) / ((k0 + n) * dof), dof).logpdf(X)
+
+
+def student_zero(family, X, members):
+    dof = family.dof + len(members) - X.shape[1] + 1
+    return stats.multivariate_t(np.zeros(X.shape[1]), (family.scale + X[members].T @ X[members]) / dof, dof).logpdf(X)
+
+
+def student_diagonal(family, X, members):
+    n = len(members)
+    mean = X[members].mean(axis=0) if n else family.mean
+    k0 = family.mean_strength
+    shape = family.shape + 0.5 * n
+    scatter = ((X[members] - mean) ** 2).sum(axis=0)
+    rate = family.rate + 0.5 * scatter + 0.5 * k0 * n / (k0 + n) * (mean - family.mean) ** 2
+    location = (k0 * family.mean + n * mean) / (k0 + n)
+    scale = np.sqrt(rate * (k0 + n + 1) / (shape * (k0 + n)))
+    return stats.t(2 * shape, location, scale).logpdf(X).sum(axis=1)
+
+
+def normal_spherical(family, X, members):
+    v = 1.0 / (1.0 / family.mean_variance + len(members) / family.variance)
+    location = v * (family.mean / family.mean_variance + X[members].sum(axis=0) / family.variance)
+    return stats.norm(location, np.sqrt(family.variance + v)).logpdf(X).sum(axis=1)
+
+
+DENSITIES = [
+    (Gaussian, student_full),
+    (ZeroMeanGaussian, student_zero),
+    (DiagonalGaussian, student_diagonal),
+    (SphericalGaussian, normal_spherical),
+]
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 17])
+@pytest.mark.parametrize(("make", "density"), DENSITIES)
+def test_predictive_is_the_textbook_density(make, density, d):
+    X = make_data(d)
+    family = make().bind(X)
+    groups = [[], [3], [1, 4, 5, 9, 30], list(range(40))]
+    n, S = statistics(family, X, groups)
+    expected = np.array([density(family, X, g) for g in groups]).T
+    for predictive in (family.log_predictive, lambda *a: reference_predictive(family, *a)):
+        found = predictive(X, n, S) + family.log_base(X)[:, None]
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_predictives_multiply_to_the_evidence(make):
+    X = make_data(3, 25)
+    family = make().bind(X)
+    total, members = 0.0, []
+    for i in np.random.default_rng(1).permutation(25):
+        n, S = statistics(family, X, [members])
+        total += family.log_predictive(X[i : i + 1], n, S)[0, 0]
+        members.append(i)
+    n, S = statistics(family, X, [members])
+    assert abs(total - family.log_marginal(n, S)[0]) < 1e-10 * 26
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_expected_natural_is_the_gradient(make):
+    X = make_data(3)
+    family = make().bind(X)
+    n, S = statistics(family, X, [[], [2], list(range(30))])
+    n[2], S[2] = 7.5, S[2] / 4.0  # soft counts
+    theta, g = family.expected_natural(n, S)
+    with np.errstate(all="ignore"):
+        differences = Family.expected_natural.__wrapped__ if hasattr(Family.expected_natural, "__wrapped__") else None
+    assert differences is None
+    for f in range(S.shape[1]):
+        h = 1e-3 * (1 + np.abs(S[:, f])) * 0.1
+        step = np.zeros_like(S)
+        step[:, f] = h
+        slope = fourth_order(lambda c, step=step: family.log_marginal(n, S + c * step)) / h
+        np.testing.assert_allclose(theta[:, f], slope, rtol=1e-6, atol=1e-7)
+    h = 1e-4 * (1 + n)
+    np.testing.assert_allclose(g, -fourth_order(lambda c: family.log_marginal(n + c * h, S)) / h, rtol=1e-6, atol=1e-7)
+
+
+def fourth_order(value):
+    return (value(-2) - 8 * value(-1) + 8 * value(1) - value(2)) / 12.0
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_empty_evidence_is_zero_and_shapes_hold(make):
+    X = make_data(4)
+    family = make(**({} if make is SphericalGaussian else {"scale" if make in FULL else "rate": 2.0})).bind(X)
+    F = family.n_statistics_
+    assert family.log_marginal(np.zeros(1), np.zeros((1, F)))[0] == pytest.approx(0.0, abs=1e-12)
+    assert family.log_marginal(np.zeros(0), np.zeros((0, F))).shape == (0,)
+    assert family.log_predictive(X[:3], np.zeros(0), np.zeros((0, F))).shape == (3, 0)
+    theta, g = family.expected_natural(np.zeros(0), np.zeros((0, F)))
+    assert theta.shape == (0, F)
+    assert g.shape == (0,)
+    again = pickle.loads(pickle.dumps(family))
+    assert again == family
+    assert family.bind(X) is family
+    assert family.capabilities == {"collapsed", "variational", "draw", "map", "sample", "compiled"}
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_draws_have_the_posterior_moments(make):
+    X = make_data(2)
+    family = make().bind(X)
+    n, S = statistics(family, X, [list(range(20))])
+    size = 20000
+    theta, g = family.draw_natural(np.full(size, n[0]), np.repeat(S, size, axis=0), np.random.default_rng(5))
+    np.testing.assert_allclose(g, family.log_partition(theta), rtol=1e-9, atol=1e-9)
+    mean_theta, mean_g = family.expected_natural(n, S)
+    for draws, mean in ((theta, mean_theta[0]), (g[:, None], mean_g)):
+        z = (draws.mean(axis=0) - mean) / (draws.std(axis=0) / np.sqrt(size))
+        assert np.abs(z).max() < 5.0
+    again, _ = family.draw_natural(np.full(size, n[0]), np.repeat(S, size, axis=0), np.random.default_rng(5))
+    assert np.array_equal(again, theta)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_prior_draws_average_to_the_evidence(make):
+    X = make_data(1, 30)
+    family = make(**({} if make is SphericalGaussian else {"scale" if make in FULL else "rate": 3.0})).bind(X)
+    size, F = 200000, family.n_statistics_
+    theta, g = family.draw_natural(np.zeros(size), np.zeros((size, F)), np.random.default_rng(2))
+    phi = family.sufficient_statistics(X[:1])
+    values = np.exp(theta @ phi[0] - g)
+    z = (values.mean() - np.exp(family.log_marginal(np.ones(1), phi)[0])) / (values.std() / np.sqrt(size))
+    assert abs(z) < 5.0
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_map_is_the_mode_in_natural_coordinates(make):
+    X = make_data(3)
+    family = make().bind(X)
+    n, S = statistics(family, X, [[], [1], list(range(25))])
+    theta, g = family.map_natural(n, S)
+    np.testing.assert_allclose(g, family.log_partition(theta), rtol=1e-10, atol=1e-10)
+
+    def objective(t):
+        return np.einsum("kf,kf->k", S, t) - n * family.log_partition(t) + family.log_prior(t, family.log_partition(t))
+
+    best, rng = objective(theta), np.random.default_rng(0)
+    for size in (1e-5, 1e-3, 1e-2):
+        for _ in range(20):
+            other = theta * (1 + size * rng.standard_normal(theta.shape)) + size * 1e-2 * rng.standard_normal(theta.shape)
+            moved = objective(other)
+            assert (moved <= best + 1e-8).all()
+    params = family.to_params(theta, g)
+    back, back_g = family.from_params(**params)
+    np.testing.assert_allclose(back, theta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(back_g, g, rtol=1e-9, atol=1e-9)
+    assert next(iter(params)) == "mean"
+    if make is not ZeroMeanGaussian:
+        big_n, big_S = statistics(family, X, [list(range(60))])
+        found = family.to_params(*family.map_natural(1e6 * big_n, 1e6 * big_S))["mean"][0]
+        np.testing.assert_allclose(found, X.mean(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_natural_parameters_outside_the_domain(make):
+    X = make_data(2)
+    family = make().bind(X)
+    if make is SphericalGaussian:
+        pytest.skip("every natural parameter is inside")
+    theta, _ = family.map_natural(np.zeros(1), np.zeros((1, family.n_statistics_)))
+    assert family.log_partition(-theta)[0] == np.inf
+    assert family.log_prior(-theta, np.zeros(1))[0] == -np.inf
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_samples_have_the_moments_of_their_parameters(make):
+    X = make_data(2, offset=10.0)
+    family = make().bind(X)
+    theta, g = family.map_natural(*statistics(family, X, [list(range(20)), list(range(30, 60))]))
+    rows = family.sample(theta, 20000, np.random.default_rng(3)).reshape(2, 20000, 2)
+    params = family.to_params(theta, g)
+    spread = rows.std(axis=1)
+    assert np.abs((rows.mean(axis=1) - params["mean"]) / (spread / np.sqrt(20000))).max() < 5.0
+    if "covariance" in params:
+        variance = np.einsum("kdd->kd", params["covariance"])
+        correlation = np.array([np.corrcoef(r.T)[0, 1] for r in rows])
+        expected = params["covariance"][:, 0, 1] / np.sqrt(variance.prod(axis=1))
+        assert np.abs(correlation - expected).max() < 5.0 / np.sqrt(20000)
+    else:
+        variance = params["variance"] if params["variance"].ndim == 2 else params["variance"][:, None]
+    assert np.abs(spread**2 / variance - 1.0).max() < 5.0 * np.sqrt(2.0 / 20000)
+
+
+# ---- binding -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_binding_does_not_depend_on_the_order_of_rows(make):
+    X = make_data(3, 200)
+    assert make().bind(X) == make().bind(X[np.random.default_rng(0).permutation(200)])
+
+
+def test_binding_sparse_does_not_depend_on_the_order_of_rows():
+    X = sparse.random_array((100, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    order = np.random.default_rng(0).permutation(100)
+    assert SphericalGaussian().bind(X) == SphericalGaussian().bind(X[order])
+
+
+def test_automatic_hyper_parameters():
+    X = make_data(3, 100)
+    variance = X.var(axis=0)
+    full, diagonal, spherical = (make().bind(X) for make in (Gaussian, DiagonalGaussian, SphericalGaussian))
+    np.testing.assert_allclose(full.mean, X.mean(axis=0))
+    assert full.mean_strength == 0.1
+    assert full.dof == 6.0
+    np.testing.assert_allclose(full.scale, np.diag(2 * 0.1 * variance))
+    np.testing.assert_allclose(diagonal.rate, 0.1 * variance)
+    assert spherical.variance == pytest.approx(0.1 * variance.mean())
+    assert spherical.mean_variance == pytest.approx(variance.mean())
+    assert "auto" in repr(Gaussian())
+    assert "auto" not in repr(full)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_constant_column_is_named_and_usable(make):
+    X = make_data(3)
+    X[:, 1] = 1e6 + 0.1
+    if make is ZeroMeanGaussian:
+        X[:, 1] = 0.0
+    with pytest.warns(DataWarning, match=r"columns 1 are constant"):
+        family = make().bind(X)
+    n, S = statistics(family, X, [list(range(60))])
+    assert np.isfinite(family.log_marginal(n, S)).all()
+    assert np.isfinite(family.log_predictive(X, n, S)).all()
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_far_origin_changes_nothing(make):
+    if make is ZeroMeanGaussian:
+        pytest.skip("its mean is fixed")
+    X = np.rint(make_data(3) * 256) / 256  # exact after the shift
+    groups = [[], [3], list(range(10)), list(range(60))]
+    results = []
+    for offset in (0.0, 1e6):
+        family = make().bind(X + offset)
+        n, S = statistics(family, X + offset, groups)
+        results.append(np.r_[family.log_marginal(n, S), family.log_predictive(X[:5] + offset, n, S).ravel()])
+    assert np.abs(results[0] - results[1]).max() < 1e-6
+
+
+def test_prior_mean_far_from_the_data():
+    X = make_data(2)
+    for make, density in DENSITIES:
+        if make is ZeroMeanGaussian:
+            continue
+        family = make(mean=[50.0, -80.0]).bind(X)
+        n, S = statistics(family, X, [[], [2, 7, 8]])
+        expected = np.array([density(family, X, g) for g in ([], [2, 7, 8])]).T
+        np.testing.assert_allclose(family.log_predictive(X, n, S) + family.log_base(X)[:, None], expected, rtol=1e-9)
+        assert family.log_marginal(n, S)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_learned_scales_stay_above_the_resolution():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3)) * 4.0
+    family = DiagonalGaussian().bind(X)
+    assert family.hyper_bounds("rate") == (pytest.approx(0.3), 1e6)
+    assert family.hyper_bounds("mean_strength") == (1e-6, 1e6)
+    X[:, 2] = np.rint(X[:, 2])
+    X[:, 2] *= 0.1 * 3  # 0.1 * 3 * 3 and 0.3 * 3 are one value
+    for make, name in ((DiagonalGaussian, "rate"), (Gaussian, "scale")):
+        family = make().bind(X)
+        resolution = family.resolution_
+        np.testing.assert_allclose(resolution, [0.0, 0.0, 0.3])
+        tied = X[:, 2].var()
+        assert family.hyper_bounds(name)[0] == pytest.approx(max(0.3, 0.3**2 / 12 / (0.1 * tied)))
+    X[:, 2] = rng.integers(0, 2, 400)
+    family = DiagonalGaussian(rate=0.1).bind(X)
+    with pytest.warns(DataWarning, match="columns 2 hold many tied values"):
+        low, _ = family.hyper_bounds("rate")
+    floor = max(0.03 * X[:, :2].var(axis=0).max(), 1 / 12)
+    assert low == pytest.approx(min(1.0, floor / 0.1))
+
+
+def test_learning_respects_the_bound():
+    X = np.rint(make_data(2, 300) * 2)
+    family = DiagonalGaussian().bind(X)
+    low, _ = family.hyper_bounds("rate")
+    groups = [np.flatnonzero((X == row).all(axis=1)) for row in np.unique(X, axis=0)]  # evidence wants a rate of 0
+    n, S = statistics(family, X, groups)
+    rng, base = np.random.default_rng(0), family.rate
+    for _ in range(5):
+        family = family.update_hyper(n, S, rng)
+        assert (family.rate >= base * low * (1 - 1e-12)).all()
+    assert not np.array_equal(family.rate, base)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: Gaussian(mean_strength=0.0), "mean_strength must be positive and finite.*got 0.0"),
+        (lambda: Gaussian(mean_strength=[1.0, 2.0]), "mean_strength must be"),
+        (lambda: Gaussian(mean=np.nan), "mean must be finite"),
+        (lambda: Gaussian(dof=1.0, scale=np.eye(3)), "dof must exceed d - 1 = 2; got 1.0"),
+        (lambda: Gaussian(scale=[[1.0, 2.0], [2.0, 1.0]]), "scale must be a symmetric positive definite"),
+        (lambda: Gaussian(scale=[[1.0, 0.5], [0.2, 1.0]]), "scale must be a symmetric positive definite"),
+        (lambda: Gaussian(scale=-1.0), "scale must be positive and finite.*got -1.0"),
+        (lambda: Gaussian(dof=-2.0), "dof must be a number above d - 1"),
+        (lambda: ZeroMeanGaussian(scale="none"), "scale must be positive"),
+        (lambda: DiagonalGaussian(shape="auto"), "shape must be a positive number"),
+        (lambda: DiagonalGaussian(shape=-1.0), "shape must be positive and finite"),
+        (lambda: DiagonalGaussian(rate=[1.0, 0.0]), "rate must be positive and finite"),
+        (lambda: SphericalGaussian(variance=[1.0, 1.0]), "variance must be positive and finite: a number; got"),
+        (lambda: SphericalGaussian(mean_variance=np.inf), "mean_variance must be"),
+        (lambda: Gaussian(dof=1.5).bind(np.eye(4)), "dof must exceed d - 1 = 3; got 1.5"),
+        (lambda: Gaussian(scale=np.eye(2)).bind(np.eye(4)), r"scale must have shape \(4, 4\)"),
+        (lambda: DiagonalGaussian(rate=[1.0, 1.0]).bind(np.eye(4)), "rate must be a number or have length 4"),
+    ],
+)
+def test_hyper_parameters_are_checked(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_bad_data_are_refused_by_name(make):
+    X = make_data(3)
+    family = make().bind(X)
+    bad = X.copy()
+    bad[4, 2] = np.nan
+    with pytest.raises(DataError, match=rf"{family.name}.*row 4, column 2"):
+        make().bind(bad)
+    with pytest.raises(DataError, match="3 features"):
+        family.validate(X[:, :2])
+    if make is not SphericalGaussian:
+        with pytest.raises(DataTypeError, match=family.name):
+            make().bind(sparse.csr_array(X))
+    else:
+        with pytest.raises(DataTypeError, match="column means"):
+            family.validate(sparse.csr_array(X))
+        with pytest.raises(DataTypeError, match="mean=0"):
+            make(mean=1.0).bind(sparse.csr_array(X))
+
+
+def test_impossible_statistics_name_the_cluster():
+    X = make_data(2)
+    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian):
+        family = make().bind(X)
+        n, S = statistics(family, X, [[1, 2], [3, 4, 5]])
+        S[1] = 0.0
+        S[1, -1] = -1e3
+        with pytest.raises(FloatingPointError, match=rf"{family.name}.*cluster 1"):
+            family.log_marginal(n, S)
+
+
+# ---- compiled components -------------------------------------------------------------------------------------------
+
+
+def check_against_numpy(components, family, X, members, *, tolerance=1e-9):
+    """Every reading function against evidences from the members themselves."""
+    groups = [sorted(g) for g in members]
+    n, S = statistics(family, X, groups)
+    K = len(groups)
+    got_n, got_S = components.export()
+    np.testing.assert_array_equal(got_n[:K], n)
+    np.testing.assert_allclose(got_S[:K], S, rtol=1e-10, atol=1e-9)
+    rows = [0, 7, 11]
+    expected = reference_predictive(family, X[rows], n, S)
+    marginal = family.log_marginal(n, S)
+    limit = {"rtol": tolerance, "atol": tolerance}
+    for i, row in zip(rows, expected):
+        scan = components.log_predictive(i)
+        np.testing.assert_allclose(scan[:K], row, **limit)
+        chosen = np.random.default_rng(i).permutation(K)
+        np.testing.assert_allclose(components.log_predictive(i, chosen), scan[chosen], rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(components.log_marginal(range(K)), marginal, **limit)
+    merged = family.log_marginal(n + n[0], S + S[0])
+    np.testing.assert_allclose(components.log_merged(0, range(K)), merged, **limit)
+    for k in range(K):
+        for i in groups[k][:2]:
+            rest = [j for j in groups[k] if j != i]
+            left = reference_predictive(family, X[[i]], *statistics(family, X, [rest]))[0, 0]
+            assert components.log_predictive_self(i, k) == pytest.approx(left, rel=tolerance, abs=tolerance)
+
+
+def walk(components, X, members, steps, rng):
+    """Random changes, mirrored by lists of members."""
+    K = len(members)
+    free = [i for i in range(len(X)) if not any(i in g for g in members)]
+    for _ in range(steps):
+        k, l = (int(v) for v in rng.choice(K, 2, replace=False))
+        move = rng.choice(["add", "add", "add", "remove", "remove", "absorb", "subtract", "swap", "clear"],
+                          p=[0.3, 0.15, 0.15, 0.2, 0.12, 0.02, 0.02, 0.03, 0.01])  # fmt: skip
+        if move == "add" and free:
+            i = free.pop(int(rng.integers(len(free))))
+            components.add(i, k)
+            members[k].append(i)
+        elif move == "remove" and members[k]:
+            i = members[k].pop(int(rng.integers(len(members[k]))))
+            components.remove(i, k)
+            free.append(i)
+        elif move == "absorb":
+            components.absorb(k, l)
+            members[k] += members[l]
+            members[l] = []
+        elif move == "subtract" and members[l] and not members[k]:
+            # k := copy of l and the free ones, so that what is left after the subtraction is known
+            copied = list(members[l])
+            for i in copied:
+                components.add(i, k)
+            components.subtract(k, l)
+        elif move == "swap":
+            components.swap(k, l)
+            members[k], members[l] = members[l], members[k]
+        elif move == "clear" and members[k]:
+            components.clear(k)
+            free += members[k]
+            members[k] = []
+
+
+def check_remainder(components, family, X, members):
+    big = max(range(len(members)), key=lambda k: len(members[k]))
+    part, empty = members[big][: len(members[big]) // 2], min(range(len(members)), key=lambda k: len(members[k]))
+    if big == empty or not part:
+        return
+    components.clear(empty)
+    members[empty] = []
+    for i in part:
+        components.add(i, empty)
+    rest = members[big][len(part) :]
+    expected = family.log_marginal(*statistics(family, X, [rest]))[0]
+    assert components.log_remainder(big, empty) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    components.subtract(big, empty)
+    members[big], members[empty] = list(rest), list(part)
+    assert components.log_marginal([big])[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("d", WIDTHS)
+@pytest.mark.parametrize("make", ALL)
+def test_compiled_is_numpy_after_2000_changes(make, d):
+    X = make_data(d, 120)
+    data = Dataset(X, make())
+    family = data.family
+    components = Components(family, data, 11)
+    assert not components.needs_gil
+    members = [[] for _ in range(11)]
+    check_against_numpy(components, family, X, members)
+    fresh_bits = components.log_predictive(5)
+    rng = np.random.default_rng(d)
+    walk(components, X, members, 2000, rng)
+    check_against_numpy(components, family, X, members)
+    check_remainder(components, family, X, members)
+    check_against_numpy(components, family, X, members)
+    for k in range(11):
+        for i in list(members[k]):
+            components.remove(i, k)
+    n, S = components.export()
+    assert not n.any()
+    assert not S.any()
+    assert np.array_equal(components.log_predictive(5), fresh_bits)
+    assert not components.log_marginal().any()
+
+
+def csr_kinds():
+    base = sparse.random_array((80, 50), density=0.15, rng=np.random.default_rng(1), format="csr")
+    base.data[:] = np.random.default_rng(2).integers(1, 9, base.nnz)
+    for dtype in (np.float64, np.float32, np.int64, np.int32):
+        for index in (np.int32, np.int64):
+            X = base.astype(dtype)
+            X = sparse.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+            yield pytest.param(X, id=f"{np.dtype(dtype)}-{np.dtype(index)}")
+
+
+@pytest.mark.parametrize("X", csr_kinds())
+def test_sparse_spherical_is_dense_spherical(X):
+    data = Dataset(X, SphericalGaussian())
+    family, dense = data.family, X.toarray().astype(np.float64)
+    assert data.X.indices.dtype == X.indices.dtype
+    assert not family.center_.any()
+    components = Components(family, data, 9)
+    members = [[] for _ in range(9)]
+    walk(components, dense, members, 1000, np.random.default_rng(3))
+    check_against_numpy(components, family, dense, members)
+    check_remainder(components, family, dense, members)
+    np.testing.assert_allclose(family.log_base(X), family.log_base(dense), rtol=1e-12)
+    labels = np.full(80, -1, dtype=np.int32)
+    for k, group in enumerate(members):
+        labels[group] = k
+    distinct = Components(family, data, 9)
+    distinct.refresh(labels)
+    n, S = distinct.export()
+    np.testing.assert_allclose(
+        family.log_predictive(X, n, S), reference_predictive(family, dense, n, S), rtol=1e-9, atol=1e-9
+    )
+    for k in range(9):
+        components.clear(k)
+    assert not components.export()[1].any()
+    assert np.array_equal(components.log_predictive(2), Components(family, data, 9).log_predictive(2))
+
+
+@pytest.mark.parametrize("d", [3, 17])
+@pytest.mark.parametrize("make", ALL)
+def test_restored_components_continue_with_the_same_bits(make, d):
+    X = make_data(d, 90)
+    data = Dataset(X, make())
+    first = Components(data.family, data, 6)
+    members = [[] for _ in range(6)]
+    walk(first, X, members, 700, np.random.default_rng(0))
+    second = Components(data.family, data, 1)
+    second.from_arrays(pickle.loads(pickle.dumps(first.to_arrays())))
+    again = [list(g) for g in members]
+    for components, groups in ((first, members), (second, again)):
+        walk(components, X, groups, 500, np.random.default_rng(1))
+    assert members == again
+    for i in range(20):
+        assert np.array_equal(first.log_predictive(i), second.log_predictive(i))
+    assert np.array_equal(first.log_marginal(), second.log_marginal())
+    for name, value in first.to_arrays().items():
+        assert np.array_equal(value, second.to_arrays()[name]), name
+
+
+def test_restored_sparse_components_continue_with_the_same_bits():
+    X = sparse.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    data = Dataset(X, SphericalGaussian())
+    first, members = Components(data.family, data, 5), [[] for _ in range(5)]
+    walk(first, X.toarray(), members, 400, np.random.default_rng(0))
+    second = Components(data.family, data, 1)
+    second.from_arrays(first.to_arrays())
+    again = [list(g) for g in members]
+    walk(first, X.toarray(), members, 200, np.random.default_rng(1))
+    walk(second, X.toarray(), again, 200, np.random.default_rng(1))
+    for i in range(20):
+        assert np.array_equal(first.log_predictive(i), second.log_predictive(i))
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("d", [4, 20])
+def test_reserve_rebind_and_refresh_keep_the_model(make, d):
+    X = make_data(d, 50)
+    data = Dataset(X, make())
+    components = Components(data.family, data, 3)
+    labels = np.arange(50, dtype=np.int32) % 3
+    labels[40:] = -1
+    components.refresh(labels)
+    members = [list(np.flatnonzero(labels == k)) for k in range(3)]
+    before = components.log_predictive(44)
+    components.reserve(21)
+    assert components.capacity >= 21
+    np.testing.assert_array_equal(components.log_predictive(44, range(3)), before)
+    prior = Components(data.family, data, 1).log_predictive(44)[0]
+    np.testing.assert_array_equal(components.log_predictive(44)[3:], prior)
+    name = {"gaussian_diag": "rate", "gaussian_spherical": "mean_variance"}.get(data.family.name, "scale")
+    other = data.family.with_hyper(**{name: 2.5 * getattr(data.family, name)})
+    components.rebind(other)
+    check_against_numpy(components, other, X, members)
+    components.add(45, 20)
+    components.load(np.array([2.5]), 2.5 * other.sufficient_statistics(X[:1]))
+    assert components.export()[0].sum() == 2.5
+    expected = reference_predictive(other, X[:4], np.array([2.5]), 2.5 * other.sufficient_statistics(X[:1]))
+    np.testing.assert_allclose([components.log_predictive(i, [0])[0] for i in range(4)], expected[:, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_counts_beyond_the_tables(make):
+    X = make_data(3, 40)
+    data = Dataset(X, make())
+    family = data.family
+    n, S = statistics(family, X, [list(range(30)), [1, 2]])
+    n, S = n * 1e5, S * 1e5
+    components = Components(family, data, 2)
+    components.load(n, S)
+    np.testing.assert_allclose(components.log_marginal(), family.log_marginal(n, S), rtol=1e-11)
+    expected = reference_predictive(family, X[:5], n, S)
+    found = [components.log_predictive(i) for i in range(5)]
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)  # the reference is a difference of numbers near 1e7
+
+
+def test_columns_of_different_shapes():
+    X = make_data(11)
+    family = DiagonalGaussian(shape=np.linspace(1.0, 4.0, 11), mean_strength=np.linspace(0.1, 2.0, 11)).bind(X)
+    data = Dataset(X, family)
+    components = Components(family, data, 5)
+    members = [[] for _ in range(5)]
+    walk(components, X, members, 500, np.random.default_rng(0))
+    check_against_numpy(components, family, X, members)
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("d", [5, 18])
+def test_float32_and_read_only_data(make, d):
+    X = make_data(d, 40, dtype=np.float32)
+    X.setflags(write=False)
+    data = Dataset(X, make())
+    assert np.shares_memory(data.X, X)
+    components = Components(data.family, data, 3)
+    members = [[] for _ in range(3)]
+    walk(components, X, members, 200, np.random.default_rng(0))
+    check_against_numpy(components, data.family, X, members)
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("d", [3, 18])
+def test_outliers_give_no_nan_and_refused_changes_change_nothing(make, d):
+    X = make_data(d, 40)
+    data = Dataset(X, make())
+    family = data.family
+    wild = X.copy()
+    wild[0] *= 1e150
+    wild[1, 0] = 1e300
+    wild[2, 1] = -1e150
+    data = Dataset(wild, family)
+    components = Components(family, data, 9)
+    for i in range(3, 40):
+        components.add(i, i % 8)
+    for i in range(2):
+        for found in (components.log_predictive(i), components.log_predictive(i, range(9))):
+            assert not np.isnan(found).any()
+    for i in (0, 2):
+        if make is not SphericalGaussian:
+            assert np.isfinite(components.log_predictive(i)).all()
+    before = components.to_arrays()
+    bits = [components.log_predictive(i) for i in range(3, 9)]
+    for i in range(3):
+        try:
+            components.add(i, 2)
+        except FloatingPointError as error:
+            assert f"datum {i}, slot 2" in str(error)
+        else:
+            assert np.isfinite(components.log_predictive(9)).all()
+            components.owner.from_arrays(before)
+        for name, value in components.to_arrays().items():
+            assert np.array_equal(value, before[name])
+        assert all(np.array_equal(a, components.log_predictive(i)) for i, a in enumerate(bits, 3))
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_impossible_calls_are_refused(make):
+    X = make_data(3)
+    data = Dataset(X, make())
+    components = Components(data.family, data, 4)
+    components.add(0, 1)
+    before = components.to_arrays()
+    for call in (
+        lambda: components.remove(0, 0),
+        lambda: components.absorb(1, 1),
+        lambda: components.subtract(0, 1),
+        lambda: components.log_remainder(0, 1),
+        lambda: components.log_predictive_self(3, 0),
+    ):
+        with pytest.raises(SupportError, match="removing what is not there"):
+            call()
+    with pytest.raises(IndexError):
+        components.add(0, 4)
+    for name, value in components.to_arrays().items():
+        assert np.array_equal(value, before[name])
+
+
+def test_leaving_out_a_dominant_datum_keeps_its_digits():
+    X = make_data(6, 30)
+    X[0] += 1e6
+    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian):
+        family = make(**{"scale" if make in FULL else "rate": 1.0}).bind(X - (0 if make is ZeroMeanGaussian else 0))
+        data = Dataset(X, family)
+        components = Components(family, data, 2)
+        components.add(0, 0)
+        components.add(5, 0)
+        rest = statistics(family, X, [[5]])
+        expected = family.log_predictive(X[:1], *rest)[0, 0]
+        assert components.log_predictive_self(0, 0) == pytest.approx(expected, rel=1e-6)
+
+
+def test_predictive_block_is_row_by_row_in_threads():
+    from expfam.structures._threads import run
+
+    X = make_data(6, 200)
+    for make in ALL:
+        data = Dataset(X, make())
+        components = Components(data.family, data, 7)
+        components.refresh(np.arange(200, dtype=np.int32) % 7)
+        rows = np.array([components.log_predictive(i) for i in range(200)])
+        tasks = [(start, start + 25, 7) for start in range(0, 200, 25)]
+        parts = run(components.log_predictive_block, tasks, n_threads=2)
+        np.testing.assert_array_equal(np.concatenate(parts), rows)
+
+
+ISA_SCRIPT = """
+import sys
+import numpy as np
+from expfam.families.components import Components
+from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.model.data import Dataset
+out = []
+for d in (1, 5, 16, 19):
+    X = np.random.default_rng(0).standard_normal((60, d)) * 2.0 + 1.0
+    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian, SphericalGaussian):
+        data = Dataset(X, make())
+        components = Components(data.family, data, 13)
+        for i in range(60):
+            components.add(i, i % 11)
+        for i in range(0, 60, 7):
+            out.append(components.log_predictive_self(i, i % 11))
+            components.remove(i, i % 11)
+        out.extend(components.log_predictive_block(0, 60, 13).ravel())
+        out.extend(components.log_marginal())
+np.save(sys.argv[1], np.array(out))
+"""
+
+
+def test_instruction_sets_agree(tmp_path):
+    results = []
+    for level in ("base", "avx2", "avx512"):
+        target = tmp_path / f"{level}.npy"
+        environment = {**os.environ, "EXPFAM_ISA": level}
+        subprocess.run([sys.executable, "-P", "-c", ISA_SCRIPT, str(target)], check=True, env=environment, cwd=tmp_path)
+        results.append(np.load(target))
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], rtol=1e-10, atol=1e-10)
