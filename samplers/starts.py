@@ -10,7 +10,6 @@ import math
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataError
 from expfam.families.components import Components
 from expfam.structures._rng import generator
 from expfam.structures._threads import single_blas
@@ -227,16 +226,17 @@ class _Rows:
 
 def _standardisation(X):
     """Mean and inverse standard deviation of each column; constant columns get scale 0, sparse X is not centred."""
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     if sparse.issparse(X):
-        mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
-        variance, level = np.maximum(square - mean**2, 0.0), square
+        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
+        variance = np.maximum(level - mean**2, 0.0)
     else:
-        mean, variance = X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64)
-        level = mean**2
-    varies = variance > 1e-24 * level
-    if not varies.any():
-        raise DataError("all columns are constant: k-means++ has no distances to start from; use start='one'")
+        level, variance = mean**2, np.zeros_like(mean)
+        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+        for start in range(0, X.shape[0], step):
+            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
+        variance /= X.shape[0]
+    varies = variance > 1e-24 * level  # less is rounding of a constant
     return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
 
 

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from scipy.special import gammaln
 
-from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -160,12 +159,26 @@ def test_kmeans_in_blocks_is_the_same(monkeypatch):
     np.testing.assert_array_equal(whole, starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8))
 
 
+def test_kmeans_on_sparse_real_data_scales_without_centring():
+    class Sparse(Shifts):
+        accepts_sparse = True
+
+        def sufficient_statistics(self, X):
+            return X
+
+    X, z = blobs()
+    X = np.where(np.abs(X) < 8.0, 0.0, X)
+    dense = starting_labels("kmeans++", *setup(X), seed=2, n_clusters=3)
+    csr = starting_labels("kmeans++", *setup(sparse.csr_array(X), family=Sparse()), seed=2, n_clusters=3)
+    np.testing.assert_array_equal(dense, csr)
+    assert same_partition(dense, z)
+
+
 def test_kmeans_takes_no_more_seeds_than_distinct_rows():
     X = np.repeat([[0.0], [1.0], [5.0]], 10, axis=0)
     labels = starting_labels("kmeans++", *setup(X), seed=0, n_clusters=8)
     assert same_partition(labels, np.repeat([0, 1, 2], 10))
-    with pytest.raises(DataError, match="constant"):
-        starting_labels("kmeans++", *setup(np.ones((5, 2))), seed=0)
+    assert not starting_labels("auto", *setup(np.full((5, 2), 0.1)), seed=0, n_clusters=3).any()
 
 
 # ---- sequential --------------------------------------------------------------------------------------------------

@@ -393,6 +393,15 @@ class Family(ABC):
             factors = family.hyper_factors_
         return family
 
+    def tune(self, X, *, subsample=1000, grid=None, seed=0, alpha=1.0):
+        """Bound family with the hyper-parameters of a grid that give the data the most evidence.
+
+        See `expfam.families.tuning.tune`, which has the parameters, the rule and its cost.
+        """
+        from expfam.families.tuning import tune
+
+        return tune(self, X, subsample=subsample, grid=grid, seed=seed, alpha=alpha)
+
     # ---- compiled components -----------------------------------------------------------------------------------------
 
     def components(self, data, capacity, *, layout="features"):

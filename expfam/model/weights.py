@@ -295,7 +295,7 @@ class _StickBreaking(_Weights):
 
         Notes
         -----
-        Pitman 1995, "Exchangeable and partially exchangeable random partitions", eq. 16:
+        Pitman 1995, "Exchangeable and partially exchangeable random partitions", proposition 9:
         prod_{b=1}^{B-1} (alpha + b d) prod_k (1 - d)_{n_k - 1} / (alpha + 1)_{N - 1}, (x)_m rising factorials.
         """
         n, d = _occupied(counts), self._discount

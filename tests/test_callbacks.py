@@ -1,0 +1,178 @@
+"""Stopping, storing, showing and collecting, driven by made-up steps."""
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from expfam.protocols import Info
+from expfam.samplers import callbacks
+from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, restore_checkpoint
+from expfam.samplers.trace import Trace
+
+
+def info(step, objective=0.0, seconds=0.0):
+    return Info(step, objective, 3, 10, 4, seconds, {})
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(callbacks, "perf_counter", clock)
+    return clock
+
+
+class Walk:
+    """A state with the members that checkpoints read."""
+
+    def __init__(self, seed=2**64 - 1, n=4):
+        self.seed, self.n_steps, self.labels = seed, 0, np.zeros(n, dtype=np.int32)
+
+    def step(self):
+        self.labels = (self.labels * 3 + self.n_steps) % 7
+        self.n_steps += 1
+
+    def to_arrays(self):
+        return {"labels": self.labels.copy(), "counters": np.array([self.n_steps])}
+
+    def from_arrays(self, arrays):
+        self.labels, self.n_steps = arrays["labels"], int(arrays["counters"][0])
+
+
+class OtherWalk(Walk):
+    pass
+
+
+# ---- stop --------------------------------------------------------------------------------------------------------
+
+
+def test_stop_by_time_counts_the_first_step(clock):
+    stop = Stop(max_seconds=10.0)
+    assert not stop(info(1, seconds=4.0), None)
+    clock.now += 5.9
+    assert not stop(info(2), None)
+    clock.now += 0.2
+    assert stop(info(3), None)
+    assert stop.reason == "time"
+    stop.close()
+    clock.now += 1000.0
+    assert not stop(info(1, seconds=1.0), None)
+    assert stop.reason is None
+
+
+def test_stop_needs_steps_in_a_row(clock):
+    stop = Stop(tolerance=0.01, patience=2)
+    values = [-100.0, -100.5, -50.0, -50.1, -49.9, -49.9]
+    assert [stop(info(t, v), None) for t, v in enumerate(values)] == [False, False, False, False, True, True]
+    assert stop.reason == "tolerance"
+
+
+def test_stop_waits_for_the_least_number_of_steps(clock):
+    stop = Stop(tolerance=0.0, patience=1, min_steps=4, max_seconds=0.0)
+    assert [stop(info(t, 1.0), None) for t in range(4)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "max_seconds, tolerance or both"),
+        ({"max_seconds": -1}, "max_seconds must be non-negative; got -1"),
+        ({"tolerance": float("nan")}, "tolerance .* got nan"),
+        ({"tolerance": 0.1, "patience": 0}, "patience .* got 0"),
+    ],
+)
+def test_stop_names_bad_settings(options, words):
+    with pytest.raises(ValueError, match=words):
+        Stop(**options)
+
+
+# ---- checkpoint --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def archive():
+    return pytest.importorskip("expfam.model.archive")
+
+
+def test_checkpoints_are_written_in_time_and_restore_the_walk(archive, clock, tmp_path):
+    path, walk, trace = tmp_path / "run", Walk(), Trace(keep_every=1)
+    checkpoint = Checkpoint(path, every_seconds=10.0, trace=trace)
+    written = []
+    for step in range(1, 13):
+        walk.step()
+        clock.now += 3.0
+        trace.append(info(step, float(step)), walk)
+        assert not checkpoint(info(step, seconds=3.0), walk)
+        written.append(checkpoint.n_written)
+    assert written == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+    at_end = walk.to_arrays()
+    for _ in range(5):
+        walk.step()
+    other, record = Walk(), Trace()
+    restore_checkpoint(path, other, trace=record)
+    np.testing.assert_array_equal(other.labels, at_end["labels"])
+    for _ in range(5):
+        other.step()
+    np.testing.assert_array_equal(other.labels, walk.labels)
+    np.testing.assert_array_equal(record.column("objective"), np.arange(1.0, 13.0))
+    assert record.n_kept == 12
+
+
+def test_checkpoints_of_other_runs_are_refused(archive, tmp_path):
+    path, walk = tmp_path / "run", Walk(seed=5)
+    Checkpoint(path).write(walk)
+    for other, words in [
+        (Walk(seed=6), "seed 5 .* seed 6"),
+        (OtherWalk(seed=5), "OtherWalk"),
+        (Walk(5, n=9), "over 9"),
+    ]:
+        with pytest.raises(archive.ArchiveError, match=words):
+            restore_checkpoint(path, other)
+    with pytest.raises(archive.ArchiveError, match="without a trace"):
+        restore_checkpoint(path, Walk(seed=5), trace=Trace())
+    with pytest.raises(ValueError, match="every_seconds"):
+        Checkpoint(path, every_seconds=-1)
+
+
+# ---- progress ----------------------------------------------------------------------------------------------------
+
+
+def test_progress_shows_and_closes():
+    screen, state = io.StringIO(), SimpleNamespace(data=SimpleNamespace(n_rows=500))
+    progress = Progress(3, file=screen, mininterval=0)
+    for step in range(1, 4):
+        assert not progress(info(step, -1234.5, seconds=0.25), state)
+    progress.close()
+    text = screen.getvalue()
+    assert "3/3" in text
+    assert "K=3, objective=-1234.5, 2e+03 data/s" in text
+    assert text.endswith("\n")
+    progress.close()
+    progress(info(1), state)  # a new run gets a new bar
+    assert "1/3" in screen.getvalue().rsplit("\n", 1)[1]
+    progress.close()
+
+
+# ---- collect -----------------------------------------------------------------------------------------------------
+
+
+def test_collect():
+    collect = Collect({"n": lambda s: s.n, "square": lambda s: [s.n, s.n**2]}, every=2)
+    for step in range(1, 6):
+        assert not collect(info(10 * step), SimpleNamespace(n=step))
+    assert collect.steps == [20, 40]
+    assert collect.column("n").tolist() == [2, 4]
+    assert collect.column("square").tolist() == [[2, 4], [4, 16]]
+    with pytest.raises(KeyError, match="'m'"):
+        collect.column("m")
+    with pytest.raises(ValueError, match="every"):
+        Collect({}, every=0)
