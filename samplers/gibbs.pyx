@@ -321,11 +321,10 @@ def draw_labels(state, n_threads):
     labels = np.empty(data.n_rows, dtype=np.int32)
     bias = np.ascontiguousarray(state.log_pi - state.G)
     rows = max(64, min(4096, (1 << 17) // K))       # scores of a block near 1 MiB
-    is_csr = data.is_sparse and hasattr(data.family.sufficient_statistics(data.X[:1]), "indptr")
     table = np.ascontiguousarray(state.Theta.T)     # (F, K)
 
     def draw_block(start, stop):
-        if is_csr:
+        if data.has_sparse_phi:
             scores = csr_scores(data.phi_csr(start, stop), table, bias)
         else:
             scores = data.phi(start, stop) @ table

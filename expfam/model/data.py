@@ -31,6 +31,8 @@ class Dataset:
     family : Family
         The bound family.
     n_rows, n_features, n_statistics : int
+    has_sparse_phi : bool
+        Whether the family makes CSR statistics of these data.
     weight : (N,) float64 ndarray or None
     log_base : (N,) float64 ndarray
         Log base measure of each row, nats.
@@ -52,6 +54,7 @@ class Dataset:
         self.row_offset = int(row_offset)
         self.row_ids = row_ids
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
+        self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
         self._log_base = None
 
     @classmethod
@@ -103,10 +106,10 @@ class Dataset:
 
     def phi_csr(self, start, stop):
         """Block of sufficient statistics as CSR; only where the family makes sparse ones from this X."""
-        block = self.family.sufficient_statistics(self.X[start:stop])
-        if not sparse.issparse(block):
+        if not self.has_sparse_phi:
             raise DataError(f"{self.family.name} makes dense statistics of these data; use phi")
-        return block.tocsr()
+        whole = start == 0 and stop == self.n_rows
+        return self.family.sufficient_statistics(self.X if whole else self.X[start:stop]).tocsr()
 
     def statistics(self, labels, n_clusters):
         """Counts and sums of phi by label: n (K,) and S (K, F), dense or CSR as phi is; negative labels are left out.

@@ -1,0 +1,148 @@
+"""Sums of sufficient statistics by cluster, in an order that the size of the data defines and nothing else.
+
+Dense rows are cut into 64 contiguous segments; within a segment sums run in row order, then over segments in order.
+Sparse rows are summed in row order. O(N F) or O(nnz) time, O(N + K F) memory, the data read where they lie.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.structures._threads import segments
+
+cdef Py_ssize_t BLOCK_BYTES = 1 << 23       # of dense statistics made at once
+cdef Py_ssize_t BLOCK_ROWS = 1 << 14        # of sparse ones
+cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to which sparse sums go through a dense table
+
+
+def label_statistics(data, labels, Py_ssize_t n_clusters):
+    """Counts and sums of phi of the data in each cluster.
+
+    Parameters
+    ----------
+    data : Dataset
+    labels : (N,) int
+        Cluster of each datum; negative for none.
+    n_clusters : int
+
+    Returns
+    -------
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray, or CSR where phi is sparse
+
+    Raises
+    ------
+    ValueError
+        For labels of another length, or beyond `n_clusters`.
+    """
+    labels = np.ascontiguousarray(labels, dtype=np.int32)
+    if labels.shape != (data.n_rows,):
+        raise ValueError(f"labels must have shape ({data.n_rows},); got {labels.shape}")
+    if labels.max() >= n_clusters:
+        raise ValueError(f"label {labels.max()} of {n_clusters} clusters")
+    n = np.bincount(labels[labels >= 0], minlength=n_clusters).astype(np.float64)
+    if data.has_sparse_phi:
+        return n, sparse_sums(data, labels, n_clusters)
+    F = data.n_statistics
+    rows = max(1, BLOCK_BYTES // (8 * F))
+    S = np.zeros((n_clusters, F))
+    part = np.empty((n_clusters, F))
+    for first, last in segments(data.n_rows):
+        part[:] = 0.0
+        for start in range(first, last, rows):
+            stop = min(last, start + rows)
+            add_rows(part, data.phi(start, stop), labels[start:stop])
+        S += part
+    return n, S
+
+
+cdef void add_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] labels):
+    """S[label] += phi of each row that has a label, in row order."""
+    cdef Py_ssize_t i, f, k, F = S.shape[1]
+    with nogil:
+        for i in range(phi.shape[0]):
+            k = labels[i]
+            if k >= 0:
+                for f in range(F):
+                    S[k, f] += phi[i, f]
+
+
+ctypedef fused index_kind:
+    int32_t
+    int64_t
+
+
+ctypedef fused value_kind:
+    int32_t
+    int64_t
+    float
+    double
+
+
+def sparse_sums(data, labels, Py_ssize_t n_clusters):
+    """Sums of CSR statistics by label: CSR with sorted indices and no stored zeros.
+
+    Through a dense table in blocks of rows where that is small, else cluster by cluster with one dense row of scratch.
+    """
+    F = data.n_statistics
+    if 8 * n_clusters * F <= TABLE_BYTES:
+        table = np.zeros((n_clusters, F))
+        for start in range(0, data.n_rows, BLOCK_ROWS):
+            phi = data.phi_csr(start, min(start + BLOCK_ROWS, data.n_rows))
+            add_sparse_rows(table, phi.indptr.astype(np.int64, copy=False), phi.indices, phi.data, labels[start:])
+        return sparse.csr_array(table)
+    phi = data.phi_csr(0, data.n_rows)
+    order = np.argsort(labels, kind="stable").astype(np.int64, copy=False)
+    size = min(int(phi.nnz), n_clusters * F)
+    indices, values, indptr = np.empty(size, dtype=np.int32), np.empty(size), np.zeros(n_clusters + 1, dtype=np.int64)
+    stored = gather_sparse_rows(phi.indptr.astype(np.int64, copy=False), phi.indices, phi.data, order, labels,
+                                np.zeros(F), np.zeros(F, dtype=np.uint8), indices, values, indptr)
+    S = sparse.csr_array((values[:stored], indices[:stored], indptr), shape=(n_clusters, F))
+    S.sort_indices()
+    return S
+
+
+def add_sparse_rows(double[:, ::1] table, const int64_t[::1] indptr, const index_kind[::1] indices,
+                    const value_kind[::1] values, const int32_t[::1] labels):
+    """table[label] += row of each CSR row that has a label, in row order."""
+    cdef Py_ssize_t i, j, k
+    with nogil:
+        for i in range(indptr.shape[0] - 1):
+            k = labels[i]
+            if k >= 0:
+                for j in range(indptr[i], indptr[i + 1]):
+                    table[k, indices[j]] += values[j]
+
+
+def gather_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] indices, const value_kind[::1] values,
+                       const int64_t[::1] order, const int32_t[::1] labels, double[::1] row_sum,
+                       unsigned char[::1] seen, int32_t[::1] out_indices, double[::1] out_values,
+                       int64_t[::1] out_indptr):
+    """Rows in `order`, sorted by label, summed into CSR arrays; returns how many entries were stored."""
+    cdef Py_ssize_t at = 0, i, j, k, first = 0, N = order.shape[0], begin, end, column
+    with nogil:
+        while first < N and labels[order[first]] < 0:
+            first += 1
+        for k in range(out_indptr.shape[0] - 1):
+            begin = end = at
+            while first < N and labels[order[first]] == k:
+                i = order[first]
+                for j in range(indptr[i], indptr[i + 1]):
+                    column = indices[j]
+                    if not seen[column]:
+                        seen[column] = 1
+                        out_indices[end] = <int32_t> column
+                        end += 1
+                    row_sum[column] += values[j]
+                first += 1
+            for j in range(begin, end):
+                column = out_indices[j]
+                if row_sum[column] != 0.0:
+                    out_indices[at] = <int32_t> column
+                    out_values[at] = row_sum[column]
+                    at += 1
+                row_sum[column] = 0.0
+                seen[column] = 0
+            out_indptr[k + 1] = at
+    return at

@@ -1,0 +1,68 @@
+"""Counts and sums by label equal their plain definition, for every layout of the data."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import expfam.model.statistics as statistics
+from expfam import Dataset, DiagonalGaussian, Multinomial, Poisson
+
+
+def plain(phi, labels, K):
+    n = np.array([(labels == k).sum() for k in range(K)], dtype=float)
+    S = np.array([phi[labels == k].sum(axis=0) for k in range(K)])
+    return n, S
+
+
+@pytest.mark.parametrize("value", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("n_clusters", [4, 200_000])  # through a dense table, and cluster by cluster
+def test_sparse(value, index, n_clusters):
+    rng = np.random.default_rng(0)
+    dense = rng.poisson(0.4, (300, 40))
+    dense[:, 7] = 0
+    X = sparse.csr_array(dense.astype(value))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    labels = rng.integers(-1, 4, 300)
+    labels[labels == 2] = 3  # an empty cluster
+    n, S = Dataset(X, Poisson(shape=1.0, rate=1.0)).statistics(labels, n_clusters)
+    exact_n, exact_S = plain(dense, labels, 4)
+    assert sparse.issparse(S)
+    assert S.has_sorted_indices
+    assert (S.data != 0).all()
+    np.testing.assert_array_equal(n[:4], exact_n)
+    np.testing.assert_array_equal(S[:4].toarray(), exact_S)
+    assert n[4:].sum() == 0
+    assert S[4:].nnz == 0
+
+
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 1000])
+def test_dense(n_rows):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n_rows, 3))
+    data = Dataset(X, DiagonalGaussian(mean=0.0, mean_strength=1.0, rate=1.0))
+    labels = rng.integers(-1, 5, n_rows)
+    n, S = data.statistics(labels, 5)
+    exact_n, exact_S = plain(data.phi(0, n_rows), labels, 5)
+    np.testing.assert_array_equal(n, exact_n)
+    np.testing.assert_allclose(S, exact_S, rtol=1e-12, atol=1e-12)
+
+
+def test_the_order_of_sums_depends_on_the_size_of_the_data_alone(monkeypatch):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5000, 2)) * 10.0 ** rng.integers(-8, 8, (5000, 2))
+    data = Dataset(X, DiagonalGaussian(mean=0.0, mean_strength=1.0, rate=1.0))
+    labels = rng.integers(0, 3, 5000)
+    first = data.statistics(labels, 3)[1]
+    assert (first == data.statistics(labels, 3)[1]).all()
+    shares = [sum(data.phi(a, b)[labels[a:b] == 0].sum(axis=0) for a, b in [(0, 2500), (2500, 5000)])]
+    np.testing.assert_allclose(first[0], shares[0], rtol=1e-9)
+
+
+def test_bad_labels_are_refused():
+    data = Dataset([[1, 2], [0, 1]], Multinomial(concentration=1.0))
+    with pytest.raises(ValueError, match="shape"):
+        data.statistics([0], 1)
+    with pytest.raises(ValueError, match="label 5 of 2"):
+        data.statistics([0, 5], 2)
+    assert statistics.label_statistics(data, [-1, -1], 2)[0].sum() == 0
