@@ -41,7 +41,7 @@ cdef enum:
     MAX_COUNT = 2147483647
 
 cdef double SAFE = 1e280    # bound of products and their inverses
-cdef double ROUNDING = 1e-9   # of a fractional count, relative, left by adding and removing
+cdef double ROUNDING = 1e-8   # of a fractional count, relative, that adding and removing may leave or lack
 
 cdef dict MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON, "categorical": CATEGORICAL}
 
@@ -54,6 +54,7 @@ ctypedef struct word_list:
 ctypedef struct count_table:
     int model
     int is_real             # float64 counts
+    double slack            # 0 where all counts are integers, hence exact; else ROUNDING
     int max_factors
     Py_ssize_t n_rows
     Py_ssize_t n_words      # rows of the table, those of the categorical totals last
@@ -357,7 +358,7 @@ cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, P
 cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     """Whether slot k has a datum, and no count below that of datum i."""
     cdef Py_ssize_t p
-    cdef double count, slack = 1.0 - ROUNDING if t.is_real else 1.0
+    cdef double count, slack = 1.0 - t.slack
     if k < 0 or k >= t.capacity or t.n[k] < 1:
         return False
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
@@ -368,11 +369,9 @@ cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcep
 
 
 cdef inline double rest_of(const count_table *t, double whole, double part) noexcept nogil:
-    """whole - part of counts; what rounding leaves of a fractional count is nothing."""
+    """whole - part of counts or data; what rounding leaves of a fractional one is nothing."""
     cdef double rest = whole - part
-    if t.is_real and rest < ROUNDING * part:
-        return 0.0
-    return rest
+    return 0.0 if rest < t.slack * part else rest
 
 
 cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
@@ -435,19 +434,14 @@ cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ss
 cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     """Whether the statistics of slot l can be taken out of those of slot k."""
     cdef Py_ssize_t j, w
-    cdef double slack = 1.0 - ROUNDING if t.is_real else 1.0
-    if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * (1.0 - ROUNDING) > t.n[k]:
+    cdef double slack = 1.0 - t.slack
+    if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * slack > t.n[k]:
         return False
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
         if get(t, w, k) < get(t, w, l) * slack:
             return False
     return True
-
-
-cdef inline double data_left(double whole, double part) noexcept nogil:
-    """whole - part of numbers of data, which are fractional only where statistics were loaded."""
-    return whole - part if whole - part > ROUNDING * part else 0.0
 
 
 cdef int counts_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, double *work) noexcept nogil:
@@ -457,7 +451,7 @@ cdef int counts_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *ou
     cdef log_product value
     if not includes(t, k, l):
         return EXPFAM_RANGE
-    n = data_left(t.n[k], t.n[l])
+    n = rest_of(t, t.n[k], t.n[l])
     if n == 0:
         out[0] = 0.0
         return EXPFAM_OK
@@ -570,7 +564,7 @@ cdef int counts_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
         take_out(t, w, k, get(t, w, l))
-    return finish_removal(t, k, data_left(t.n[k], t.n[l]), rest_of(t, t.total[k], t.total[l]))
+    return finish_removal(t, k, rest_of(t, t.n[k], t.n[l]), rest_of(t, t.total[k], t.total[l]))
 
 
 cdef inline void exchange(double *values, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
@@ -649,6 +643,7 @@ cdef class CountComponents:
     cdef object family, arrays, prior, tabled
     cdef double[::1] lengths
     cdef double data_total          # sum of all counts of the data
+    cdef double data_slack          # ROUNDING where they are fractional
 
     def __cinit__(self):
         memset(&self.t, 0, sizeof(count_table))
@@ -708,7 +703,7 @@ cdef class CountComponents:
             columns, starts, block = family.hot_columns(data.X)
             values, sums = None, np.diff(starts).astype(np.float64)
             # each row: its columns of phi, then the totals of the same columns of X
-            at = np.arange(columns.size) + np.repeat(starts[:-1], np.diff(starts))
+            at = np.arange(columns.size) + np.repeat(starts[0 : data.n_rows], np.diff(starts))
             both = np.empty(2 * columns.size, dtype=np.int32)
             both[at] = columns
             both[at + np.repeat(np.diff(starts), np.diff(starts))] = self.t.n_columns + block
@@ -729,6 +724,7 @@ cdef class CountComponents:
         self.lengths = np.ascontiguousarray(sums)
         self.t.length = &self.lengths[0]
         self.t.is_real = is_real or heaviest > MAX_COUNT
+        self.data_slack = self.t.slack = ROUNDING if is_real else 0.0
         self.data_total = float(sums.sum())
 
     def _set_family(self, family):
@@ -853,8 +849,10 @@ cdef class CountComponents:
         for k in range(self.t.capacity):
             counts_clear(&self.t, k)
         heaviest = float(values.sum())
-        if (values != np.rint(values)).any() or heaviest + self.data_total > MAX_COUNT:
+        is_whole = bool((values == np.rint(values)).all() and (n == np.rint(n)).all())
+        if not is_whole or heaviest + self.data_total > MAX_COUNT:
             self._widen()
+        self.t.slack = self.data_slack if is_whole else ROUNDING
         self._set_bounds(heaviest)
         cdef const double[::1] count = n, total = np.ascontiguousarray(totals, dtype=np.float64), value = values
         cdef const int64_t[::1] start = np.ascontiguousarray(starts, dtype=np.int64)
@@ -898,7 +896,8 @@ cdef class CountComponents:
                 at += 1
         return {
             "n": n, "total": total, "starts": starts, "words": words, "values": values,
-            "is_fractional": np.array(bool(self.t.is_real)), "max_factors": np.array(self.t.max_factors),
+            "is_fractional": np.array(bool(self.t.is_real)), "slack": np.array(self.t.slack),
+            "max_factors": np.array(self.t.max_factors),
         }
 
     def from_arrays(self, arrays):
@@ -909,7 +908,7 @@ cdef class CountComponents:
             counts_clear(&self.t, k)
         self._allocate(max(len(n), 1), bool(arrays["is_fractional"]))
         self._fill(n, arrays["total"], arrays["starts"], arrays["words"], arrays["values"])
-        self.t.max_factors = int(arrays["max_factors"])
+        self.t.max_factors, self.t.slack = int(arrays["max_factors"]), float(arrays["slack"])
 
 
 cdef void free_table(count_table *t) noexcept:
