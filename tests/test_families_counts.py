@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -610,6 +611,48 @@ def test_lists_of_words_do_not_grow_without_end():
         components.add(i, 0)
         components.remove(i, 0)
         assert len(components.to_arrays()["words"]) <= 2 * data.X[[0]].nnz + 64
+
+
+@cases
+def test_threads_read_the_same_bits(case):
+    data = bound(case)
+    components = Components(data.family, data, K)
+    components.refresh((np.arange(N) % K).astype(np.int32))
+    alone = components.log_predictive_block(0, N, K)
+    fresh = Components(data.family, data, K)
+    fresh.from_arrays(components.to_arrays())
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda i: fresh.log_predictive_block(i, i + 1, K), np.tile(np.arange(N), 5).tolist()))
+    np.testing.assert_array_equal(np.concatenate(parts), np.tile(alone, (5, 1)))
+
+
+def test_arrays_of_other_data_are_refused():
+    data = bound("multinomial")
+    components = Components(data.family, data, K)
+    components.refresh((np.arange(N) % K).astype(np.int32))
+    narrow = Dataset(documents()[:, :5] + 1, Multinomial())
+    with pytest.raises(DataError, match="not of these 5 columns"):
+        Components(narrow.family, narrow, 2).from_arrays(components.to_arrays())
+
+
+def test_loading_leaves_the_given_statistics_alone():
+    data = bound("multinomial")
+    S = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 0, 4]), np.array([0, 3])), shape=(1, V))
+    components = Components(data.family, data, 1)
+    components.load(np.array([2.0]), S)
+    np.testing.assert_array_equal(S.indices, [4, 0, 4])
+    np.testing.assert_array_equal(components.export()[1].toarray(), S.toarray())
+
+
+def test_a_subclass_keeps_the_compiled_components():
+    class Strong(Multinomial):
+        def resolve(self, X):
+            return {**super().resolve(X), "concentration": 7.0}
+
+    data = Dataset(documents(), Strong())
+    n, S = some_statistics(data)
+    expected = Family.log_predictive(Multinomial(7.0).bind(data.X), data.X, n, S)
+    np.testing.assert_allclose(data.family.log_predictive(data.X, n, S), expected, rtol=1e-11, atol=1e-9)
 
 
 def test_an_unknown_layout_is_refused():

@@ -409,19 +409,19 @@ cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, dou
 cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                            double *out, double *work) noexcept nogil:
     cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, e, w, l, source, target
+    cdef Py_ssize_t j, e, w, other, source, target
     cdef double count
     cdef log_product value
     if k < 0 or k >= t.capacity:
         return EXPFAM_RANGE
     for j in range(m):
-        l = ls[j]
-        if l < 0 or l >= t.capacity:
+        other = ls[j]
+        if other < 0 or other >= t.capacity:
             return EXPFAM_RANGE
-        source, target = (l, k) if t.lists[l].present <= t.lists[k].present else (k, l)
+        source, target = (other, k) if t.lists[other].present <= t.lists[k].present else (k, other)
         value.factor = 1.0
         value.sum = evidence_of(t, target) - total_term(t, t.n[target], t.total[target])
-        value.sum += total_term(t, t.n[k] + t.n[l], t.total[k] + t.total[l])
+        value.sum += total_term(t, t.n[k] + t.n[other], t.total[k] + t.total[other])
         for e in range(t.lists[source].length):
             w = t.lists[source].words[e]
             count = get(t, w, source)
@@ -649,18 +649,21 @@ cdef class CountComponents:
         memset(&self.t, 0, sizeof(count_table))
 
     def __init__(self, family, data, Py_ssize_t capacity, *, layout="features"):
-        if family.name not in MODELS:
-            raise CapabilityError(f"count components serve {sorted(MODELS)}, not {family.name!r}")
+        model = getattr(family, "count_model", None)
+        if model not in MODELS:
+            raise CapabilityError(
+                f"count components serve families whose count_model is one of {sorted(MODELS)}; {family.name!r} has {model!r}"
+            )
         if layout not in ("features", "clusters"):
             raise ValueError(f'layout must be "features" or "clusters"; got {layout!r}')
         family.require_bound()
-        self.t.model = MODELS[family.name]
+        self.t.model = MODELS[model]
         self.t.n_rows = data.n_rows
         self.t.n_columns = self.t.n_words = data.n_statistics
         if self.t.model == CATEGORICAL:
             self.t.n_words += len(family.levels_)
         if self.t.n_words > MAX_COUNT:
-            raise DataError(f"{family.name}: {self.t.n_words} columns are more than the {MAX_COUNT} that can be counted")
+            raise DataError(f"{family.name}: {self.t.n_words} columns are more than the limit, {MAX_COUNT}")
         self.t.owner = <void *> self
         self._open(family, data)
         self._set_family(family)
@@ -750,7 +753,8 @@ cdef class CountComponents:
 
     def _set_bounds(self, double loaded=0.0):
         """Number of factors whose products, and ratios of products, stay within 1e+-280."""
-        cdef double most = max(self.data_total + loaded, <double> MAX_COUNT) + self.t.prior_total + float(self.prior.max())
+        cdef double most = max(self.data_total + loaded, <double> MAX_COUNT)
+        most += self.t.prior_total + float(self.prior.max())
         cdef double least = min(1.0, float(self.prior.min()))
         cdef double digits = np.log10(most) - np.log10(least)
         self.t.max_factors = int(min(max(np.log10(SAFE) / max(digits, 1e-3), 1.0), MAX_FACTORS))
@@ -777,7 +781,8 @@ cdef class CountComponents:
                 f" {t.n_words * t.stride * width / 2**30:.1f} GiB: use fewer components or columns"
             )
         t.counts = <void *> ((<size_t> t.block + 63) & ~<size_t> 63)
-        t.total, t.level, t.slope, t.evidence = t.n + t.stride, t.n + 2 * t.stride, t.n + 3 * t.stride, t.n + 4 * t.stride
+        t.total, t.level = t.n + t.stride, t.n + 2 * t.stride
+        t.slope, t.evidence = t.n + 3 * t.stride, t.n + 4 * t.stride
         self.t = t
         for k in range(t.stride):
             set_totals(&self.t, k, 0.0, 0.0)
@@ -836,12 +841,20 @@ cdef class CountComponents:
             block = np.repeat(np.arange(len(self.family.levels_)), self.family.levels_)
             add_up = sparse.csr_array((np.ones(block.size), (np.arange(block.size), block)))
             S = sparse.csr_array(sparse.hstack([S, S @ add_up]))
-        S.sum_duplicates()
+        if not S.has_canonical_format:
+            S = S.copy()
+            S.sum_duplicates()
         self._fill(n, np.asarray(S.sum(axis=1)).ravel(), S.indptr, S.indices, S.data)
 
     def _fill(self, n, totals, starts, words, values):
         """Statistics from lists of words, in the order given."""
-        values = np.ascontiguousarray(values, dtype=np.float64)
+        values, words = np.ascontiguousarray(values, dtype=np.float64), np.ascontiguousarray(words, dtype=np.int64)
+        starts = np.ascontiguousarray(starts, dtype=np.int64)
+        sizes = np.diff(starts)
+        if len(starts) != len(n) + 1 or len(totals) != len(n) or (sizes < 0).any() or sizes.sum() != len(words):
+            raise DataError(f"{self.family.name}: saved statistics of {len(n)} clusters are not of one size")
+        if len(words) != len(values) or (len(words) and not 0 <= words.min() <= words.max() < self.t.n_words):
+            raise DataError(f"{self.family.name}: saved statistics are not of these {self.t.n_columns} columns")
         if not (np.isfinite(values).all() and np.isfinite(n).all()) or (values < 0).any() or (n < 0).any():
             raise SupportError(f"{self.family.name}: statistics of clusters must be finite and non-negative")
         self.reserve(len(n))
@@ -855,8 +868,7 @@ cdef class CountComponents:
         self.t.slack = self.data_slack if is_whole else ROUNDING
         self._set_bounds(heaviest)
         cdef const double[::1] count = n, total = np.ascontiguousarray(totals, dtype=np.float64), value = values
-        cdef const int64_t[::1] start = np.ascontiguousarray(starts, dtype=np.int64)
-        cdef const int64_t[::1] word = np.ascontiguousarray(words, dtype=np.int64)
+        cdef const int64_t[::1] start = starts, word = words
         for k in range(count.shape[0]):
             if not make_room(&self.t, k, start[k + 1] - start[k]):
                 raise MemoryError(f"{self.family.name}: no memory for the words of slot {k}")

@@ -51,6 +51,7 @@ class Categorical(Family):
     """
 
     name = "categorical"
+    count_model: ClassVar[str] = "categorical"  # what the compiled components are to compute; subclasses inherit it
     support = "categories"
     accepts_sparse = False
     hyper: ClassVar[dict] = {"concentration": "positive"}

@@ -46,6 +46,7 @@ class Multinomial(Family):
     """
 
     name = "multinomial"
+    count_model: ClassVar[str] = "multinomial"  # what the compiled components are to compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"concentration": "positive"}

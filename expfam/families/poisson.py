@@ -40,6 +40,7 @@ class Poisson(Family):
     """
 
     name = "poisson"
+    count_model: ClassVar[str] = "poisson"  # what the compiled components are to compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"shape": "positive", "rate": "positive"}
