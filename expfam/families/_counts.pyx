@@ -652,7 +652,8 @@ cdef class CountComponents:
         model = getattr(family, "count_model", None)
         if model not in MODELS:
             raise CapabilityError(
-                f"count components serve families whose count_model is one of {sorted(MODELS)}; {family.name!r} has {model!r}"
+                f"count components serve families whose count_model is one of {sorted(MODELS)};"
+                f" {family.name!r} has {model!r}"
             )
         if layout not in ("features", "clusters"):
             raise ValueError(f'layout must be "features" or "clusters"; got {layout!r}')
