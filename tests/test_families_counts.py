@@ -51,6 +51,7 @@ CASES = {
     "categorical-scalar": (Categorical(concentration=2.5), codes()),
 }
 cases = pytest.mark.parametrize("case", CASES)
+layouts = pytest.mark.parametrize("layout", ["features", "clusters"])
 integer_cases = pytest.mark.parametrize("case", [c for c in CASES if c != "multinomial-fractional"])
 
 
@@ -381,10 +382,11 @@ def random_changes(components, mirror, rng, steps, members):
         yield
 
 
+@layouts
 @cases
-def test_components_are_the_numpy_family_through_2000_changes(case):
+def test_components_are_the_numpy_family_through_2000_changes(case, layout):
     data = bound(case)
-    components, mirror = Components(data.family, data, K), Mirror(data, K)
+    components, mirror = Components(data.family, data, K, layout=layout), Mirror(data, K)
     rng, members = np.random.default_rng(6), [[] for _ in range(K)]
     for step, _ in enumerate(random_changes(components, mirror, rng, 2000, members)):
         if step % 100 == 0:
@@ -394,7 +396,7 @@ def test_components_are_the_numpy_family_through_2000_changes(case):
     np.testing.assert_allclose(S.toarray(), mirror.S, rtol=1e-9, atol=1e-9)
     if case != "multinomial-fractional":
         np.testing.assert_array_equal(S.toarray(), mirror.S)
-    fresh = Components(data.family, data, 1)
+    fresh = Components(data.family, data, 1, layout=layout)
     for k in range(K):
         for i in rng.permutation(members[k]):
             components.remove(int(i), k)
@@ -418,14 +420,15 @@ def test_sequential_predictives_multiply_to_the_evidence(case):
         np.testing.assert_allclose(total, components.log_marginal([1])[0], rtol=1e-12, atol=1e-9)
 
 
+@layouts
 @cases
-def test_saved_components_continue_with_the_same_bits(case):
+def test_saved_components_continue_with_the_same_bits(case, layout):
     data = bound(case)
     rng = np.random.default_rng(8)
-    first, mirror, members = Components(data.family, data, K), Mirror(data, K), [[] for _ in range(K)]
+    first, mirror, members = Components(data.family, data, K, layout=layout), Mirror(data, K), [[] for _ in range(K)]
     for _ in random_changes(first, mirror, rng, 300, members):
         pass
-    second = Components(data.family, data, 2)
+    second = Components(data.family, data, 2, layout=layout)
     second.from_arrays(first.to_arrays())
     assert second.capacity == first.capacity
     for step in range(500):
@@ -496,10 +499,11 @@ def test_long_documents_over_many_slots():
         np.testing.assert_allclose(np.sort(gathered), np.sort(scanned), rtol=1e-12, atol=1e-10)
 
 
+@layouts
 @cases
-def test_refused_calls_change_nothing(case):
+def test_refused_calls_change_nothing(case, layout):
     data = bound(case)
-    components = Components(data.family, data, 4)
+    components = Components(data.family, data, 4, layout=layout)
     components.refresh(np.where(np.arange(N) < 20, np.arange(N) % 2, -1).astype(np.int32))
     before = components.to_arrays()
     for refused in (
@@ -533,10 +537,11 @@ def test_removing_a_document_whose_words_are_not_there_is_refused():
         np.testing.assert_array_equal(array, before[name])
 
 
+@layouts
 @cases
-def test_reserve_and_rebind_keep_the_statistics(case):
+def test_reserve_and_rebind_keep_the_statistics(case, layout):
     data = bound(case)
-    components = Components(data.family, data, 3)
+    components = Components(data.family, data, 3, layout=layout)
     components.refresh((np.arange(N) % 3).astype(np.int32))
     before = components.log_predictive_block(0, N, 3)
     components.reserve(40)
@@ -551,13 +556,14 @@ def test_reserve_and_rebind_keep_the_statistics(case):
     np.testing.assert_allclose(components.log_marginal(), other.log_marginal(n, S), rtol=1e-11, atol=1e-9)
 
 
+@layouts
 @cases
-def test_soft_statistics_can_be_loaded(case):
+def test_soft_statistics_can_be_loaded(case, layout):
     data = bound(case)
     rng = np.random.default_rng(10)
     R = rng.dirichlet(np.ones(K), size=N)
     n, S = R.sum(axis=0), R.T @ data.phi(0, N)
-    components = Components(data.family, data, 2)
+    components = Components(data.family, data, 2, layout=layout)
     components.load(n, S)
     assert components.owner.is_fractional
     expected = Family.log_predictive(data.family, data.X, n, S)
@@ -600,12 +606,13 @@ def test_a_count_that_would_overflow_is_refused():
     np.testing.assert_array_equal(components.export()[1].toarray(), [[1500000000, 1]] * 2)
 
 
-def test_lists_of_words_do_not_grow_without_end():
+@layouts
+def test_lists_of_words_do_not_grow_without_end(layout):
     rng = np.random.default_rng(11)
     X = sparse.random_array((400, 5000), density=0.002, rng=rng)
     X.data[:] = 1
     data = Dataset(sparse.csr_array(X)[np.diff(sparse.csr_array(X).indptr) > 0], Multinomial(0.1))
-    components = Components(data.family, data, 1)
+    components = Components(data.family, data, 1, layout=layout)
     components.add(0, 0)
     for i in range(1, data.n_rows):  # one datum stays, all others pass through
         components.add(i, 0)
@@ -613,13 +620,14 @@ def test_lists_of_words_do_not_grow_without_end():
         assert len(components.to_arrays()["words"]) <= 2 * data.X[[0]].nnz + 64
 
 
+@layouts
 @cases
-def test_threads_read_the_same_bits(case):
+def test_threads_read_the_same_bits(case, layout):
     data = bound(case)
-    components = Components(data.family, data, K)
+    components = Components(data.family, data, K, layout=layout)
     components.refresh((np.arange(N) % K).astype(np.int32))
     alone = components.log_predictive_block(0, N, K)
-    fresh = Components(data.family, data, K)
+    fresh = Components(data.family, data, K, layout=layout)
     fresh.from_arrays(components.to_arrays())
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(lambda i: fresh.log_predictive_block(i, i + 1, K), np.tile(np.arange(N), 5).tolist()))

@@ -4,6 +4,8 @@ A row of the table holds the counts of one word in all slots, so a document is s
 few contiguous rows: factors (count + pseudo-count) are multiplied, up to 32 of them, before one logarithm is taken for
 each cluster. Beside the table each cluster lists its present words, so that evidences, merges and clearing cost the
 words present. Counts are int32, exact for ever; fractional data, or totals beyond 2^31 - 1, use a float64 table.
+With layout="clusters" there is no table: each cluster keeps its counts beside its list of words, found by hashing, so
+memory follows the words present. That suits hierarchies, where clusters are many and small; scoring all of them is slower.
 
 Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.):
 multinomial -[log G(a + S.) - log G(a)], Poisson a log b - (a + S.) log(b + n), categorical none, since there each
@@ -16,7 +18,7 @@ from scipy import sparse
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport NAN, floor, isnan, log, log1p
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
@@ -47,12 +49,16 @@ cdef dict MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON, "categorical
 
 ctypedef struct word_list:
     int32_t *words          # words whose bit is set; those counted 0 are stale
+    double *values          # their counts, and
+    int32_t *index          # (mask + 1,) place in `words` plus 1, hashed by word; both only where there is no table
+    Py_ssize_t mask
     Py_ssize_t length
     Py_ssize_t room
     Py_ssize_t present      # words counted more than 0
 
 ctypedef struct count_table:
     int model
+    int by_cluster          # no table: counts stand in the lists
     int is_real             # float64 counts
     double slack            # 0 where all counts are integers, hence exact; else ROUNDING
     int max_factors
@@ -81,20 +87,61 @@ ctypedef struct count_table:
 
 # ---- entries of the table ------------------------------------------------------------------------------------------
 
+cdef inline Py_ssize_t hash_of(Py_ssize_t w, Py_ssize_t mask) noexcept nogil:
+    cdef uint32_t h = <uint32_t> w * <uint32_t> 2654435769
+    return <Py_ssize_t> (h ^ (h >> 15)) & mask
+
+
+cdef inline Py_ssize_t place_of(const word_list *words, Py_ssize_t w) noexcept nogil:
+    """Place of a word in a list that holds counts, or -1."""
+    cdef Py_ssize_t h
+    if words.room == 0:
+        return -1
+    h = hash_of(w, words.mask)
+    while words.index[h]:       # at most half of the index is in use
+        if words.words[words.index[h] - 1] == w:
+            return words.index[h] - 1
+        h = (h + 1) & words.mask
+    return -1
+
+
+cdef inline void index_place(word_list *words, Py_ssize_t place) noexcept nogil:
+    cdef Py_ssize_t h = hash_of(words.words[place], words.mask)
+    while words.index[h]:
+        h = (h + 1) & words.mask
+    words.index[h] = <int32_t> (place + 1)
+
+
+cdef void index_all(word_list *words) noexcept nogil:
+    cdef Py_ssize_t j
+    memset(words.index, 0, (words.mask + 1) * sizeof(int32_t))
+    for j in range(words.length):
+        index_place(words, j)
+
+
 cdef inline double get(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    cdef Py_ssize_t place
+    if t.by_cluster:
+        place = place_of(&t.lists[k], w)
+        return t.lists[k].values[place] if place >= 0 else 0.0
     if t.is_real:
         return (<double *> t.counts)[w * t.stride + k]
     return (<int32_t *> t.counts)[w * t.stride + k]
 
 
 cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) noexcept nogil:
-    if t.is_real:
+    """Set a count; without a table the word must be in the list of k."""
+    if t.by_cluster:
+        t.lists[k].values[place_of(&t.lists[k], w)] = value
+    elif t.is_real:
         (<double *> t.counts)[w * t.stride + k] = value
     else:
         (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
 
 
 cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    if t.by_cluster:
+        return place_of(&t.lists[k], w) >= 0
     return (t.listed[w * (t.stride >> 3) + (k >> 3)] >> (k & 7)) & 1
 
 
@@ -107,20 +154,26 @@ cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexce
 
 
 cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    """The count of w in k rose from 0; the list has room."""
+    """The count of w in k rises from 0; the list has room. To be called before the count is put."""
     cdef word_list *words = &t.lists[k]
     words.present += 1
-    if not is_listed(t, w, k):
+    if is_listed(t, w, k):
+        return
+    words.words[words.length] = <int32_t> w
+    if t.by_cluster:
+        words.values[words.length] = 0.0
+        index_place(words, words.length)
+    else:
         set_listed(t, w, k)
-        words.words[words.length] = <int32_t> w
-        words.length += 1
+    words.length += 1
 
 
 cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil:
     """Room for further words in the list of k, amortised by doubling; false when memory is out."""
     cdef word_list *words = &t.lists[k]
-    cdef Py_ssize_t room = words.length + more
+    cdef Py_ssize_t room = words.length + more, size = 8
     cdef void *grown
+    cdef void *index
     if room > t.n_words:
         room = t.n_words            # a list holds a word once
     if room <= words.room:
@@ -131,6 +184,19 @@ cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogi
     if grown == NULL:
         return False
     words.words = <int32_t *> grown
+    if t.by_cluster:
+        while size < 2 * room:
+            size *= 2
+        grown = PyMem_RawRealloc(words.values, room * sizeof(double))
+        if grown == NULL:
+            return False
+        words.values = <double *> grown
+        index = PyMem_RawCalloc(size, sizeof(int32_t))
+        if index == NULL:
+            return False
+        PyMem_RawFree(words.index)
+        words.index, words.mask = <int32_t *> index, size - 1
+        index_all(words)
     words.room = room
     return True
 
@@ -140,12 +206,18 @@ cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t j, kept = 0
     for j in range(words.length):
-        if get(t, words.words[j], k) != 0:
+        if t.by_cluster:
+            if words.values[j] != 0:
+                words.words[kept], words.values[kept] = words.words[j], words.values[j]
+                kept += 1
+        elif get(t, words.words[j], k) != 0:
             words.words[kept] = words.words[j]
             kept += 1
         else:
             unset_listed(t, words.words[j], k)
     words.length = kept
+    if t.by_cluster:
+        index_all(words)
 
 
 cdef int out_of_memory(count_table *t) noexcept nogil:
@@ -222,7 +294,7 @@ cdef double evidence_of(const count_table *t, Py_ssize_t k) noexcept nogil:
     for j in range(t.lists[k].length):
         w = t.lists[k].words[j]
         count = get(t, w, k)
-        if t.tabled != NULL and count < N_TABLED and not t.is_real:
+        if t.tabled != NULL and count < N_TABLED and count == floor(count):
             rest.sum += t.tabled[<Py_ssize_t> count]
         elif count != 0:
             multiply_rising(&rest, t.prior[w], count, sign_of(t, w))
@@ -336,25 +408,6 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
         by_product = False                  # a short document is one block
 
 
-cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
-                               double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef Py_ssize_t j, width
-    if ks == NULL:
-        if m > t.capacity:
-            return EXPFAM_RANGE
-    else:
-        for j in range(m):
-            if ks[j] < 0 or ks[j] >= t.capacity:
-                return EXPFAM_RANGE
-    j = 0
-    while j < m:
-        width = min(<Py_ssize_t> TILE, m - j)
-        score_tile(t, i, NULL if ks == NULL else ks + j, j, width, out + j, work)
-        j += width
-    return EXPFAM_OK
-
-
 cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     """Whether slot k has a datum, and no count below that of datum i."""
     cdef Py_ssize_t p
@@ -374,14 +427,12 @@ cdef inline double rest_of(const count_table *t, double whole, double part) noex
     return 0.0 if rest < t.slack * part else rest
 
 
-cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
-    cdef const count_table *t = <const count_table *> self
-    cdef double length = t.length[i], count, n, total
+cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double n, double total,
+                       bint is_inside) noexcept nogil:
+    """Log predictive of datum i under slot k of n data with the given total; its own counts left out if it is inside."""
+    cdef double length = t.length[i], count, held
     cdef log_product value
     cdef Py_ssize_t p, w
-    if not holds(t, i, k):
-        return EXPFAM_RANGE
-    n, total = t.n[k] - 1.0, rest_of(t, t.total[k], length)
     value.factor, value.sum = 1.0, 0.0
     if t.model == MULTINOMIAL:
         value.sum = -log_rising(total + t.prior_total, length)
@@ -390,8 +441,41 @@ cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, doub
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
         w = entry_column(&t.x, p)
         count = entry_value(&t.x, p)
-        multiply_rising(&value, rest_of(t, get(t, w, k), count) + t.prior[w], count, sign_of(t, w))
-    out[0] = value.sum + expfam_log1(value.factor)
+        held = get(t, w, k)
+        if is_inside:
+            held = rest_of(t, held, count)
+        multiply_rising(&value, held + t.prior[w], count, sign_of(t, w))
+    return value.sum + expfam_log1(value.factor)
+
+
+cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                               double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t j, k, width
+    if ks == NULL:
+        if m > t.capacity:
+            return EXPFAM_RANGE
+    else:
+        for j in range(m):
+            if ks[j] < 0 or ks[j] >= t.capacity:
+                return EXPFAM_RANGE
+    j = 0
+    while t.by_cluster and j < m:
+        k = j if ks == NULL else ks[j]
+        out[j] = score_slot(t, i, k, t.n[k], t.total[k], False)
+        j += 1
+    while j < m:
+        width = min(<Py_ssize_t> TILE, m - j)
+        score_tile(t, i, NULL if ks == NULL else ks + j, j, width, out + j, work)
+        j += width
+    return EXPFAM_OK
+
+
+cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    if not holds(t, i, k):
+        return EXPFAM_RANGE
+    out[0] = score_slot(t, i, k, t.n[k] - 1.0, rest_of(t, t.total[k], t.length[i]), True)
     return EXPFAM_OK
 
 
@@ -484,9 +568,9 @@ cdef int counts_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     for p in range(start, stop):
         w = entry_column(&t.x, p)
         old = get(t, w, k)
-        put(t, w, k, old + entry_value(&t.x, p))
         if old == 0:
             note_present(t, w, k)
+        put(t, w, k, old + entry_value(&t.x, p))
     set_totals(t, k, t.n[k] + 1.0, t.total[k] + length)
     return EXPFAM_OK
 
@@ -496,9 +580,12 @@ cdef int counts_clear(void *self, Py_ssize_t k) noexcept nogil:
     cdef Py_ssize_t j
     if k < 0 or k >= t.capacity:
         return EXPFAM_RANGE
-    for j in range(t.lists[k].length):
-        put(t, t.lists[k].words[j], k, 0.0)
-        unset_listed(t, t.lists[k].words[j], k)
+    if not t.by_cluster:
+        for j in range(t.lists[k].length):
+            put(t, t.lists[k].words[j], k, 0.0)
+            unset_listed(t, t.lists[k].words[j], k)
+    elif t.lists[k].length:
+        memset(t.lists[k].index, 0, (t.lists[k].mask + 1) * sizeof(int32_t))
     t.lists[k].length = t.lists[k].present = 0
     set_totals(t, k, 0.0, 0.0)
     return EXPFAM_OK
@@ -549,9 +636,9 @@ cdef int counts_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
         count = get(t, w, l)
         if count != 0:
             old = get(t, w, k)
-            put(t, w, k, old + count)
             if old == 0:
                 note_present(t, w, k)
+            put(t, w, k, old + count)
     set_totals(t, k, t.n[k] + t.n[l], t.total[k] + t.total[l])
     return counts_clear(t, l)
 
@@ -571,15 +658,10 @@ cdef inline void exchange(double *values, Py_ssize_t k, Py_ssize_t l) noexcept n
     values[k], values[l] = values[l], values[k]
 
 
-cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    cdef count_table *t = <count_table *> self
+cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Swap two columns of the table, at the words that either list holds; the lists stay."""
     cdef Py_ssize_t j, w
     cdef double count
-    cdef word_list words
-    if min(k, l) < 0 or max(k, l) >= t.capacity:
-        return EXPFAM_RANGE
-    if k == l:
-        return EXPFAM_OK
     # words of l alone first: bits of the words of k, on which the second pass decides, are not touched by it
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
@@ -596,6 +678,17 @@ cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
         if not is_listed(t, w, l):
             set_listed(t, w, l)
             unset_listed(t, w, k)
+
+
+cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef count_table *t = <count_table *> self
+    cdef word_list words
+    if min(k, l) < 0 or max(k, l) >= t.capacity:
+        return EXPFAM_RANGE
+    if k == l:
+        return EXPFAM_OK
+    if not t.by_cluster:
+        exchange_columns(t, k, l)
     words = t.lists[k]
     t.lists[k] = t.lists[l]
     t.lists[l] = words
@@ -620,7 +713,7 @@ cdef class CountComponents:
     capacity : int
         Number of slots to begin with.
     layout : {"features", "clusters"}
-        A hint; both use the word-major table, whose untouched pages take no memory.
+        The word-major table, or counts kept with each cluster.
 
     Attributes
     ----------
@@ -633,7 +726,8 @@ cdef class CountComponents:
 
     Notes
     -----
-    Memory: 4 bytes (8 if fractional) for each column and slot, 1 bit beside it, 4 to 8 bytes for each present word.
+    Memory: 4 bytes (8 if fractional) for each column and slot, 1 bit beside it, 4 to 8 bytes for each present word;
+    with layout="clusters" 20 to 56 bytes for each present word and nothing else.
     """
 
     cdef components_v1 api
@@ -659,6 +753,7 @@ cdef class CountComponents:
             raise ValueError(f'layout must be "features" or "clusters"; got {layout!r}')
         family.require_bound()
         self.t.model = MODELS[model]
+        self.t.by_cluster = layout == "clusters"
         self.t.n_rows = data.n_rows
         self.t.n_columns = self.t.n_words = data.n_statistics
         if self.t.model == CATEGORICAL:
@@ -727,7 +822,7 @@ cdef class CountComponents:
         open_rows(&self.t.x, values, columns, starts)
         self.lengths = np.ascontiguousarray(sums)
         self.t.length = &self.lengths[0]
-        self.t.is_real = is_real or heaviest > MAX_COUNT
+        self.t.is_real = is_real or heaviest > MAX_COUNT or self.t.by_cluster
         self.data_slack = self.t.slack = ROUNDING if is_real else 0.0
         self.data_total = float(sums.sum())
 
@@ -765,11 +860,13 @@ cdef class CountComponents:
         cdef count_table old = self.t
         cdef count_table t = self.t
         cdef Py_ssize_t j, k
+        is_real = is_real or t.by_cluster
         t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
         t.block = t.listed = t.lists = t.n = NULL
         cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
-        t.block = PyMem_RawCalloc(t.n_words * t.stride * width + 64, 1)
-        t.listed = <uint8_t *> PyMem_RawCalloc(t.n_words * (t.stride >> 3), 1)
+        cdef Py_ssize_t n_entries = 0 if t.by_cluster else t.n_words * t.stride
+        t.block = PyMem_RawCalloc(n_entries * width + 64, 1)
+        t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
         t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
         t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
         if t.block == NULL or t.listed == NULL or t.lists == NULL or t.n == NULL:
@@ -779,7 +876,7 @@ cdef class CountComponents:
             PyMem_RawFree(t.n)
             raise MemoryError(
                 f"{self.family.name}: {t.n_words} columns x {capacity} slots need"
-                f" {t.n_words * t.stride * width / 2**30:.1f} GiB: use fewer components or columns"
+                f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
         t.counts = <void *> ((<size_t> t.block + 63) & ~<size_t> 63)
         t.total, t.level = t.n + t.stride, t.n + 2 * t.stride
@@ -789,8 +886,8 @@ cdef class CountComponents:
             set_totals(&self.t, k, 0.0, 0.0)
         for k in range(min(old.capacity, capacity)):
             self.t.lists[k] = old.lists[k]
-            old.lists[k].words = NULL
-            for j in range(self.t.lists[k].length):
+            old.lists[k].words = old.lists[k].values = old.lists[k].index = NULL
+            for j in range(0 if t.by_cluster else self.t.lists[k].length):
                 set_listed(&self.t, self.t.lists[k].words[j], k)
                 put(&self.t, self.t.lists[k].words[j], k, get(&old, self.t.lists[k].words[j], k))
             set_totals(&self.t, k, old.n[k], old.total[k])
@@ -874,8 +971,8 @@ cdef class CountComponents:
             if not make_room(&self.t, k, start[k + 1] - start[k]):
                 raise MemoryError(f"{self.family.name}: no memory for the words of slot {k}")
             for j in range(start[k], start[k + 1]):
-                put(&self.t, word[j], k, value[j])
                 note_present(&self.t, word[j], k)
+                put(&self.t, word[j], k, value[j])
                 if value[j] == 0:
                     self.t.lists[k].present -= 1
             set_totals(&self.t, k, count[k], total[k])
@@ -929,6 +1026,8 @@ cdef void free_table(count_table *t) noexcept:
     if t.lists != NULL:
         for k in range(t.capacity):
             PyMem_RawFree(t.lists[k].words)
+            PyMem_RawFree(t.lists[k].values)
+            PyMem_RawFree(t.lists[k].index)
     PyMem_RawFree(t.block)
     PyMem_RawFree(t.listed)
     PyMem_RawFree(t.lists)
