@@ -1,5 +1,6 @@
 """Count families: evidences against independent references, compiled components against NumPy, named errors."""
 
+import math
 import os
 import pickle
 import subprocess
@@ -406,6 +407,24 @@ def test_components_are_the_numpy_family_through_2000_changes(case, layout):
     for i in range(5):
         np.testing.assert_array_equal(components.log_predictive(i), np.repeat(fresh.log_predictive(i), K))
     np.testing.assert_array_equal(components.log_marginal(), np.zeros(K))
+
+
+@pytest.mark.parametrize("layout", ["features", "clusters"])
+@pytest.mark.parametrize("concentration", [1e-6, 0.1, 20.0])
+def test_predictives_are_exact_to_rounding(concentration, layout):
+    data = Dataset(documents(), Multinomial(concentration))
+    components = Components(data.family, data, K, layout=layout)
+    components.refresh((np.arange(N) % K).astype(np.int32))
+    _, S = components.export()
+    S = S.toarray()
+    for i in range(N):
+        for k in range(K):
+            terms = [math.log(concentration + S[k, w] + t) for w in range(V) for t in range(int(data.X[i, w]))]
+            total = concentration * V + S[k].sum()
+            terms += [-math.log(total + t) for t in range(int(data.X[i].sum()))]
+            # a rounding error for each term of the sum, and as many again for products
+            bound = 4e-16 * sum(abs(term) for term in terms) + 1e-14 * len(terms)
+            assert abs(components.log_predictive(i, [k])[0] - math.fsum(terms)) <= bound
 
 
 @cases

@@ -4,8 +4,8 @@ A row of the table holds the counts of one word in all slots, so a document is s
 few contiguous rows: factors (count + pseudo-count) are multiplied, up to 32 of them, before one logarithm is taken for
 each cluster. Beside the table each cluster lists its present words, so that evidences, merges and clearing cost the
 words present. Counts are int32, exact for ever; fractional data, or totals beyond 2^31 - 1, use a float64 table.
-With layout="clusters" there is no table: each cluster keeps its counts beside its list of words, found by hashing, so
-memory follows the words present. That suits hierarchies, where clusters are many and small; scoring all of them is slower.
+With layout="clusters" there is no table: each cluster keeps its counts beside its list of words, found by hashing,
+so memory follows the words present. That suits hierarchies, where clusters are many and small; a scan is slower.
 
 Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.):
 multinomial -[log G(a + S.) - log G(a)], Poisson a log b - (a + S.) log(b + n), categorical none, since there each
@@ -429,7 +429,7 @@ cdef inline double rest_of(const count_table *t, double whole, double part) noex
 
 cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double n, double total,
                        bint is_inside) noexcept nogil:
-    """Log predictive of datum i under slot k of n data with the given total; its own counts left out if it is inside."""
+    """Log predictive of datum i under slot k of n data with this total; its own counts left out if it is inside."""
     cdef double length = t.length[i], count, held
     cdef log_product value
     cdef Py_ssize_t p, w
