@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from expfam.families.components import Components
 from scipy import sparse
 from scipy.special import gammaln
 from scipy.stats import dirichlet_multinomial, nbinom
@@ -20,6 +19,7 @@ from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families import _pseudocounts as pseudocounts
 from expfam.families._counts import CountComponents
 from expfam.families.base import Family
+from expfam.families.components import Components
 
 N, V, K = 60, 12, 7
 
