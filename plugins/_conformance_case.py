@@ -20,7 +20,7 @@ _COLUMNS = {"real": 2, "counts": 6, "categories": 3, "binary": 4, "nonnegative":
 _ROWS = 40
 
 
-class Inapplicable(Exception):  # noqa: N818  (not an error: a law that says nothing about this family)
+class Inapplicable(Exception):
     """The law does not apply to this family; the text says why."""
 
 

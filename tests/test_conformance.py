@@ -57,7 +57,7 @@ class Words(Family):
         return X
 
     def log_base(self, X):
-        X = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+        X = (X.toarray() if hasattr(X, "toarray") else np.asarray(X)).astype(np.float64)
         return gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
 
     def log_marginal(self, n, S):
@@ -75,8 +75,11 @@ GOOD = [Normal(), Words(), Bernoulli(a=0.5, b=2.0), NegativeBinomial(r=2.0, a=1.
 
 
 def fault(base, name, **overrides):
-    """Instance of a subclass of `base` with methods replaced."""
-    return type(base)(f"Faulty{base.__name__}", (base,), {"name": name, **overrides})()
+    """Instance of a subclass of `base` with methods replaced; it can be pickled, so that it has no other fault."""
+    class_name = "_".join([base.__name__, name, *overrides])
+    cls = type(base)(class_name, (base,), {"name": name, "__module__": __name__, **overrides})
+    globals()[class_name] = cls
+    return cls()
 
 
 def _normal_without_spread(self, d, k):
@@ -281,7 +284,7 @@ _HEAD = [(name, ctypes.c_uint32) for name in ("abi_version", "struct_size", "fla
 
 
 class _Struct(ctypes.Structure):
-    _fields_ = [*_HEAD, ("self", _PLACE), ("work_size", _SIZE), *_TYPES.items()]  # noqa: RUF012
+    _fields_ = [*_HEAD, ("self", _PLACE), ("work_size", _SIZE), *_TYPES.items()]
 
 
 _get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -327,7 +330,7 @@ def _writes_too_far(owner, original, self, i, ks, m, out, work):
 def _refuses_too_late(owner, original, self, i, k):
     result = original(self, i, k)
     if result < 0:
-        owner.inner.n[k] if False else owner.inner.load(*[part * 1.0 for part in _nudged(owner)])
+        owner.inner.load(*_nudged(owner))
     return result
 
 
