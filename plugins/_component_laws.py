@@ -353,5 +353,6 @@ def components_read_in_blocks_and_threads(case):
         single = np.stack([components.log_predictive(i)[:K] for i in range(N)])
         bounds = [(0, N // 2), (N // 2, N)]
         with ThreadPoolExecutor(1 if components.needs_gil else 2) as pool:
-            blocks = list(pool.map(lambda ends, c=components: c.log_predictive_block(*ends, K), bounds))
+            futures = [pool.submit(components.log_predictive_block, *ends, K) for ends in bounds]
+            blocks = [future.result() for future in futures]
         assert np.array_equal(np.concatenate(blocks), single), f"blocks of predictives differ from single calls{what}"

@@ -139,10 +139,8 @@ class Case:
             return self
         family = self.family if self.given.is_bound else self.given
         params = {name: _cut(value, V, n_columns) for name, value in family.get_params().items()}
-        if family.support == "unit":
-            X = made_up_data("unit", n_columns, self.rng("narrow"))
-        else:
-            X = self.X[:, :n_columns]
+        cut = family.support != "unit"  # a part of a unit vector is none
+        X = self.X[:, :n_columns] if cut else made_up_data("unit", n_columns, self.rng("narrow"))
         try:
             return Case(type(family)(**params), X, seed=self.seed)
         except (ExpFamError, ValueError) as error:
@@ -170,7 +168,7 @@ def _freeze(X):
 
 
 def _widths(family):
-    """Numbers of columns to try: the bound one, else the usual one, else the lengths of array hyper-parameters, else 1."""
+    """Numbers of columns to try: the bound one, or the usual one, the lengths of array hyper-parameters, and 1."""
     if family.is_bound:
         return [family.n_features_in_]
     lengths = [np.shape(value)[0] for value in family.get_params().values() if np.ndim(value)]

@@ -1,4 +1,4 @@
-"""The conformance kit accepts families that keep the laws and rejects each seeded fault, by the check that should see it."""
+"""The conformance kit accepts families that keep the laws and rejects each seeded fault by the right check."""
 
 import ctypes
 
