@@ -197,14 +197,21 @@ def components_read_every_kind_of_data(case):
     forms = {"float64": X}
     if np.array_equal(X, X.astype(np.float32)):
         forms["float32"] = X.astype(np.float32)
+    _read_forms(case, forms)
     if case.family.accepts_sparse:
-        csr = sparse.csr_array(X)
-        for kind in (np.float64, np.float32, np.int64, np.int32):
-            if np.array_equal(X, X.astype(kind)):
-                forms[f"CSR of {np.dtype(kind).name}"] = csr.astype(kind)
-        wide = csr.copy()
-        wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-        forms["CSR with int64 indices"] = wide
+        _read_forms(case.sparse(), _sparse_forms(X))
+
+
+def _sparse_forms(X):
+    csr = sparse.csr_array(X)
+    kinds = [kind for kind in (np.float64, np.float32, np.int64, np.int32) if np.array_equal(X, X.astype(kind))]
+    forms = {f"CSR of {np.dtype(kind).name}": csr.astype(kind) for kind in kinds}
+    wide = csr.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    return {**forms, "CSR with int64 indices": wide}
+
+
+def _read_forms(case, forms):
     for layout in _LAYOUTS:
         for name, form in forms.items():
             rng = case.rng(f"kind {name}")

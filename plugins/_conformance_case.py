@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataWarning, ExpFamError
+from expfam.errors import DataTypeError, DataWarning, ExpFamError
 
 LAWS = {}  # name -> Law, in order of definition
 
@@ -131,6 +131,13 @@ class Case:
         """Statistics (n, S) of memberships, read-only so that a family cannot change them unseen."""
         n, S = W.sum(axis=1), W @ self.phi
         return read_only(n), read_only(S)
+
+    def sparse(self):
+        """The case on CSR data; a family may then bind otherwise, without a centre to subtract."""
+        try:
+            return Case(self.given, sparse.csr_array(self.X), seed=self.seed)
+        except DataTypeError as error:
+            raise Inapplicable(f"the family came bound to dense data: {error}") from error
 
     def narrow(self, n_columns):
         """The same kind of family on the first columns of the data, or Inapplicable where it cannot be cut down."""

@@ -392,7 +392,8 @@ def draws_make_the_predictive(case):
         expected = case.family.log_marginal(np.full(len(phi), n[0] + 1), S + phi) - case.family.log_marginal(n, S)
         ratio = np.exp(np.minimum(values - expected, 50.0))
         # Means of heavy-tailed ratios have no honest standard error.
-        honest = (ratio.sum(axis=0) ** 2 / (ratio**2).sum(axis=0) > 500) & (ratio.max(axis=0) < 0.01 * len(ratio))
+        effective = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300)
+        honest = (effective > 500) & (ratio.max(axis=0) < 0.01 * len(ratio))
         tried += honest.sum()
         if honest.any():
             within(scores(ratio[:, honest], 1.0, 1e-7), 5.0, f"n = {n_data}: predictive over draws")
@@ -587,6 +588,8 @@ def sparse_is_dense(case):
     if not family.accepts_sparse:
         _refused(family, sparse.csr_array(X), "sparse data", (TypeError,))
         return
+    case = case.sparse()
+    family = case.family
     n, S = case.of(case.weights(case.rng("sparse"), 3))
     expected = family.log_predictive(X, n, S)
     base = np.asarray(family.log_base(family.validate(X)))

@@ -8,10 +8,7 @@ skipped by what the family declares it can do, with the reason in the result. Se
 import time
 from typing import NamedTuple
 
-from expfam.plugins import (
-    _component_laws,  # noqa: F401
-    _family_laws,  # noqa: F401  (laws are collected on import, in this order)
-)
+from expfam.plugins import _component_laws  # noqa: F401  (collects its laws, after those of families)
 from expfam.plugins._conformance_case import LAWS, Case, Inapplicable
 
 __all__ = ["Report", "Result", "check_family", "checks", "parametrize_with_checks"]
