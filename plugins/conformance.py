@@ -87,7 +87,7 @@ def checks():
     return [(law.name, law.needs, law.function.__doc__.strip()) for law in LAWS.values()]
 
 
-def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None):
+def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None, only=None):
     """Try every law on a family.
 
     Parameters
@@ -103,6 +103,8 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None)
         Whether failures are raised, all at once.
     expected_failures : dict, optional
         Reason by name of check. A check that is listed and passes has failed.
+    only : sequence of str, optional
+        Names of the checks to try; all of them by default.
 
     Returns
     -------
@@ -120,20 +122,22 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None)
     >>> check_family(Bernoulli(a=0.5, b=2.0)).passed
     True
     """
-    expected = _checked_names(expected_failures)
+    expected = _known(dict(expected_failures or {}), "expected_failures")
+    chosen = LAWS if only is None else _known(list(only), "only")
     case = Case(family, X, seed=seed)
-    report = Report(repr(family), [_try(law, case, expected.get(law.name)) for law in LAWS.values()])
+    report = Report(repr(family), [_try(LAWS[name], case, expected.get(name)) for name in chosen])
     if raises and not report.passed:
         failed = "\n".join(f"  {name}: {report[name].message}" for name in report.named("failed"))
         raise AssertionError(f"{report.family} breaks {len(report.named('failed'))} of its laws:\n{failed}")
     return report
 
 
-def _checked_names(expected_failures):
-    unknown = sorted(set(expected_failures or ()) - set(LAWS))
+def _known(names, argument):
+    """`names` itself, if each is the name of a check."""
+    unknown = sorted(set(names) - set(LAWS))
     if unknown:
-        raise ValueError(f"expected_failures names no check: {', '.join(unknown)}")
-    return dict(expected_failures or {})
+        raise ValueError(f"{argument} names no check: {', '.join(unknown)}")
+    return names
 
 
 def _try(law, case, expected):
@@ -187,7 +191,8 @@ def parametrize_with_checks(families, *, seed=0, expected_failures=None):
     parameters = []
     for position, item in enumerate(families):
         family, X = item if isinstance(item, tuple) else (item, None)
-        expected = _checked_names(expected_failures(family) if callable(expected_failures) else expected_failures)
+        reasons = expected_failures(family) if callable(expected_failures) else expected_failures
+        expected = _known(dict(reasons or {}), "expected_failures")
         case_of = _case_maker(X, seed)
         for law in LAWS.values():
             reason = law.why_not(family)

@@ -130,12 +130,12 @@ SEEDED = [
 
 @pytest.mark.parametrize(("what", "base", "overrides", "check"), SEEDED, ids=[row[0] for row in SEEDED])
 def test_a_seeded_fault_is_caught_by_the_check_that_should_see_it(what, base, overrides, check):
-    report = check_family(fault(base, "faulty", **overrides), raises=False)
+    report = check_family(fault(base, "faulty", **overrides), raises=False, only=[check])
     assert check in report.named("failed"), str(report)
 
 
 @pytest.mark.parametrize("family", GOOD, ids=lambda family: family.name)
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_good_families_pass(family, seed):
     report = check_family(family, seed=seed)
     assert report.passed
@@ -261,7 +261,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("what", "base", "overrides", "check"), OTHERS, ids=[row[0] for row in OTHERS])
 def test_other_faults_are_caught_too(what, base, overrides, check):
-    report = check_family(fault(base, "faulty", **overrides), raises=False)
+    report = check_family(fault(base, "faulty", **overrides), raises=False, only=[check])
     assert check in report.named("failed"), str(report)
 
 
@@ -378,7 +378,7 @@ def test_an_owner_without_cython_passes():
     ],
 )
 def test_faults_of_components_are_caught(what, replaced, check):
-    report = check_family(with_components(replaced=replaced), raises=False)
+    report = check_family(with_components(replaced=replaced), raises=False, only=[check])
     assert check in report.named("failed"), str(report)
 
 
@@ -389,8 +389,8 @@ def _forgets_evidence(self):
 
 def test_an_archive_that_loses_bits_is_caught(monkeypatch):
     monkeypatch.setattr(PlainC, "to_arrays", _forgets_evidence, raising=False)
-    report = check_family(with_components(), raises=False)
-    assert "components_restore_bit_for_bit" in report.named("failed"), str(report)
+    report = check_family(with_components(), raises=False, only=["components_restore_bit_for_bit"])
+    assert not report.passed, str(report)
 
 
 # ---- the kit's own manners -----------------------------------------------------------------------------------------
@@ -398,17 +398,20 @@ def test_an_archive_that_loses_bits_is_caught(monkeypatch):
 
 def test_failures_are_raised_together_with_their_names():
     with pytest.raises(AssertionError, match=r"(?s)breaks \d+ of its laws.*predictive_is_normalised: given 0 data"):
-        check_family(fault(Bernoulli, "faulty", log_marginal=_extra_log))
+        check_family(fault(Bernoulli, "faulty", log_marginal=_extra_log), only=["predictive_is_normalised"])
 
 
 def test_expected_failures_need_a_reason_that_stays_true():
     family = fault(Exponential, "faulty", log_partition=_wrong_partition)
-    report = check_family(family, expected_failures={"log_partition_is_g": "known"})
+    name = "log_partition_is_g"
+    report = check_family(family, expected_failures={name: "known"}, only=[name])
     assert report["log_partition_is_g"].status == "expected"
-    report = check_family(Exponential(), raises=False, expected_failures={"log_partition_is_g": "known"})
-    assert report.named("failed") == ["log_partition_is_g"]
-    with pytest.raises(ValueError, match="names no check: no_such_law"):
+    report = check_family(Exponential(), raises=False, expected_failures={name: "known"}, only=[name])
+    assert report.named("failed") == [name]
+    with pytest.raises(ValueError, match="expected_failures names no check: no_such_law"):
         check_family(Exponential(), expected_failures={"no_such_law": "known"})
+    with pytest.raises(ValueError, match="only names no check: no_such_law"):
+        check_family(Exponential(), only=["no_such_law"])
 
 
 def test_what_is_not_declared_is_skipped_with_the_reason():
@@ -426,7 +429,9 @@ def test_what_is_not_declared_is_skipped_with_the_reason():
 
 
 def test_reports_are_the_same_for_the_same_seed():
-    first, second = (check_family(Bernoulli(), seed=3) for _ in range(2))
+    first, second = (
+        check_family(Bernoulli(), seed=3, only=["draws_have_the_posterior_moments", "is_a_value"]) for _ in range(2)
+    )
     assert [r[:3] for r in first.results] == [r[:3] for r in second.results]
 
 
@@ -434,7 +439,7 @@ def test_bound_families_and_given_data_are_taken():
     X = np.random.default_rng(0).exponential(size=(30, 4))
     kept = X.copy()
     assert check_family(Exponential().bind(X)).passed
-    assert check_family(Exponential(), X).passed
+    assert check_family(Exponential(), X, only=["shapes_and_types", "components_are_numpy"]).passed
     assert X.flags.writeable
     assert np.array_equal(X, kept)
 
