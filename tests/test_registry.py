@@ -193,7 +193,7 @@ def test_register_offers_a_class_and_asks_before_replacing(site):
     assert register("mine", Plain) is Plain
     register("mine", Plain)  # the identical object again
     assert isinstance(load_family("mine"), Plain)
-    with pytest.raises(PluginError, match="already offered by .registered. .*replace=True"):
+    with pytest.raises(PluginError, match=r"already offered by .registered. .*replace=True"):
         register("mine", Other)
     register("mine", Other, replace=True)
     assert type(load_family("mine")) is Other

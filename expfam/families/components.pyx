@@ -278,6 +278,18 @@ cdef class Components:
         """Statistics (n, S) of all slots: (capacity,) float64 and (capacity, F), CSR for count families."""
         return self.owner.export()
 
+    def watch_work(self, Py_ssize_t extra=64):
+        """Sentinels right behind a work buffer of exactly the stated size, for tests of owners that write too far.
+
+        Returns
+        -------
+        (extra,) float64 ndarray
+            A view: NaN as long as no call has written there. Ends at the next `reserve`, `rebind` or `from_arrays`.
+        """
+        buffer = np.full(self.c.work_size + max(extra, 1), np.nan)
+        self.work = buffer
+        return buffer[self.c.work_size :]
+
     def to_arrays(self):
         """Every number a later call reads, as a dict of arrays."""
         return self.owner.to_arrays()

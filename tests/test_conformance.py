@@ -1,0 +1,462 @@
+"""The conformance kit accepts families that keep the laws and rejects each seeded fault by the right check."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln
+
+from expfam.families.base import Family
+from expfam.families.generic import GenericComponents
+from expfam.plugins.conformance import Report, check_family, checks, parametrize_with_checks
+from expfam.plugins.families import Bernoulli, Exponential, NegativeBinomial
+
+
+class Normal(Family):
+    """Unit variance, normal prior of the mean; written here so that its faults can be seeded."""
+
+    support = "real"
+    hyper = {"strength": "positive"}  # noqa: RUF012
+
+    def __init__(self, strength=0.2):
+        self.strength = strength
+
+    def resolve(self, X):
+        return {"center_": np.sort(X, axis=0).mean(axis=0)}
+
+    def sufficient_statistics(self, X):
+        return X - self.center_
+
+    def log_base(self, X):
+        x = X - self.center_
+        return -0.5 * (x**2).sum(axis=1) - 0.5 * X.shape[1] * np.log(2 * np.pi)
+
+    def log_marginal(self, n, S):
+        k = self.strength + n
+        return 0.5 * S.shape[1] * np.log(self.strength / k) + 0.5 * (S**2).sum(axis=1) / k
+
+    def expected_natural(self, n, S):
+        k = self.strength + n
+        mean = S / k[:, None]
+        return mean, 0.5 * (mean**2).sum(axis=1) + self._spread(S.shape[1], k)
+
+    def _spread(self, d, k):
+        return 0.5 * d / k
+
+
+class Words(Family):
+    """Multinomial documents with a symmetric Dirichlet prior."""
+
+    support = "counts"
+    accepts_sparse = True
+
+    def __init__(self, concentration=0.5):
+        self.concentration = concentration
+
+    def sufficient_statistics(self, X):
+        return X
+
+    def log_base(self, X):
+        X = (X.toarray() if hasattr(X, "toarray") else np.asarray(X)).astype(np.float64)
+        return gammaln(X.sum(axis=1) + 1.0) - gammaln(X + 1.0).sum(axis=1)
+
+    def log_marginal(self, n, S):
+        a, total = self.concentration, self.concentration * S.shape[1]
+        each = (gammaln(a + S) - gammaln(a)).sum(axis=1)
+        return each - gammaln(total + S.sum(axis=1)) + gammaln(total)
+
+    def expected_natural(self, n, S):
+        a = self.concentration
+        theta = digamma(a + S) - digamma(a * S.shape[1] + S.sum(axis=1))[:, None]
+        return theta, np.zeros(len(n))
+
+
+GOOD = [Normal(), Words(), Bernoulli(a=0.5, b=2.0), NegativeBinomial(r=2.0, a=1.5, b=3.0)]
+
+
+def fault(base, name, **overrides):
+    """Instance of a subclass of `base` with methods replaced; it can be pickled, so that it has no other fault."""
+    class_name = "_".join([base.__name__, name, *overrides])
+    cls = type(base)(class_name, (base,), {"name": name, "__module__": __name__, **overrides})
+    globals()[class_name] = cls
+    return cls()
+
+
+def _normal_without_spread(self, d, k):
+    return np.zeros_like(k)
+
+
+def _extra_log(self, n, S):
+    return Bernoulli.log_marginal(self, n, S) + 0.01 * np.log1p(n)
+
+
+def _slope(self, n, S):
+    return Bernoulli.log_marginal(self, n, S) + 1e-6 * n
+
+
+def _draw_the_mean(self, n, S, rng):
+    return self.expected_natural(n, S)
+
+
+def _log_of_mean(self, n, S):
+    theta = np.log(self.a + S) - np.log(self.b + n[:, None] - S)
+    return theta, Bernoulli.expected_natural(self, n, S)[1]
+
+
+def _no_coefficient(self, X):
+    return np.zeros(X.shape[0])
+
+
+def _draw_with_one_less(self, n, S, rng):
+    return Bernoulli.draw_natural(self, np.maximum(n - 1.0, S.max(axis=1)), S, rng)
+
+
+def _g_off(self, n, S):
+    theta, g = Bernoulli.expected_natural(self, n, S)
+    return theta, 1.001 * g
+
+
+SEEDED = [
+    ("E g without d / k", Normal, {"_spread": _normal_without_spread}, "gradient_is_expected_natural"),
+    (".01 log1p(n) in A", Bernoulli, {"log_marginal": _extra_log}, "predictive_is_normalised"),
+    ("deterministic draw", Bernoulli, {"draw_natural": _draw_the_mean}, "draws_have_the_posterior_moments"),
+    ("log of mean for mean of log", Bernoulli, {"expected_natural": _log_of_mean}, "gradient_is_expected_natural"),
+    ("no multinomial coefficient", Words, {"log_base": _no_coefficient}, "predictive_is_normalised"),
+    ("slope of 1e-6 in A", Bernoulli, {"log_marginal": _slope}, "predictive_is_normalised"),
+    ("draws with n - 1", Bernoulli, {"draw_natural": _draw_with_one_less}, "draws_have_the_posterior_moments"),
+    ("E g off by 0.1 %", Bernoulli, {"expected_natural": _g_off}, "gradient_is_expected_natural"),
+]
+
+
+@pytest.mark.parametrize(("what", "base", "overrides", "check"), SEEDED, ids=[row[0] for row in SEEDED])
+def test_a_seeded_fault_is_caught_by_the_check_that_should_see_it(what, base, overrides, check):
+    report = check_family(fault(base, "faulty", **overrides), raises=False, only=[check])
+    assert check in report.named("failed"), str(report)
+
+
+@pytest.mark.parametrize("family", GOOD, ids=lambda family: family.name)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_good_families_pass(family, seed):
+    report = check_family(family, seed=seed)
+    assert report.passed
+    assert len(report.named("passed")) >= 15
+
+
+# ---- further faults, each with the check that must notice ----------------------------------------------------------
+
+
+def _global_random(self, n, S, rng):
+    return Bernoulli.draw_natural(self, n, S, np.random.default_rng(np.random.randint(1 << 30)))  # noqa: NPY002
+
+
+def _fixed_random(self, n, S, rng):
+    return Bernoulli.draw_natural(self, n, S, np.random.default_rng(0))
+
+
+def _changes_arguments(self, n, S):
+    S[:] = np.maximum(S, 0.0)
+    n += 0.0
+    S += 1e-3
+    return Bernoulli.log_marginal(self, n, S)
+
+
+def _returns_a_view(self, n, S):
+    theta = Exponential.map_natural(self, n, S)[0]
+    S.setflags(write=S.flags.owndata)
+    return S[:], theta.sum(axis=1)
+
+
+def _accepts_anything(self, X):
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def _sum_over_clusters(self, n, S):
+    return Bernoulli.log_marginal(self, n, S) - 1e-6 * (n.sum() - n)
+
+
+def _row_dependent(self, X):
+    return {"a": 1.0 + X[0], "b": np.ones(X.shape[1])}
+
+
+def _mode_with_n_plus_one(self, n, S):
+    return Exponential.map_natural(self, n + 1.0, S)
+
+
+def _mode_of_half(self, n, S):
+    return Exponential.map_natural(self, n, 0.5 * S)
+
+
+def _wrong_samples(self, theta, size, rng):
+    return Exponential.sample(self, 0.9 * theta, size, rng)
+
+
+def _wrong_partition(self, theta):
+    return 1.0 + Exponential.log_partition(self, theta)
+
+
+def _nonzero_when_empty(self, n, S):
+    return Bernoulli.log_marginal(self, n, S) + 1e-9
+
+
+def _overflows(self, n, S):
+    with np.errstate(over="ignore"):
+        return Bernoulli.log_marginal(self, n, S) + np.where(n > 1e5, np.inf, 0.0)
+
+
+def _float32(self, n, S):
+    return Bernoulli.log_marginal(self, n, S).astype(np.float32)
+
+
+def _separable_but_not(self):
+    return (lambda n, total: -n), (lambda w, s: np.asarray(s) * 0.1)
+
+
+def _other_components(self, data, capacity, *, layout="features"):
+    return GenericComponents(self.with_hyper(a=2.0 * np.asarray(self.a)), data, capacity)
+
+
+def _first_row_matters(self, X):
+    return np.asarray(X, dtype=np.float64) + 1e-9 * np.arange(X.shape[0])[:, None]
+
+
+def _does_work(self, a=1.0, b=1.0):
+    self.a, self.b = np.asarray(a), b
+
+
+def _predictive_with_base(self, X, n, S):
+    return Words.log_base(self, self.validate(X))[:, None] + Family.log_predictive(self, X, n, S)
+
+
+def _ignores_zeros(self, X):
+    return (
+        np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), minlength=X.shape[0]) * 1.0
+        if hasattr(X, "indptr")
+        else np.zeros(X.shape[0])
+    )
+
+
+OTHERS = [
+    ("global random state", Bernoulli, {"draw_natural": _global_random}, "draws_obey_their_generator"),
+    ("generator ignored", Bernoulli, {"draw_natural": _fixed_random}, "draws_obey_their_generator"),
+    ("arguments changed", Bernoulli, {"log_marginal": _changes_arguments}, "arguments_are_left_alone"),
+    ("view returned", Exponential, {"expected_natural": _returns_a_view}, "arguments_are_left_alone"),
+    ("no validation", Bernoulli, {"validate": _accepts_anything}, "bad_data_are_refused_by_name"),
+    ("clusters interact", Bernoulli, {"log_marginal": _sum_over_clusters}, "clusters_do_not_interact"),
+    ("row order matters", Bernoulli, {"resolve": _row_dependent}, "binding_does_not_see_the_order_of_rows"),
+    ("mode not a mode", Exponential, {"map_natural": _mode_with_n_plus_one}, "map_is_a_mode"),
+    ("mode far from data", Exponential, {"map_natural": _mode_of_half}, "map_follows_many_data"),
+    ("samples of another rate", Exponential, {"sample": _wrong_samples}, "samples_have_the_family_s_law"),
+    ("log_partition off", Exponential, {"log_partition": _wrong_partition}, "log_partition_is_g"),
+    ("A(0, 0) not 0", Bernoulli, {"log_marginal": _nonzero_when_empty}, "empty_cluster_has_no_evidence"),
+    ("A overflows", Bernoulli, {"log_marginal": _overflows}, "extremes_are_finite"),
+    ("A in float32", Bernoulli, {"log_marginal": _float32}, "shapes_and_types"),
+    ("separable claim", Bernoulli, {"separable": _separable_but_not}, "separable_parts_make_the_evidence"),
+    ("other components", Bernoulli, {"components": _other_components}, "components_are_numpy"),
+    ("phi by position", Exponential, {"sufficient_statistics": _first_row_matters}, "statistics_are_additive"),
+    ("work in constructor", Bernoulli, {"__init__": _does_work}, "is_a_value"),
+    ("base in predictive", Words, {"log_predictive": _predictive_with_base}, "predictive_is_a_difference"),
+    ("base of CSR", Words, {"log_base": _ignores_zeros}, "sparse_is_dense"),
+]
+
+
+@pytest.mark.parametrize(("what", "base", "overrides", "check"), OTHERS, ids=[row[0] for row in OTHERS])
+def test_other_faults_are_caught_too(what, base, overrides, check):
+    report = check_family(fault(base, "faulty", **overrides), raises=False, only=[check])
+    assert check in report.named("failed"), str(report)
+
+
+# ---- components from plain C, good and bad ------------------------------------------------------------------------
+
+_READ = ("log_predictive", "log_predictive_self", "log_marginal", "log_merged", "log_remainder")
+_WRITE = ("add", "remove", "absorb", "subtract", "clear", "swap")
+_SIZE, _PLACE = ctypes.c_ssize_t, ctypes.c_void_p
+_SIGNATURES = {
+    "log_predictive": (_SIZE, _PLACE, _SIZE, _PLACE, _PLACE),
+    "log_predictive_self": (_SIZE, _SIZE, _PLACE, _PLACE),
+    "log_marginal": (_PLACE, _SIZE, _PLACE, _PLACE),
+    "log_merged": (_SIZE, _PLACE, _SIZE, _PLACE, _PLACE),
+    "log_remainder": (_SIZE, _SIZE, _PLACE, _PLACE),
+    **dict.fromkeys(_WRITE, (_SIZE, _SIZE)),
+    "clear": (_SIZE,),
+}
+_TYPES = {name: ctypes.CFUNCTYPE(ctypes.c_int, _PLACE, *types) for name, types in _SIGNATURES.items()}
+_HEAD = [(name, ctypes.c_uint32) for name in ("abi_version", "struct_size", "flags", "reserved")]
+
+
+class _Struct(ctypes.Structure):
+    _fields_ = [*_HEAD, ("self", _PLACE), ("work_size", _SIZE), *_TYPES.items()]
+
+
+_get = ctypes.pythonapi.PyCapsule_GetPointer
+_get.restype, _get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_CAPSULE = b"expfam.components_v1"
+
+
+class PlainC:
+    """An owner made without Cython: the generic one behind a struct of its own, in which functions can be replaced."""
+
+    def __init__(self, family, data, capacity, replaced=None, *, work_size=4):
+        self.inner = GenericComponents(family, data, capacity)
+        self.inner_struct = _Struct.from_address(_get(self.inner.capsule, _CAPSULE))
+        self.struct = _Struct.from_buffer_copy(self.inner_struct)
+        self.struct.work_size = work_size
+        self.kept = []
+        for name, function in (replaced or {}).items():
+            original = getattr(self.inner_struct, name)
+            self.kept.append(_TYPES[name](lambda *a, f=function, o=original: f(self, o, *a)))
+            setattr(self.struct, name, self.kept[-1])
+        self.capsule = _new(ctypes.addressof(self.struct), _CAPSULE, None)
+
+    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+
+def with_components(**options):
+    def components(self, data, capacity, *, layout="features"):
+        return PlainC(self, data, capacity, **options)
+
+    return fault(Bernoulli, "plain_c", components=components)
+
+
+def _writes_too_far(owner, original, self, i, ks, m, out, work):
+    ctypes.cast(work, ctypes.POINTER(ctypes.c_double))[4] = 1.0
+    return original(self, i, ks, m, out, work)
+
+
+def _refuses_too_late(owner, original, self, i, k):
+    result = original(self, i, k)
+    if result < 0:
+        owner.inner.load(*_nudged(owner))
+    return result
+
+
+def _nudged(owner):
+    n, S = owner.inner.export()
+    return n, S + 1e-3 * (n > 0)[:, None]
+
+
+def _leaves_dust(owner, original, self, i, k):
+    result = original(self, i, k)
+    n, S = owner.inner.export()
+    if result == 0 and n[k] == 0:
+        S[k, 0] = 1e-18
+        arrays = owner.inner.to_arrays()
+        owner.inner.from_arrays({**arrays, "S": S})
+    return result
+
+
+def _swap_half(owner, original, self, k, l):
+    arrays = owner.inner.to_arrays()
+    result = original(self, k, l)
+    owner.inner.from_arrays({**owner.inner.to_arrays(), "A": arrays["A"]})
+    return result
+
+
+def _always_fine(owner, original, *arguments):
+    original(*arguments)
+    return 0
+
+
+def test_an_owner_without_cython_passes():
+    report = check_family(with_components(), raises=False)
+    assert report.passed, str(report)
+    assert "compiled" in with_components().capabilities
+
+
+@pytest.mark.parametrize(
+    ("what", "replaced", "check"),
+    [
+        ("work", {"log_predictive": _writes_too_far}, "components_keep_to_their_work_buffer"),
+        ("late refusal", {"remove": _refuses_too_late}, "refused_calls_change_nothing"),
+        ("no refusal", {"absorb": _always_fine}, "refused_calls_change_nothing"),
+        ("dust", {"remove": _leaves_dust}, "components_are_numpy"),
+        ("half a swap", {"swap": _swap_half}, "components_are_numpy"),
+    ],
+)
+def test_faults_of_components_are_caught(what, replaced, check):
+    report = check_family(with_components(replaced=replaced), raises=False, only=[check])
+    assert check in report.named("failed"), str(report)
+
+
+def _forgets_evidence(self):
+    arrays = self.inner.to_arrays()
+    return {**arrays, "A": arrays["A"].astype(np.float32)}
+
+
+def test_an_archive_that_loses_bits_is_caught(monkeypatch):
+    monkeypatch.setattr(PlainC, "to_arrays", _forgets_evidence, raising=False)
+    report = check_family(with_components(), raises=False, only=["components_restore_bit_for_bit"])
+    assert not report.passed, str(report)
+
+
+# ---- the kit's own manners -----------------------------------------------------------------------------------------
+
+
+def test_failures_are_raised_together_with_their_names():
+    with pytest.raises(AssertionError, match=r"(?s)breaks \d+ of its laws.*predictive_is_normalised: given 0 data"):
+        check_family(fault(Bernoulli, "faulty", log_marginal=_extra_log), only=["predictive_is_normalised"])
+
+
+def test_expected_failures_need_a_reason_that_stays_true():
+    family = fault(Exponential, "faulty", log_partition=_wrong_partition)
+    name = "log_partition_is_g"
+    report = check_family(family, expected_failures={name: "known"}, only=[name])
+    assert report["log_partition_is_g"].status == "expected"
+    report = check_family(Exponential(), raises=False, expected_failures={name: "known"}, only=[name])
+    assert report.named("failed") == [name]
+    with pytest.raises(ValueError, match="expected_failures names no check: no_such_law"):
+        check_family(Exponential(), expected_failures={"no_such_law": "known"})
+    with pytest.raises(ValueError, match="only names no check: no_such_law"):
+        check_family(Exponential(), only=["no_such_law"])
+
+
+def test_what_is_not_declared_is_skipped_with_the_reason():
+    report = check_family(Normal())
+    assert report["map_is_a_mode"] == (
+        "map_is_a_mode",
+        "skipped",
+        "normal does not declare the ability 'map'",
+        report["map_is_a_mode"].seconds,
+    )
+    assert isinstance(report, Report)
+    assert "skipped  map_is_a_mode" in str(report)
+    with pytest.raises(KeyError, match="no check is called"):
+        report["no_such_law"]
+
+
+def test_reports_are_the_same_for_the_same_seed():
+    first, second = (
+        check_family(Bernoulli(), seed=3, only=["draws_have_the_posterior_moments", "is_a_value"]) for _ in range(2)
+    )
+    assert [r[:3] for r in first.results] == [r[:3] for r in second.results]
+
+
+def test_bound_families_and_given_data_are_taken():
+    X = np.random.default_rng(0).exponential(size=(30, 4))
+    kept = X.copy()
+    assert check_family(Exponential().bind(X)).passed
+    assert check_family(Exponential(), X, only=["shapes_and_types", "components_are_numpy"]).passed
+    assert X.flags.writeable
+    assert np.array_equal(X, kept)
+
+
+def test_every_check_has_a_claim_of_one_line():
+    listed = checks()
+    assert len(listed) >= 25
+    assert all(claim.endswith(".") and "\n" not in claim for _, _, claim in listed)
+
+
+@parametrize_with_checks([Normal(), (Words(), np.random.default_rng(1).poisson(1.0, size=(20, 5)))])
+def test_parametrised(family, check):
+    check(family)
+
+
+def test_parametrised_ids_name_family_and_check():
+    mark = parametrize_with_checks([Normal()], expected_failures={"is_a_value": "known"}).mark
+    by_id = {parameter.id: parameter for parameter in mark.args[1]}
+    assert [m.name for m in by_id["normal-is_a_value"].marks] == ["xfail"]
+    assert [m.name for m in by_id["normal-map_is_a_mode"].marks] == ["skip"]

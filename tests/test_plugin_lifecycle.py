@@ -1,0 +1,147 @@
+"""A stranger's distribution is built, installed, found, loaded, tested by its own tests, and spoiled in every way."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+REFERENCE = Path(__file__).resolve().parents[1] / "plugins" / "reference" / "rayleigh"
+
+
+def run(*command, cwd, fails=False):
+    """Output of a command; the whole of it is shown where its success is not the expected one."""
+    # Nothing of this process's import path may help, and nothing may be fetched.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))} | {
+        "PIP_NO_INDEX": "1"
+    }
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A copy, so that building leaves nothing in the checkout."""
+    return shutil.copytree(REFERENCE, tmp_path_factory.mktemp("source") / "rayleigh")
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    target = tmp_path_factory.mktemp("wheels")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    run(*pip, "--wheel-dir", target, source, cwd=target)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def environment(wheel, tmp_path):
+    """A fresh environment that sees the running one's packages, with the distribution installed: (python, site)."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env", cwd=tmp_path)
+    python = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
+    # addsitedir rather than a bare path: it also reads the .pth files there, of editable installs among others.
+    seen = dict.fromkeys(
+        [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        + [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    )
+    (site / "running.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in seen))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    run(*pip, "--target", site, wheel, cwd=tmp_path)
+    return python, site
+
+
+def offer(site, distribution, name, *, module=None, version="2.0"):
+    info = site / f"{distribution}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(f"[expfam.families]\n{name} = {distribution}:Plugin\n")
+    (site / f"{distribution}.py").write_text(module or "from expfam_rayleigh import Rayleigh as Plugin\n")
+
+
+def messages(python, cwd, names):
+    """What asking for each name gives: a repr, or the error's text."""
+    code = (
+        "import json, sys\n"
+        "from expfam import load_family\n"
+        "def ask(name):\n"
+        "    try: return repr(load_family(name))\n"
+        "    except Exception as error: return f'{type(error).__name__}: {error}'\n"
+        f"print(json.dumps({{name: ask(name) for name in {names!r}}}))\n"
+    )
+    return json.loads(run(python, "-P", "-c", code, cwd=cwd))
+
+
+def test_the_wheel_is_found_without_import_and_loaded_by_name(environment, tmp_path):
+    python, _ = environment
+    code = (
+        "import sys\n"
+        "from expfam import list_plugins, load_family\n"
+        "record, = [p for p in list_plugins('family') if p.name == 'rayleigh']\n"
+        "assert (record.distribution, record.version, record.loaded) == ('expfam_rayleigh', '0.1.0', False), record\n"
+        "assert 'expfam_rayleigh' not in sys.modules\n"
+        "print(load_family('rayleigh', a=2.0), load_family('expfam-rayleigh:rayleigh'), load_family('bernoulli'))\n"
+        "assert [p.loaded for p in list_plugins('family') if p.name == 'rayleigh'] == [True]\n"
+    )
+    printed = run(python, "-P", "-c", code, cwd=tmp_path)
+    assert printed.split("\n")[0] == "Rayleigh(a=2.0, b=1.0) Rayleigh(a=1.0, b=1.0) Bernoulli(a='auto', b='auto')"
+
+
+def test_its_own_tests_pass_and_hold_the_kit(environment, source):
+    python, _ = environment
+    report = run(python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=source)
+    assert " failed" not in report
+    assert int(report.rsplit(" passed", 1)[0].split()[-1]) >= 40
+
+
+def test_its_own_tests_fail_when_the_family_is_spoiled(environment, source):
+    python, site = environment
+    module = site / "expfam_rayleigh" / "__init__.py"
+    text = module.read_text()
+    assert "0.5 * np.square" in text
+    module.write_text(text.replace("0.5 * np.square", "0.4 * np.square"))
+    report = run(python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=source, fails=True)
+    assert "predictive_is_normalised" in report
+
+
+def test_uninstalling_takes_the_name_away(environment, tmp_path):
+    python, site = environment
+    assert messages(python, tmp_path, ["rayleigh"])["rayleigh"] == "Rayleigh(a=1.0, b=1.0)"
+    (info,) = site.glob("expfam_rayleigh*.dist-info")
+    shutil.rmtree(info)
+    assert messages(python, tmp_path, ["rayleigh"])["rayleigh"].startswith(
+        "PluginError: no family is called 'rayleigh'"
+    )
+
+
+def test_broken_duplicate_stale_and_misnamed_plugins_are_told_apart(environment, tmp_path):
+    python, site = environment
+    newer = "from expfam_rayleigh import Rayleigh\nclass Plugin(Rayleigh):\n    api_version = 7\n"
+    offer(site, "other_noise", "rayleigh")
+    offer(site, "copy_cat", "bernoulli")
+    offer(site, "broken_noise", "broken", module="import a_module_that_is_missing\n")
+    offer(site, "later_noise", "later", module=newer)
+    offer(site, "loud_noise", "LOUD")
+    names = ["rayleigh", "other_noise:rayleigh", "bernoulli", "expfam:bernoulli", "broken", "later", "LOUD", "poison"]
+    said = messages(python, tmp_path, [*names, "geometric"])
+    assert "offered by expfam_rayleigh 0.1.0" in said["rayleigh"]
+    assert "and other_noise 2.0" in said["rayleigh"]
+    assert "'expfam_rayleigh:rayleigh' or 'other_noise:rayleigh'" in said["rayleigh"]
+    assert said["other_noise:rayleigh"] == "Rayleigh(a=1.0, b=1.0)"
+    assert "a name of expfam's own is not taken over silently" in said["bernoulli"]
+    assert said["expfam:bernoulli"].startswith("Bernoulli(")
+    assert said["broken"].startswith(
+        "PluginError: family 'broken' of broken_noise 2.0 (entry point broken = broken_noise:"
+    )
+    assert "ModuleNotFoundError: No module named 'a_module_that_is_missing'" in said["broken"]
+    assert said["later"].endswith("speaks interface version 7, this expfam speaks 1 to 1: upgrade expfam")
+    assert "is misnamed: a name is made of lower-case letters" in said["LOUD"]
+    assert "did you mean 'poisson'?" in said["poison"]
+    assert said["geometric"].startswith("Geometric(")
