@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from expfam.errors import ArchiveError
 from expfam.protocols import Info
 from expfam.samplers import callbacks
 from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, restore_checkpoint
@@ -98,12 +99,7 @@ def test_stop_names_bad_settings(options, words):
 # ---- checkpoint --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def archive():
-    return pytest.importorskip("expfam.model.archive")
-
-
-def test_checkpoints_are_written_in_time_and_restore_the_walk(archive, clock, tmp_path):
+def test_checkpoints_are_written_in_time_and_restore_the_walk(clock, tmp_path):
     path, walk, trace = tmp_path / "run", Walk(), Trace(keep_every=1)
     checkpoint = Checkpoint(path, every_seconds=10.0, trace=trace)
     written = []
@@ -127,7 +123,7 @@ def test_checkpoints_are_written_in_time_and_restore_the_walk(archive, clock, tm
     assert record.n_kept == 12
 
 
-def test_checkpoints_of_other_runs_are_refused(archive, tmp_path):
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
     path, walk = tmp_path / "run", Walk(seed=5)
     Checkpoint(path).write(walk)
     for other, words in [
@@ -135,9 +131,9 @@ def test_checkpoints_of_other_runs_are_refused(archive, tmp_path):
         (OtherWalk(seed=5), "OtherWalk"),
         (Walk(5, n=9), "over 9"),
     ]:
-        with pytest.raises(archive.ArchiveError, match=words):
+        with pytest.raises(ArchiveError, match=words):
             restore_checkpoint(path, other)
-    with pytest.raises(archive.ArchiveError, match="without a trace"):
+    with pytest.raises(ArchiveError, match="without a trace"):
         restore_checkpoint(path, Walk(seed=5), trace=Trace())
     with pytest.raises(ValueError, match="every_seconds"):
         Checkpoint(path, every_seconds=-1)
