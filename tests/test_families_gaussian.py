@@ -116,11 +116,8 @@ def test_expected_natural_is_the_gradient(make):
     n, S = statistics(family, X, [[], [2], list(range(30))])
     n[2], S[2] = 7.5, S[2] / 4.0  # soft counts
     theta, g = family.expected_natural(n, S)
-    with np.errstate(all="ignore"):
-        differences = Family.expected_natural.__wrapped__ if hasattr(Family.expected_natural, "__wrapped__") else None
-    assert differences is None
     for f in range(S.shape[1]):
-        h = 1e-3 * (1 + np.abs(S[:, f])) * 0.1
+        h = 1e-4 * (1 + np.abs(S[:, f]))
         step = np.zeros_like(S)
         step[:, f] = h
         slope = fourth_order(lambda c, step=step: family.log_marginal(n, S + c * step)) / h
@@ -449,9 +446,7 @@ def walk(components, X, members, steps, rng):
             members[k] += members[l]
             members[l] = []
         elif move == "subtract" and members[l] and not members[k]:
-            # k := copy of l and the free ones, so that what is left after the subtraction is known
-            copied = list(members[l])
-            for i in copied:
+            for i in members[l]:
                 components.add(i, k)
             components.subtract(k, l)
         elif move == "swap":
@@ -516,7 +511,7 @@ def csr_kinds():
             yield pytest.param(X, id=f"{np.dtype(dtype)}-{np.dtype(index)}")
 
 
-@pytest.mark.parametrize("X", csr_kinds())
+@pytest.mark.parametrize("X", list(csr_kinds()))
 def test_sparse_spherical_is_dense_spherical(X):
     data = Dataset(X, SphericalGaussian())
     family, dense = data.family, X.toarray().astype(np.float64)
@@ -591,7 +586,7 @@ def test_reserve_rebind_and_refresh_keep_the_model(make, d):
     before = components.log_predictive(44)
     components.reserve(21)
     assert components.capacity >= 21
-    np.testing.assert_array_equal(components.log_predictive(44, range(3)), before)
+    np.testing.assert_array_equal(components.log_predictive(44)[:3], before[:3])
     prior = Components(data.family, data, 1).log_predictive(44)[0]
     np.testing.assert_array_equal(components.log_predictive(44)[3:], prior)
     name = {"gaussian_diag": "rate", "gaussian_spherical": "mean_variance"}.get(data.family.name, "scale")
@@ -610,7 +605,7 @@ def test_counts_beyond_the_tables(make):
     X = make_data(3, 40)
     data = Dataset(X, make())
     family = data.family
-    n, S = statistics(family, X, [list(range(30)), [1, 2]])
+    n, S = statistics(family, X, [list(range(30)), list(range(20, 40))])
     n, S = n * 1e5, S * 1e5
     components = Components(family, data, 2)
     components.load(n, S)
@@ -702,9 +697,9 @@ def test_impossible_calls_are_refused(make):
 
 def test_leaving_out_a_dominant_datum_keeps_its_digits():
     X = make_data(6, 30)
-    X[0] += 1e6
+    X[0] += 1e4  # its square takes half of the digits of the sums
     for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian):
-        family = make(**{"scale" if make in FULL else "rate": 1.0}).bind(X - (0 if make is ZeroMeanGaussian else 0))
+        family = make(**{"scale" if make in FULL else "rate": 1.0}).bind(X)
         data = Dataset(X, family)
         components = Components(family, data, 2)
         components.add(0, 0)
