@@ -68,14 +68,18 @@ EXPFAM_UNUSED static int expfam_isa(void) {
  * Mantissa in [sqrt(1/2), sqrt(2)), then the classical odd series in s = f / (2 + f). Zero and denormals are not
  * handled: callers keep arguments normal. */
 EXPFAM_INLINE double expfam_log1(double x) {
-    int64_t bits, exponent;
+    uint64_t bits, exponent;
     double f, s, z, r, half, e;
     memcpy(&bits, &x, 8);
-    exponent = (bits - INT64_C(0x3fe6a09e667f3bcd)) >> 52;
-    bits -= (int64_t)((uint64_t)exponent << 52);
+    /* Unsigned and biased by 1024, and made a double by its bits: below AVX-512 vectors have neither an arithmetic
+     * shift nor a conversion of 64-bit integers. */
+    exponent = (bits - UINT64_C(0x3fe6a09e667f3bcd) + UINT64_C(0x4000000000000000)) >> 52;
+    bits = bits - (exponent << 52) + UINT64_C(0x4000000000000000);
+    exponent |= UINT64_C(0x4330000000000000);
+    memcpy(&e, &exponent, 8);
+    e -= 4503599627370496.0 + 1024.0;
     memcpy(&f, &bits, 8);
     f -= 1.0;
-    e = (double)exponent;
     s = f / (2.0 + f);
     z = s * s;
     r = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * (2.857142874366239149e-01 +
