@@ -564,7 +564,8 @@ EXPFAM_INSTANCES(EXPFAM_RANK_ONE, int, expfam_rank_one, (double *, double *, dou
         }                                                                                                   \
         return sum;                                                                                         \
     }
-EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square, (const double *, const double *, double *, ptrdiff_t))
+EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square,
+                 (const double *, const double *, double *, ptrdiff_t))
 
 /* out = S + sign svec(x x'). */
 #define EXPFAM_SVEC_ADD(NAME, TARGET)                                                                       \
@@ -588,7 +589,8 @@ EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const 
             double u = weight * about[a], m = shift[a], t = n * shift[a] - first[a];                        \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t b = 0; b < d - a; b++)                                                           \
-                out[b] = prior[b] + (S[b] * 0.70710678118654752 - m * first[a + b] + t * shift[a + b]) - u * about[a + b]; \
+                out[b] = prior[b] + (S[b] * 0.70710678118654752 - m * first[a + b] + t * shift[a + b])      \
+                         - u * about[a + b];                                                                \
             out[0] = prior[0] + (S[0] - m * first[a] + t * m) - u * about[a];                               \
             prior += d - a;                                                                                 \
             S += d - a;                                                                                     \
@@ -596,6 +598,7 @@ EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const 
         }                                                                                                   \
     }
 EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
-                 (const double *, const double *, const double *, const double *, double, const double *, double, double *, ptrdiff_t))
+                 (const double *, const double *, const double *, const double *, double, const double *, double,
+                  double *, ptrdiff_t))
 /* ---- end of Gaussian clusters ---- */
 #endif
