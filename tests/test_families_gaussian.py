@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from expfam.families.components import Components
 from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.base import Family
+from expfam.families.components import Components
 from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 from expfam.model.data import Dataset
 
