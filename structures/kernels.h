@@ -68,14 +68,18 @@ EXPFAM_UNUSED static int expfam_isa(void) {
  * Mantissa in [sqrt(1/2), sqrt(2)), then the classical odd series in s = f / (2 + f). Zero and denormals are not
  * handled: callers keep arguments normal. */
 EXPFAM_INLINE double expfam_log1(double x) {
-    int64_t bits, exponent;
+    uint64_t bits, exponent;
     double f, s, z, r, half, e;
     memcpy(&bits, &x, 8);
-    exponent = (bits - INT64_C(0x3fe6a09e667f3bcd)) >> 52;
-    bits -= (int64_t)((uint64_t)exponent << 52);
+    /* Unsigned and biased by 1024, and made a double by its bits: below AVX-512 vectors have neither an arithmetic
+     * shift nor a conversion of 64-bit integers. */
+    exponent = (bits - UINT64_C(0x3fe6a09e667f3bcd) + UINT64_C(0x4000000000000000)) >> 52;
+    bits = bits - (exponent << 52) + UINT64_C(0x4000000000000000);
+    exponent |= UINT64_C(0x4330000000000000);
+    memcpy(&e, &exponent, 8);
+    e -= 4503599627370496.0 + 1024.0;
     memcpy(&f, &bits, 8);
     f -= 1.0;
-    e = (double)exponent;
     s = f / (2.0 + f);
     z = s * s;
     r = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * (2.857142874366239149e-01 +
@@ -343,106 +347,157 @@ EXPFAM_INLINE void expfam_store_shared(double *address, double value) {
  * Clusters stand in blocks of EXPFAM_LANES: row r of a block holds one number of each of its clusters, so that a datum
  * is scored against all of them at once by plain vector arithmetic, in one stream through memory. Scores return 1 when
  * a lane left the range of doubles; the caller then scores that datum cluster by cluster with scaled arithmetic. */
+#if defined(__GNUC__) || defined(__clang__)
 #define EXPFAM_LANES 8
+#define EXPFAM_VECTOR(bytes) __attribute__((vector_size(bytes), aligned(8), may_alias))
+typedef double expfam_double2 EXPFAM_VECTOR(16);
+typedef double expfam_double4 EXPFAM_VECTOR(32);
+typedef double expfam_double8 EXPFAM_VECTOR(64);
+#else
+#define EXPFAM_LANES 1
+typedef double expfam_double2, expfam_double4, expfam_double8;
+#endif
 #define EXPFAM_HUGE 1e290
+
+/* Instances with vectors of the target's own width: a block is gone through in EXPFAM_LANES / width parts, since
+ * compilers break wider vectors up badly. BODY is a macro taking (name, target, vector type). */
+#if EXPFAM_DISPATCH
+#define EXPFAM_LANE_INSTANCES(BODY, result, name, arguments)                                                \
+    BODY(name##_base, , expfam_double2)                                                                     \
+    BODY(name##_avx2, EXPFAM_AVX2, expfam_double4)                                                          \
+    BODY(name##_avx512, EXPFAM_AVX512, expfam_double8)                                                      \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
+    __attribute__((constructor)) static void name##_pick(void) {                                            \
+        int level = expfam_isa();                                                                           \
+        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
+    }
+#else
+#define EXPFAM_LANE_INSTANCES(BODY, result, name, arguments)                                                \
+    BODY(name##_base, , expfam_double2) EXPFAM_UNUSED static result (*name) arguments = name##_base;
+#endif
+#define EXPFAM_WIDTH(VECTOR) ((ptrdiff_t)(sizeof(VECTOR) / sizeof(double)))
+
+/* Logarithm of each lane, in place; through memory, because functions of vectors have no common calling convention. */
+#define EXPFAM_LOG_LANES(VECTOR, VALUE)                                                                     \
+    do {                                                                                                    \
+        double lane[sizeof(VECTOR) / sizeof(double)];                                                       \
+        memcpy(lane, &(VALUE), sizeof lane);                                                                \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t l = 0; l < EXPFAM_WIDTH(VECTOR); l++) lane[l] = expfam_log1(lane[l]);                \
+        memcpy(&(VALUE), lane, sizeof lane);                                                                \
+    } while (0)
+
+/* The lanes of clusters start, start + 1, ... that were asked for. */
+EXPFAM_INLINE void expfam_store(double *out, ptrdiff_t start, ptrdiff_t count, const void *lanes, ptrdiff_t width) {
+    if (count - start >= width) memcpy(out + start, lanes, (size_t)width * sizeof(double));
+    else if (count > start) memcpy(out + start, lanes, (size_t)(count - start) * sizeof(double));
+}
+
+/* Whether some lane is NaN or beyond the range in which scores are computed plainly. */
+EXPFAM_INLINE int expfam_is_wild(const void *lanes, ptrdiff_t width) {
+    double lane[EXPFAM_LANES], total = 0.0;
+    memcpy(lane, lanes, (size_t)width * sizeof(double));
+    for (ptrdiff_t l = 0; l < width; l++) total += fabs(lane[l]);
+    return !(total < EXPFAM_HUGE);
+}
 
 /* Rows of a block: constant, half, then location and weight of each column.
  * score = constant - half * sum_f log(1 + weight (x - location)^2), one logarithm for 8 columns. */
-#define EXPFAM_T_SCAN(NAME, TARGET)                                                                         \
+#define EXPFAM_T_SCAN(NAME, TARGET, VECTOR)                                                                 \
     TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out) { \
-        double worst[EXPFAM_LANES] = {0.0}, sum[EXPFAM_LANES], total = 0.0;                                 \
-        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
-            const double *row = block + 2 * EXPFAM_LANES;                                                   \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = 0.0;                                            \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (2 + 2 * d) + \
+                                                 start % EXPFAM_LANES);                                     \
+            VECTOR constant = row[0], half = row[STEP], sum = row[0] * 0.0;                                 \
+            row += 2 * STEP;                                                                                \
             for (ptrdiff_t f = 0; f < d; f += 8) {                                                          \
-                ptrdiff_t width = d - f < 8 ? d - f : 8;                                                    \
-                EXPFAM_SIMD                                                                                 \
-                for (int l = 0; l < EXPFAM_LANES; l++) {                                                    \
-                    double product = 1.0;                                                                   \
-                    for (ptrdiff_t g = 0; g < width; g++) {                                                 \
-                        double t = x[f + g] - row[2 * g * EXPFAM_LANES + l];                                \
-                        product *= 1.0 + row[(2 * g + 1) * EXPFAM_LANES + l] * t * t;                       \
-                    }                                                                                       \
-                    worst[l] += product;                                                                    \
-                    sum[l] += expfam_log1(product);                                                         \
+                ptrdiff_t stop = d - f < 8 ? d : f + 8;                                                     \
+                VECTOR product = row[0] * 0.0 + 1.0;                                                        \
+                for (ptrdiff_t g = f; g < stop; g++, row += 2 * STEP) {                                     \
+                    VECTOR t = x[g] - row[0];                                                               \
+                    product *= 1.0 + row[STEP] * t * t;                                                     \
                 }                                                                                           \
-                row += 2 * width * EXPFAM_LANES;                                                            \
+                worst += product;                                                                           \
+                EXPFAM_LOG_LANES(VECTOR, product);                                                          \
+                sum += product;                                                                             \
             }                                                                                               \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = block[l] - block[EXPFAM_LANES + l] * sum[l];    \
-            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
-            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
-            block += (2 + 2 * d) * EXPFAM_LANES;                                                            \
+            sum = constant - half * sum;                                                                    \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
         }                                                                                                   \
-        for (int l = 0; l < EXPFAM_LANES; l++) total += worst[l];                                           \
-        return !(total < EXPFAM_HUGE);                                                                      \
+        return expfam_is_wild(&worst, WIDTH);                                                               \
     }
-EXPFAM_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan, (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+EXPFAM_LANE_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan,
+                      (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
 
 /* Rows of a block: constant, half inverse variance, then the location of each column.
- * score = constant + offset - half * sum_f (x - location)^2. */
-#define EXPFAM_SPHERE_SCAN(NAME, TARGET)                                                                    \
+ * score = constant + (offset - half * sum_f (x - location)^2). */
+#define EXPFAM_SPHERE_SCAN(NAME, TARGET, VECTOR)                                                            \
     TARGET static int NAME(const double *x, double offset, const double *block, ptrdiff_t d, ptrdiff_t count, \
                            double *out) {                                                                   \
-        double sum[EXPFAM_LANES], worst = 0.0;                                                              \
-        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
-            const double *row = block + 2 * EXPFAM_LANES;                                                   \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < EXPFAM_LANES; l++) {                                                        \
-                double squares = 0.0;                                                                       \
-                for (ptrdiff_t f = 0; f < d; f++) {                                                         \
-                    double t = x[f] - row[f * EXPFAM_LANES + l];                                            \
-                    squares += t * t;                                                                       \
-                }                                                                                           \
-                sum[l] = block[l] + (offset - block[EXPFAM_LANES + l] * squares);                           \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (2 + d) +    \
+                                                 start % EXPFAM_LANES);                                     \
+            VECTOR constant = row[0], half = row[STEP], sum = row[0] * 0.0;                                 \
+            row += 2 * STEP;                                                                                \
+            for (ptrdiff_t f = 0; f < d; f++, row += STEP) {                                                \
+                VECTOR t = x[f] - row[0];                                                                   \
+                sum += t * t;                                                                               \
             }                                                                                               \
-            for (int l = 0; l < EXPFAM_LANES; l++) worst += fabs(sum[l]);                                   \
-            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
-            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
-            block += (2 + d) * EXPFAM_LANES;                                                                \
+            sum *= half;                                                                                    \
+            worst += sum;                                                                                   \
+            sum = constant + (offset - sum);                                                                \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
         }                                                                                                   \
-        return !(worst < EXPFAM_HUGE);                                                                      \
+        return expfam_is_wild(&worst, WIDTH) || !(offset < EXPFAM_HUGE);                                    \
     }
-EXPFAM_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
-                 (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
+EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
+                      (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
 
 /* Rows of a block: constant, half, weight, the location of each column, then the Cholesky factor by rows, each ending
  * with the reciprocal of its diagonal. score = constant - half * log(1 + weight |L^-1 (x - location)|^2).
- * `z` is scratch for EXPFAM_LANES * d numbers. */
-#define EXPFAM_GAUSS_SCAN(NAME, TARGET)                                                                     \
-    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out, double *z) { \
-        double worst[EXPFAM_LANES] = {0.0}, sum[EXPFAM_LANES], total = 0.0;                                 \
-        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES) {                                   \
-            const double *location = block + 3 * EXPFAM_LANES, *row = location + d * EXPFAM_LANES;          \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < EXPFAM_LANES; l++) sum[l] = 0.0;                                            \
+ * `z` is scratch for EXPFAM_LANES * d numbers. Two partial sums shorten the chain of dependent additions. */
+#define EXPFAM_GAUSS_SCAN(NAME, TARGET, VECTOR)                                                             \
+    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out, \
+                           double *scratch) {                                                               \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        ptrdiff_t rows = 3 + d + d * (d + 1) / 2;                                                           \
+        VECTOR *z = (VECTOR *)scratch, worst = *(const VECTOR *)block * 0.0;                                \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * rows +       \
+                                                 start % EXPFAM_LANES);                                     \
+            const VECTOR *location = row + 3 * STEP;                                                        \
+            VECTOR constant = row[0], half = row[STEP], weight = row[2 * STEP], sum = row[0] * 0.0;         \
+            row += (3 + d) * STEP;                                                                          \
             for (ptrdiff_t j = 0; j < d; j++) {                                                             \
-                EXPFAM_SIMD                                                                                 \
-                for (int l = 0; l < EXPFAM_LANES; l++) {                                                    \
-                    double t = x[j] - location[j * EXPFAM_LANES + l];                                       \
-                    for (ptrdiff_t i = 0; i < j; i++) t -= row[i * EXPFAM_LANES + l] * z[i * EXPFAM_LANES + l]; \
-                    t *= row[j * EXPFAM_LANES + l];                                                         \
-                    z[j * EXPFAM_LANES + l] = t;                                                            \
-                    sum[l] += t * t;                                                                        \
+                VECTOR t = x[j] - location[j * STEP], u = constant * 0.0;                                        \
+                ptrdiff_t i = 0;                                                                            \
+                for (; i + 1 < j; i += 2, row += 2 * STEP) {                                                \
+                    t -= row[0] * z[i];                                                                     \
+                    u += row[STEP] * z[i + 1];                                                              \
                 }                                                                                           \
-                row += (j + 1) * EXPFAM_LANES;                                                              \
+                if (i < j) {                                                                                \
+                    t -= row[0] * z[i];                                                                     \
+                    row += STEP;                                                                            \
+                }                                                                                           \
+                t = (t - u) * row[0];                                                                       \
+                row += STEP;                                                                                \
+                z[j] = t;                                                                                   \
+                sum += t * t;                                                                               \
             }                                                                                               \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < EXPFAM_LANES; l++) {                                                        \
-                double t = 1.0 + block[2 * EXPFAM_LANES + l] * sum[l];                                      \
-                worst[l] += t;                                                                              \
-                sum[l] = block[l] - block[EXPFAM_LANES + l] * expfam_log1(t);                               \
-            }                                                                                               \
-            if (count - start >= EXPFAM_LANES) memcpy(out + start, sum, sizeof sum);                        \
-            else memcpy(out + start, sum, (size_t)(count - start) * sizeof(double));                        \
-            block = row;                                                                                    \
+            sum = 1.0 + weight * sum;                                                                       \
+            worst += sum;                                                                                   \
+            EXPFAM_LOG_LANES(VECTOR, sum);                                                                  \
+            sum = constant - half * sum;                                                                    \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
         }                                                                                                   \
-        for (int l = 0; l < EXPFAM_LANES; l++) total += worst[l];                                           \
-        return !(total < EXPFAM_HUGE);                                                                      \
+        return expfam_is_wild(&worst, WIDTH);                                                               \
     }
-EXPFAM_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
-                 (const double *, const double *, ptrdiff_t, ptrdiff_t, double *, double *))
+EXPFAM_LANE_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
+                      (const double *, const double *, ptrdiff_t, ptrdiff_t, double *, double *))
 
 /* Factors of one cluster: lower triangle by columns, each beginning with its diagonal; this is also the order of the
  * upper triangle by rows, in which statistics are packed with off-diagonals times sqrt 2. */
@@ -512,7 +567,8 @@ EXPFAM_INSTANCES(EXPFAM_RANK_ONE, int, expfam_rank_one, (double *, double *, dou
         }                                                                                                   \
         return sum;                                                                                         \
     }
-EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square, (const double *, const double *, double *, ptrdiff_t))
+EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square,
+                 (const double *, const double *, double *, ptrdiff_t))
 
 /* out = S + sign svec(x x'). */
 #define EXPFAM_SVEC_ADD(NAME, TARGET)                                                                       \
@@ -536,7 +592,8 @@ EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const 
             double u = weight * about[a], m = shift[a], t = n * shift[a] - first[a];                        \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t b = 0; b < d - a; b++)                                                           \
-                out[b] = prior[b] + (S[b] * 0.70710678118654752 - m * first[a + b] + t * shift[a + b]) - u * about[a + b]; \
+                out[b] = prior[b] + (S[b] * 0.70710678118654752 - m * first[a + b] + t * shift[a + b])      \
+                         - u * about[a + b];                                                                \
             out[0] = prior[0] + (S[0] - m * first[a] + t * m) - u * about[a];                               \
             prior += d - a;                                                                                 \
             S += d - a;                                                                                     \
@@ -544,6 +601,7 @@ EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const 
         }                                                                                                   \
     }
 EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
-                 (const double *, const double *, const double *, const double *, double, const double *, double, double *, ptrdiff_t))
+                 (const double *, const double *, const double *, const double *, double, const double *, double,
+                  double *, ptrdiff_t))
 /* ---- end of Gaussian clusters ---- */
 #endif

@@ -21,6 +21,7 @@ from expfam.structures._kernels cimport (
 )
 
 cdef Py_ssize_t TABLE = 4096        # counts up to here find their gamma terms in a table
+cdef double LARGEST_SUM = 1e150     # of the spherical family, whose evidence needs squares of sums
 
 # ---- diagonal ------------------------------------------------------------------------------------------------------
 
@@ -415,7 +416,7 @@ cdef int spherical_commit(void *self, Py_ssize_t k, double n, const double *S) n
     cdef double *own = s.base.S + k * d
     cdef double v = posterior_variance(s, n)
     for f in range(d):
-        if not isfinite(S[f]):
+        if not fabs(S[f]) < LARGEST_SUM:
             return EXPFAM_NUMERICAL
     for f in range(d):
         row[(2 + f) * EXPFAM_LANES] = v * (s.shift[f] / s.mean_variance + S[f] / s.variance)
@@ -525,7 +526,7 @@ cdef int sparse_move(spherical_state *s, Py_ssize_t i, Py_ssize_t k, double sign
     for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
         f = sparse_index(&s.base, t)
         value = S[f] + sign * sparse_value(&s.base, t)
-        if not fabs(value) < 1e150:
+        if not fabs(value) < LARGEST_SUM:
             return EXPFAM_NUMERICAL
     for t in range(sparse_start(&s.base, i), sparse_start(&s.base, i + 1)):
         f = sparse_index(&s.base, t)
@@ -555,7 +556,7 @@ cdef int sparse_commit(void *self, Py_ssize_t k, double n, const double *S) noex
     cdef double *own = s.base.S + k * s.base.F
     cdef Py_ssize_t f
     for f in range(s.base.F):
-        if not fabs(S[f]) < 1e150:
+        if not fabs(S[f]) < LARGEST_SUM:
             return EXPFAM_NUMERICAL
     s.norm[2 * k] = 0.0
     s.norm[2 * k + 1] = 0.0

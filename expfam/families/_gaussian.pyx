@@ -12,7 +12,7 @@ from scipy.special import gammaln, multigammaln
 
 from libc.math cimport M_LN2, fabs, isfinite, lgamma, log, log1p, sqrt
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families._real cimport (

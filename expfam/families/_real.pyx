@@ -67,18 +67,18 @@ cdef int real_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssiz
     cdef real_state *state = <real_state *> self
     cdef const double *a = state.S + k * state.F
     cdef const double *b
-    cdef Py_ssize_t j, l, f
+    cdef Py_ssize_t j, other, f
     cdef int code
     if not real_is_slot(state, k):
         return EXPFAM_RANGE
     for j in range(m):
-        l = j if ls == NULL else ls[j]
-        if not real_is_slot(state, l):
+        other = j if ls == NULL else ls[j]
+        if not real_is_slot(state, other):
             return EXPFAM_RANGE
-        b = state.S + l * state.F
+        b = state.S + other * state.F
         for f in range(state.F):
             work[f] = a[f] + b[f]
-        code = state.evidence(self, state.n[k] + state.n[l], work, out + j, work + state.F)
+        code = state.evidence(self, state.n[k] + state.n[other], work, out + j, work + state.F)
         if code:
             return code
     return EXPFAM_OK

@@ -1,0 +1,7 @@
+from typing import Any
+
+from expfam.families._real import RealComponents
+
+class GaussianComponents(RealComponents):
+    def __init__(self, family: Any, data: Any, capacity: int) -> None: ...
+    def take_prior(self) -> None: ...
