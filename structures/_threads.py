@@ -10,6 +10,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 
 N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
 
@@ -169,4 +170,4 @@ def segments(n_rows, n_segments=N_SEGMENTS):
         At most `n_segments`, none of them empty.
     """
     bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
-    return [(start, stop) for start, stop in zip(bounds[:-1], bounds[1:]) if stop > start]
+    return [(start, stop) for start, stop in pairwise(bounds) if stop > start]
