@@ -4,8 +4,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import expfam
 import expfam.samplers
+
+import expfam
 
 folder = Path(expfam.__file__).parent
 assert "site-packages" in folder.parts, f"this is not the installed package: {folder}"

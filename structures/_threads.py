@@ -16,10 +16,15 @@ N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, 
 
 
 class _BlasLimit:
-    """The process-wide BLAS setting: lowered by the first region to open, restored by the last to close."""
+    """The BLAS setting: lowered by each region that opens, restored by the last to close.
+
+    It belongs to the process in some libraries and in part to the thread that set it in others (OpenBLAS 0.3.31); so
+    every region sets it, and a thread whose region was not the last to close has its own restored with its next one.
+    """
 
     def __init__(self):
         self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
+        self._thread = threading.local()  # has `lowered` where a thread left a region with the setting still low
 
     def open(self):
         with self._lock:
@@ -27,13 +32,15 @@ class _BlasLimit:
                 from threadpoolctl import ThreadpoolController
 
                 self._controller = ThreadpoolController()
-            if self._n_regions == 0:
-                self._limiter = self._controller.limit(limits=1, user_api="blas")
+            limiter = self._controller.limit(limits=1, user_api="blas")
+            if self._n_regions == 0 and not getattr(self._thread, "lowered", False):
+                self._limiter = limiter
             self._n_regions += 1
 
     def close(self):
         with self._lock:
             self._n_regions -= 1
+            self._thread.lowered = self._n_regions > 0
             if self._n_regions == 0:
                 self._limiter.restore_original_limits()
 
