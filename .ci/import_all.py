@@ -4,9 +4,8 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import expfam.samplers
-
 import expfam
+import expfam.samplers
 
 folder = Path(expfam.__file__).parent
 assert "site-packages" in folder.parts, f"this is not the installed package: {folder}"

@@ -40,7 +40,7 @@ def blas_threads():
     return [entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"]
 
 
-# ---- results and schedule -------------------------------------------------------------------------------------------
+# ---- results and schedule --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_threads", [None, 1, 2, 3, 8, -1, np.int64(2), 2.0])
@@ -85,7 +85,7 @@ def test_tasks_do_run_side_by_side():
     assert sorted(run(barrier.wait, [(), ()], 2)) == [0, 1]
 
 
-# ---- numbers of threads ---------------------------------------------------------------------------------------------
+# ---- numbers of threads ----------------------------------------------------------------------------------------------
 
 
 def test_resolved_numbers():
@@ -105,7 +105,7 @@ def test_bad_numbers_are_refused(bad):
         run(abs, [(1,)], bad)
 
 
-# ---- failures -------------------------------------------------------------------------------------------------------
+# ---- failures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
@@ -146,7 +146,7 @@ def test_no_task_begins_after_a_failure():
     assert len(begun) < 200
 
 
-# ---- nesting and concurrency ----------------------------------------------------------------------------------------
+# ---- nesting and concurrency -----------------------------------------------------------------------------------------
 
 
 def test_a_region_inside_a_task_ends():
@@ -185,7 +185,7 @@ def test_regions_of_several_threads():
     assert results == {number: [[number**k for k in range(6)]] * 20 for number in range(6)}
 
 
-# ---- forks ----------------------------------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------------------------------
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 # Python 3.12 and later warn of forking beside threads: that it is safe here is what these tests are about.
@@ -263,7 +263,7 @@ def test_multiprocessing_by_fork():
     assert result == [[base**k for k in range(4)] for base in range(4)]
 
 
-# ---- BLAS -----------------------------------------------------------------------------------------------------------
+# ---- BLAS ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -331,7 +331,7 @@ def test_blas_is_restored_when_regions_of_two_threads_overlap(free_blas):
     assert blas_threads() == free_blas
 
 
-# ---- segments -------------------------------------------------------------------------------------------------------
+# ---- segments --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 1000, 10**12])
