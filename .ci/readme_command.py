@@ -1,6 +1,8 @@
 """Print the one shell command of a README's fenced blocks that contains a phrase; fail unless there is exactly one.
 
-Usage: python readme_command.py README.md "python -m pytest"
+Usage: python readme_command.py README.md PHRASE [MARKER]
+
+With a marker only the block that follows the comment <!-- MARKER --> is read.
 """
 
 import re
@@ -8,8 +10,20 @@ import sys
 from pathlib import Path
 
 FENCE = re.compile(
-    r"^(?P<fence>```+|~~~+)[ \t]*(?:bash|sh|shell|console)[ \t]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.M | re.S
+    r"^(?P<fence>```+|~~~+)[ \t]*(?:bash|sh|shell|console)[ \t]*\n(?P<body>.*?)^(?P=fence)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
 )
+
+
+def marked(text, marker):
+    """The text of the block after a comment; fails when comment or block is missing."""
+    after = re.split(rf"<!--\s*{re.escape(marker)}\s*-->[ \t]*\n\s*", text)
+    if len(after) != 2:
+        sys.exit(f"there must be one comment <!-- {marker} -->; found {len(after) - 1}")
+    block = FENCE.match(after[1])
+    if block is None:
+        sys.exit(f"no fenced shell block follows <!-- {marker} -->")
+    return block.group()
 
 
 def commands(text):
@@ -22,9 +36,10 @@ def commands(text):
                 yield command
 
 
-def main(path, phrase):
+def main(path, phrase, marker=None):
     """Print the command, or exit with what was found."""
-    found = sorted({command for command in commands(Path(path).read_text(encoding="utf-8")) if phrase in command})
+    text = Path(path).read_text(encoding="utf-8")
+    found = sorted({c for c in commands(marked(text, marker) if marker else text) if phrase in c})
     if len(found) != 1:
         sys.exit(f"{path} must have exactly one fenced shell command with {phrase!r}; found {len(found)}: {found}")
     print(found[0])
