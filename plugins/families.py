@@ -283,7 +283,7 @@ class VonMisesFisher(Family):
     >>> from expfam.plugins.families import VonMisesFisher
     >>> family = VonMisesFisher(kappa=5.0).bind(np.eye(3))
     >>> family.to_params(*family.map_natural(np.array([1.0]), np.array([[0.0, 0.0, 1.0]])))["mean"].round(2)
-    array([[0.2, 0.2, 0.96]])
+    array([[0.2 , 0.2 , 0.96]])
 
     Notes
     -----
