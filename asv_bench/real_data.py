@@ -119,9 +119,7 @@ def memory(args):
     X.sum_duplicates()
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    mixture = Mixture(
-        Multinomial(concentration=0.1), K, n_steps=1, n_warmup=0, partition="last", random_state=0
-    ).fit(X)
+    mixture = Mixture(Multinomial(concentration=0.1), K, n_steps=1, n_warmup=0, partition="last", random_state=0).fit(X)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(
         f"N={N} V={V} K={K}: data {size / 1e6:.0f} MB, process before the fit {before / 1e6:.0f} MB, at its peak"

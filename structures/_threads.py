@@ -2,24 +2,59 @@
 
 Tasks are cut by the sizes of the data alone, never by the number of threads, and results come back in task order:
 whatever is computed from them is the same for every `n_threads`. While a region runs, BLAS keeps to one thread.
-The pool is grown on demand and forgotten in a forked child, where its threads do not exist.
+The pool is grown on demand and forgotten in a forked child, where its threads do not exist. A region inside a task
+runs in that task's thread: a worker that waited for the pool it occupies would wait for ever.
 """
 
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
 
 N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
+
+
+class _BlasLimit:
+    """The BLAS setting: lowered by each region that opens, restored by the last to close.
+
+    It belongs to the process in some libraries and in part to the thread that set it in others (OpenBLAS 0.3.31); so
+    every region sets it, and a thread whose region was not the last to close has its own restored with its next one.
+    """
+
+    def __init__(self):
+        self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
+        self._thread = threading.local()  # has `lowered` where a thread left a region with the setting still low
+
+    def open(self):
+        with self._lock:
+            if self._controller is None:
+                from threadpoolctl import ThreadpoolController
+
+                self._controller = ThreadpoolController()
+            limiter = self._controller.limit(limits=1, user_api="blas")
+            if self._n_regions == 0 and not getattr(self._thread, "lowered", False):
+                self._limiter = limiter
+            self._n_regions += 1
+
+    def close(self):
+        with self._lock:
+            self._n_regions -= 1
+            self._thread.lowered = self._n_regions > 0
+            if self._n_regions == 0:
+                self._limiter.restore_original_limits()
+
 
 _lock = threading.Lock()
 _pool = None
 _pool_size = 0
-_blas = None
+_blas = _BlasLimit()
+_worker = threading.local()  # has `busy` in a thread of the pool
 
 
 def _forget():
-    global _lock, _pool, _pool_size, _blas
-    _lock, _pool, _pool_size, _blas = threading.Lock(), None, 0, None
+    global _lock, _pool, _pool_size, _blas, _worker
+    _lock, _pool, _pool_size, _blas, _worker = threading.Lock(), None, 0, _BlasLimit(), threading.local()
 
 
 if hasattr(os, "register_at_fork"):
@@ -51,14 +86,16 @@ def resolve_n_threads(n_threads):
     return int(n_threads)
 
 
+@contextmanager
 def single_blas():
-    """Context in which BLAS uses one thread; the controller behind it is made once."""
-    global _blas
-    if _blas is None:
-        from threadpoolctl import ThreadpoolController
-
-        _blas = ThreadpoolController()
-    return _blas.limit(limits=1, user_api="blas")
+    """Context in which BLAS uses one thread; contexts of several threads may overlap."""
+    blas = _blas
+    blas.open()
+    try:
+        yield
+    finally:
+        if blas is _blas:  # else this is a child forked inside the region, whose lock may be held by a thread it lacks
+            blas.close()
 
 
 def _executor(n_threads):
@@ -96,12 +133,13 @@ def run(function, tasks, n_threads=1):
     tasks = list(tasks)
     n_threads = min(resolve_n_threads(n_threads), max(len(tasks), 1))
     with single_blas():
-        if n_threads == 1:
+        if n_threads == 1 or hasattr(_worker, "busy"):
             return [function(*task) for task in tasks]
         # Workers take the next task from a shared counter, so at most n_threads run at once however large the pool.
         results, failures, counter, lock = [None] * len(tasks), [], iter(range(len(tasks))), threading.Lock()
 
         def work():
+            _worker.busy = True
             while not failures:
                 with lock:
                     index = next(counter, None)
@@ -139,4 +177,4 @@ def segments(n_rows, n_segments=N_SEGMENTS):
         At most `n_segments`, none of them empty.
     """
     bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
-    return [(start, stop) for start, stop in zip(bounds[:-1], bounds[1:]) if stop > start]
+    return [(start, stop) for start, stop in pairwise(bounds) if stop > start]

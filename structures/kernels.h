@@ -116,7 +116,8 @@ EXPFAM_INLINE double expfam_exp1(double x) {
 }
 
 /* lgamma(z + m) - lgamma(z) for z > 0, m >= 0, without the cancellation of the two: Stirling's series of the
- * difference, good to 1e-15 relative from z = 16 on; `shift` = 16 lifts smaller z by the recurrence. */
+ * difference, cut at an absolute error of 1 / (1188 z^9), 1.2e-14 at z = 16, beside a few ulp of m log z + m;
+ * `shift` = 16 lifts smaller z by the recurrence. */
 EXPFAM_INLINE double expfam_log_rising1(double z, double m, int shift) {
     double below = 1.0, above = 1.0, u, inv, inv_m, series, series_m;
     for (int t = 0; t < shift; t++) { /* two products and one division: 16 divisions would be most of the cost */

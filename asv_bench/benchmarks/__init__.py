@@ -1,0 +1,1 @@
+"""Benchmarks by what a user does: import, score, step, fit, predict."""

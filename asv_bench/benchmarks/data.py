@@ -1,0 +1,126 @@
+"""Data of the benchmarks: small generators of our own, each a function of its sizes and a fixed seed."""
+
+import numpy as np
+from scipy import sparse
+
+
+def documents(n_rows, n_topics, *, n_words=5000, mean_length=60, seed=0):
+    """Word counts of documents, each of one topic; topics and words follow Zipf's law.
+
+    Returns X (n_rows, n_words) CSR float64 with int32 indices and the true topics (n_rows,).
+    """
+    rng = np.random.default_rng(seed)
+    topics = zipf_labels(n_rows, n_topics, rng)
+    common = 1.0 / np.arange(1, n_words + 1)
+    common /= common.sum()
+    lengths = np.maximum(1, rng.poisson(mean_length, n_rows))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    words = np.empty(starts[-1], dtype=np.int32)
+    token_topics = np.repeat(topics, lengths)
+    order = np.argsort(token_topics, kind="stable")
+    bounds = np.searchsorted(token_topics[order], np.arange(n_topics + 1))
+    for k in range(n_topics):
+        # a topic has its own order of the words of Zipf's law, mixed with the common one
+        own = common[rng.permutation(n_words)]
+        cumulative = np.cumsum(0.7 * own + 0.3 * common)
+        size = bounds[k + 1] - bounds[k]
+        drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+        words[order[bounds[k] : bounds[k + 1]]] = drawn
+    X = sparse.csr_array((np.ones(len(words)), words, starts.astype(np.int32)), shape=(n_rows, n_words))
+    X.sum_duplicates()
+    return X, topics
+
+
+def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, seed=0):
+    """Rows around Gaussian centres with a scale for each cluster and column.
+
+    Returns X (n_rows, n_features) float64 and the true clusters (n_rows,).
+    """
+    rng = np.random.default_rng(seed)
+    labels = zipf_labels(n_rows, n_clusters, rng)
+    centers = rng.normal(scale=separation, size=(n_clusters, n_features))
+    scales = np.exp(rng.normal(scale=0.3, size=(n_clusters, n_features)))
+    return centers[labels] + scales[labels] * rng.normal(size=(n_rows, n_features)), labels
+
+
+def levels(n_rows, n_clusters, *, n_features=20, n_levels=5, seed=0):
+    """Columns of whole numbers below `n_levels`, each cluster with its own law of each column."""
+    rng = np.random.default_rng(seed)
+    labels = zipf_labels(n_rows, n_clusters, rng)
+    cumulative = np.cumsum(rng.dirichlet(np.full(n_levels, 0.5), size=(n_clusters, n_features)), axis=2)
+    X = np.empty((n_rows, n_features))
+    for j in range(n_features):
+        X[:, j] = (rng.random(n_rows)[:, None] > cumulative[labels, j, :-1]).sum(axis=1)
+    return X, labels
+
+
+def counts(n_rows, n_clusters, *, n_features=20, seed=0):
+    """Dense Poisson counts with a rate for each cluster and column."""
+    rng = np.random.default_rng(seed)
+    labels = zipf_labels(n_rows, n_clusters, rng)
+    rates = rng.gamma(1.0, 4.0, size=(n_clusters, n_features))
+    return rng.poisson(rates[labels]).astype(np.float64), labels
+
+
+def sparse_counts(n_rows, n_clusters, *, n_features=2000, per_row=8, seed=0):
+    """A matrix of many rows with few counts each, made without a loop over rows: CSR with `per_row` draws a row."""
+    rng = np.random.default_rng(seed)
+    labels = zipf_labels(n_rows, n_clusters, rng)
+    width = 40  # a cluster's words are a window of the vocabulary, with the larger part of its draws
+    home = rng.integers(0, n_features - width, n_clusters)
+    own = rng.random((n_rows, per_row)) < 0.8
+    words = np.where(
+        own,
+        home[labels][:, None] + rng.integers(0, width, (n_rows, per_row)),
+        rng.integers(0, n_features, (n_rows, per_row)),
+    ).astype(np.int32)
+    words.sort(axis=1)
+    indptr = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
+    X = sparse.csr_array(
+        (np.ones(n_rows * per_row, dtype=np.float32), words.ravel(), indptr), shape=(n_rows, n_features)
+    )
+    X.sum_duplicates()
+    return X, labels
+
+
+def zipf_labels(n_rows, n_clusters, rng):
+    """Cluster of each row; cluster sizes fall as 1 / rank, and every cluster has a row where there are enough."""
+    p = 1.0 / np.arange(1, n_clusters + 1)
+    labels = rng.choice(n_clusters, size=n_rows, p=p / p.sum())
+    first = min(n_rows, n_clusters)
+    labels[:first] = np.arange(first)
+    return rng.permutation(labels)
+
+
+def normalized_mutual_information(a, b):
+    """Mutual information of two labelings over the mean of their entropies, in [0, 1]."""
+    table = np.zeros((a.max() + 1, b.max() + 1))
+    np.add.at(table, (a, b), 1.0)
+    p = table / table.sum()
+    rows, columns = p.sum(axis=1), p.sum(axis=0)
+
+    def entropy(q):
+        q = q[q > 0]
+        return -(q * np.log(q)).sum()
+
+    mean = (entropy(rows) + entropy(columns)) / 2
+    return float((entropy(rows) + entropy(columns) - entropy(p.ravel())) / mean) if mean > 0 else 1.0
+
+
+def nanoseconds_per_pair(function, n_pairs, *, seconds=0.2):
+    """Least time of a call over repetitions of at least 20 ms each, in ns for each datum and cluster."""
+    from time import perf_counter
+
+    function()  # first calls allocate
+    n_calls, best, end = 1, float("inf"), perf_counter() + seconds
+    while True:
+        begin = perf_counter()
+        for _ in range(n_calls):
+            function()
+        spent = perf_counter() - begin
+        if spent < 0.02:
+            n_calls = max(2 * n_calls, int(n_calls * 0.025 / max(spent, 1e-9)))
+            continue
+        best = min(best, spent / n_calls)
+        if perf_counter() > end:
+            return best * 1e9 / n_pairs

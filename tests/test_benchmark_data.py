@@ -1,0 +1,60 @@
+"""The generators of benchmark data make what they say, and the same each time."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import normalized_mutual_info_score
+
+FILE = Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks" / "data.py"
+
+
+@pytest.fixture(scope="module")
+def data():
+    spec = importlib.util.spec_from_file_location("benchmark_data", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["documents", "gaussians", "levels", "counts", "sparse_counts"])
+def test_shapes_labels_and_seeds(data, name):
+    make = getattr(data, name)
+    X, labels = make(500, 12, seed=3)
+    again, labels_again = make(500, 12, seed=3)
+    other, _ = make(500, 12, seed=4)
+    assert X.shape[0] == labels.shape[0] == 500
+    assert set(labels) == set(range(12))
+    dense = (lambda A: A.toarray()) if sparse.issparse(X) else np.asarray
+    np.testing.assert_array_equal(dense(X), dense(again))
+    np.testing.assert_array_equal(labels, labels_again)
+    assert X.shape == other.shape
+    assert (dense(X) != dense(other)).any()
+    if name != "gaussians":
+        assert dense(X).min() >= 0
+        np.testing.assert_array_equal(dense(X), np.rint(dense(X)))
+    # rows of one cluster lie nearer to their own mean than to the others': the data have the clusters they claim
+    A = dense(X) / np.maximum(np.linalg.norm(dense(X), axis=1, keepdims=True), 1e-12)
+    means = np.stack([A[labels == k].mean(axis=0) for k in range(12)])
+    nearest = ((A[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest == labels).mean() > 0.6
+
+
+def test_documents_have_canonical_rows_and_zipf_words(data):
+    X, _ = data.documents(2000, 20, n_words=1000, mean_length=50, seed=0)
+    assert X.has_canonical_format
+    lengths = X.sum(axis=1)
+    assert abs(lengths.mean() - 50) < 5 * np.sqrt(50 / 2000)  # five standard errors of a Poisson mean
+    frequency = np.sort(np.asarray(X.sum(axis=0)).ravel())[::-1]
+    assert frequency[0] > 20 * np.median(frequency)
+
+
+def test_mutual_information_is_that_of_scikit_learn(data):
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        a, b = rng.integers(4, size=60), rng.integers(3, size=60)
+        expected = normalized_mutual_info_score(a, b)
+        assert abs(data.normalized_mutual_information(a, b) - expected) < 1e-12
+    assert data.normalized_mutual_information(a, a) == pytest.approx(1.0, abs=1e-12)

@@ -1,0 +1,353 @@
+"""The thread pool: results in task order whatever the schedule, exceptions, nesting, forks, and the limit on BLAS."""
+
+import multiprocessing
+import os
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from expfam.structures import _threads
+from expfam.structures._threads import resolve_n_threads, run, segments, single_blas
+
+TIMEOUT = 30.0  # seconds; a deadlock fails instead of hanging
+
+
+def finish(function):
+    """Result of a call in a thread of its own; fails when it does not end."""
+    box = []
+
+    def call():
+        try:
+            box.append((function(), None))
+        except BaseException as error:
+            box.append((None, error))
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive(), "the call did not end"
+    result, error = box[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def blas_threads():
+    return [entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"]
+
+
+# ---- results and schedule --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [None, 1, 2, 3, 8, -1, np.int64(2), 2.0])
+@pytest.mark.parametrize("n_tasks", [0, 1, 2, 7, 64])
+def test_results_come_in_task_order(n_threads, n_tasks):
+    def late(index):
+        time.sleep(0.001 * ((index * 7) % 3))
+        return index * index
+
+    assert run(late, [(i,) for i in range(n_tasks)], n_threads) == [i * i for i in range(n_tasks)]
+
+
+def test_tasks_may_be_any_iterable_of_arguments():
+    assert run(pow, ((i, 2) for i in range(5)), 2) == [0, 1, 4, 9, 16]
+
+
+def test_one_thread_is_the_callers():
+    assert run(threading.get_ident, [(), ()], 1) == [threading.get_ident()] * 2
+    assert run(threading.get_ident, [()], 8) == [threading.get_ident()]  # a single task needs no other
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_never_more_than_n_threads_at_once(n_threads):
+    run(time.sleep, [(0.0,)] * 8, 8)  # a pool larger than the region below
+    running, peak, lock = 0, 0, threading.Lock()
+
+    def work():
+        nonlocal running, peak
+        with lock:
+            running += 1
+            peak = max(peak, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+
+    run(work, [()] * 20, n_threads)
+    assert peak <= n_threads
+
+
+def test_tasks_do_run_side_by_side():
+    barrier = threading.Barrier(2, timeout=TIMEOUT)  # passes only if two tasks are running at one time
+    assert sorted(run(barrier.wait, [(), ()], 2)) == [0, 1]
+
+
+# ---- numbers of threads ----------------------------------------------------------------------------------------------
+
+
+def test_resolved_numbers():
+    assert resolve_n_threads(None) == 1
+    assert resolve_n_threads(5) == 5
+    cores = resolve_n_threads(-1)
+    assert 1 <= cores <= os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        assert cores == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("bad", [0, -2, 1.5, float("nan"), float("-inf")])
+def test_bad_numbers_are_refused(bad):
+    with pytest.raises(ValueError):
+        resolve_n_threads(bad)
+    with pytest.raises(ValueError):
+        run(abs, [(1,)], bad)
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_an_exception_reaches_the_caller_and_the_pool_lives(n_threads):
+    def fail(index):
+        if index == 3:
+            raise ZeroDivisionError(f"task {index}")
+        return index
+
+    with pytest.raises(ZeroDivisionError, match="task 3"):
+        run(fail, [(i,) for i in range(8)], n_threads)
+    assert run(fail, [(0,), (1,), (2,)], n_threads) == [0, 1, 2]
+
+
+def test_of_several_failures_the_first_task_is_reported():
+    barrier = threading.Barrier(2, timeout=TIMEOUT)
+
+    def fail(index):
+        barrier.wait()  # both are running when the first one fails
+        time.sleep(0.01 * (1 - index))
+        raise ValueError(f"task {index}")
+
+    with pytest.raises(ValueError, match="task 0"):
+        run(fail, [(0,), (1,)], 2)
+
+
+def test_no_task_begins_after_a_failure():
+    begun = []
+
+    def work(index):
+        begun.append(index)
+        if index == 0:
+            raise RuntimeError("stop")
+        time.sleep(0.01)
+
+    with pytest.raises(RuntimeError, match="stop"):
+        run(work, [(i,) for i in range(200)], 2)
+    assert len(begun) < 200
+
+
+# ---- nesting and concurrency -----------------------------------------------------------------------------------------
+
+
+def test_a_region_inside_a_task_ends():
+    def inner(base):
+        return sum(run(pow, [(base, 1), (base, 2)], 2))
+
+    assert finish(lambda: run(inner, [(i,) for i in range(16)], 2)) == [i + i * i for i in range(16)]
+
+
+def test_a_region_inside_a_task_uses_the_tasks_thread():
+    def inner():
+        return {threading.get_ident()} == set(run(threading.get_ident, [()] * 4, 4))
+
+    assert all(finish(lambda: run(inner, [()] * 6, 2)))
+
+
+def test_an_exception_inside_a_nested_region():
+    def inner(index):
+        return run(lambda: 1 // index, [()] * 2, 2)
+
+    with pytest.raises(ZeroDivisionError):
+        finish(lambda: run(inner, [(1,), (0,), (1,)], 2))
+
+
+def test_regions_of_several_threads():
+    results = {}
+
+    def call(number):
+        results[number] = [run(pow, [(number, k) for k in range(6)], 2 + number % 3) for _ in range(20)]
+
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT)
+    assert results == {number: [[number**k for k in range(6)]] * 20 for number in range(6)}
+
+
+# ---- forks -----------------------------------------------------------------------------------------------------------
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+# Python 3.12 and later warn of forking beside threads: that it is safe here is what these tests are about.
+quiet = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+def _ends(pid):
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return "hung"
+
+
+@forks
+@quiet
+def test_a_forked_child_has_a_pool_of_its_own():
+    assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]  # the parent's threads exist
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if run(pow, [(2, 3), (3, 2)], 2) == [8, 9] and _threads._pool_size == 2 else 1)
+    assert _ends(pid) == 0
+    assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]
+
+
+@forks
+@quiet
+def test_a_fork_within_a_task():
+    def fork():
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if run(pow, [(2, 3), (3, 2)], 2) == [8, 9] else 1)
+        return _ends(pid)
+
+    assert finish(lambda: run(fork, [(), ()], 2)) == [0, 0]
+
+
+@forks
+@quiet
+def test_a_fork_while_another_thread_opens_regions():
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            run(abs, [(1,), (2,)], 2)
+
+    thread = threading.Thread(target=busy, daemon=True)
+    thread.start()
+    try:
+        for _ in range(10):
+            pid = os.fork()
+            if pid == 0:
+                with single_blas():
+                    os._exit(0 if run(abs, [(-1,), (-2,)], 2) == [1, 2] else 1)
+            assert _ends(pid) == 0
+    finally:
+        stop.set()
+        thread.join(TIMEOUT)
+
+
+def _in_process(base):
+    return run(pow, [(base, k) for k in range(4)], 2)
+
+
+@forks
+@quiet
+def test_multiprocessing_by_fork():
+    run(abs, [(1,), (2,)], 2)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        result = pool.map_async(_in_process, range(4)).get(timeout=TIMEOUT)
+    assert result == [[base**k for k in range(4)] for base in range(4)]
+
+
+# ---- BLAS ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free_blas():
+    """The setting of BLAS outside of regions, raised to two threads where there is one."""
+    from threadpoolctl import threadpool_limits
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        if not before or max(before) < 2:
+            pytest.skip("no BLAS whose threads can be set")
+        yield before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_blas_has_one_thread_in_a_region_and_its_own_number_after(free_blas, n_threads):
+    for inside in run(blas_threads, [(), ()], n_threads):
+        assert set(inside) == {1}
+    assert blas_threads() == free_blas
+
+
+def test_blas_is_restored_after_a_failure(free_blas):
+    with pytest.raises(ZeroDivisionError):
+        run(lambda: 1 // 0, [()])
+    assert blas_threads() == free_blas
+
+
+def test_blas_is_restored_after_nested_regions(free_blas):
+    with single_blas():
+        with single_blas():
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == free_blas
+
+
+def test_blas_is_restored_when_regions_of_two_threads_overlap(free_blas):
+    opened, closing, closed, after = (threading.Event() for _ in range(4))
+    seen = []
+
+    def first():
+        opened.set()
+        closing.wait(TIMEOUT)
+
+    def other():
+        run(first, [()])
+        closed.set()
+        after.wait(TIMEOUT)
+        run(abs, [(1,)])
+        seen.append(blas_threads())
+
+    def second():
+        closing.set()  # the other region closes while this one is open
+        assert closed.wait(TIMEOUT)
+        return blas_threads()
+
+    thread = threading.Thread(target=other, daemon=True)
+    thread.start()
+    assert opened.wait(TIMEOUT)
+    assert set(run(second, [()])[0]) == {1}
+    assert blas_threads() == free_blas
+    after.set()
+    thread.join(TIMEOUT)
+    assert seen == [free_blas]
+    assert blas_threads() == free_blas
+
+
+# ---- segments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 1000, 10**12])
+@pytest.mark.parametrize("n_segments", [1, 3, 64])
+def test_segments_cover_the_rows_once(n_rows, n_segments):
+    bounds = segments(n_rows, n_segments)
+    assert len(bounds) == min(n_rows, n_segments)
+    assert all(stop > start for start, stop in bounds)
+    if n_rows:
+        assert bounds[0][0] == 0
+        assert bounds[-1][1] == n_rows
+        assert all(a[1] == b[0] for a, b in pairwise(bounds))
+        sizes = [stop - start for start, stop in bounds]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_number_of_segments_is_part_of_what_a_sum_means():
+    assert _threads.N_SEGMENTS == 64
+    assert segments(128) == segments(128, 64)
