@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import CapabilityError
-from expfam.model.data import as_dataset
+from expfam.model.data import Dataset
 from expfam.protocols import Info
 from expfam.structures._rng import generator, resolve_seed
 
@@ -48,8 +48,10 @@ class Kernel:
         """
         from expfam.samplers.starts import starting_labels
 
-        data, family = as_dataset(data, model.family)
-        model = model.with_family(family)
+        if not isinstance(data, Dataset):
+            data = Dataset(data, model.family)
+            model = model.with_family(data.family)
+        model = model.bind(data)
         self.check(model, data)
         if data.weight is not None and not self.takes_weight:
             raise CapabilityError(

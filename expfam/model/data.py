@@ -129,11 +129,3 @@ def _check_weight(weight, n_rows):
     if bad.size:
         raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
     return weight
-
-
-def as_dataset(X, family, **options):
-    """`X` itself if it is a Dataset, else a Dataset of it; the second value is the bound family to use with it."""
-    if isinstance(X, Dataset):
-        return X, family if family.is_bound else X.family
-    data = Dataset(X, family, **options)
-    return data, data.family
