@@ -55,7 +55,8 @@ def test_finite_weights(name, kernel):
     family, X = FAMILIES[name]
     model = MixtureModel(family, SymmetricDirichlet(3, alpha=0.6))
     partitions, pi = exact_posterior(model, X)
-    assert worst_t(run_chain(KERNELS[kernel], model, X, 3000), partitions, pi) < LIMIT
+    n_steps = 3000 if kernel.startswith("collapsed") else 1200  # steps that draw parameters cost a hundred times more
+    assert worst_t(run_chain(KERNELS[kernel], model, X, n_steps), partitions, pi) < LIMIT
 
 
 @pytest.mark.parametrize("weights", ["dirichlet_process", "pitman_yor", "dirichlet_8"])
@@ -72,7 +73,7 @@ def test_seven_data_and_all_877_partitions():
     model = MixtureModel(Poisson(shape=0.7, rate=0.3), WEIGHTS["pitman_yor"])
     partitions, pi = exact_posterior(model, X)
     assert len(partitions) == 877
-    assert worst_t(run_chain(CollapsedGibbs(), model, X, 20000), partitions, pi) < LIMIT
+    assert worst_t(run_chain(CollapsedGibbs(), model, X, 12000), partitions, pi) < LIMIT
 
 
 def test_learned_hyper_parameters_average_over_their_posterior():
@@ -80,7 +81,7 @@ def test_learned_hyper_parameters_average_over_their_posterior():
     X = np.array([[0], [2], [3], [9]])
     family = Poisson(shape=1.5, rate=0.4).bind(X)
     weights = SymmetricDirichlet(3, alpha=0.6)
-    grid = np.linspace(-9.0, 9.0, 31)
+    grid = np.linspace(-9.0, 9.0, 21)
     total = 0.0
     for shape_step in grid:
         for rate_step in grid:
@@ -89,7 +90,7 @@ def test_learned_hyper_parameters_average_over_their_posterior():
             total = total + pi * np.exp(evidence - 0.5 * (shape_step**2 + rate_step**2) / 9.0)
     pi = total / total.sum()
     kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
-    visits = run_chain(kernel, MixtureModel(family, weights), X, 6000)
+    visits = run_chain(kernel, MixtureModel(family, weights), X, 4000)
     assert worst_t(visits, partitions, pi) < LIMIT
 
 
