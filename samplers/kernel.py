@@ -99,7 +99,7 @@ class Kernel:
     def __eq__(self, other):
         return type(self) is type(other) and self.get_params() == other.get_params()
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Cycle(Kernel):

@@ -449,7 +449,7 @@ class Family(ABC):
         keys = set(self.__dict__) | set(other.__dict__)
         return all(k in self.__dict__ and k in other.__dict__ and _same(self.__dict__[k], other.__dict__[k]) for k in keys)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _same(a, b):
@@ -458,7 +458,7 @@ def _same(a, b):
     return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a == b
 
 
-_warned = set()
+_warned: set[str] = set()
 
 
 def _warn_numeric(name):
