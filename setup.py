@@ -39,6 +39,7 @@ class BuildExt(build_ext):
     """Optimisation flags by compiler; `omp simd` is a vectorisation hint and needs no OpenMP library."""
 
     def build_extensions(self):
+        """Set the flags, then build."""
         msvc = self.compiler.compiler_type == "msvc"
         flags = ["/O2"] if msvc else ["-O3", "-g0", "-fno-math-errno", "-fopenmp-simd"]
         for extension in self.extensions:

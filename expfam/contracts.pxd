@@ -20,7 +20,7 @@ ctypedef struct components_v1:                     # capsule "expfam.components_
     uint32_t flags
     uint32_t reserved
     void *self
-    Py_ssize_t work_size                           # doubles each calling thread passes as `work`; read again after reserve()
+    Py_ssize_t work_size                           # doubles each thread passes as `work`; read again after reserve()
     # reading: any number of threads while nobody writes. ks == NULL means the slots 0..m-1
     int (*log_predictive)(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
                           double *out, double *work) noexcept nogil

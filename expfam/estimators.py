@@ -243,7 +243,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _log_scores(self, X, take):
-        """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1), the last a new cluster."""
+        """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1); last, a new one."""
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         data = Dataset(X, self.family_)

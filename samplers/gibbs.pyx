@@ -294,7 +294,7 @@ class UncollapsedGibbs(Kernel):
         """Needs a family that draws parameters."""
         model.family.require("draw", "UncollapsedGibbs")
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
-            raise CapabilityError(f"UncollapsedGibbs needs truncation >= 1 for {model.weights!r}; got {self.truncation!r}")
+            raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
 
     def init_state(self, model, data, labels, *, seed):
         """State with the labels put into 0..K-1; parameters are drawn by the first step."""
@@ -332,7 +332,8 @@ def draw_labels(state, n_threads):
         bad = draw_rows(scores, labels[start:stop], state.seed, state.n_steps, data.row_offset + start)
         if bad >= 0:
             raise FloatingPointError(
-                f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under the drawn parameters"
+                f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under"
+                " the drawn parameters"
             )
 
     blocks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
@@ -357,7 +358,7 @@ def csr_scores(phi, const double[:, ::1] table, const double[::1] bias):
 
 
 def draw_rows(double[:, ::1] scores, int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row):
-    """Draw a label for each row of log weights, which are overwritten; -1, or the first row without a finite maximum."""
+    """Draw a label for each row of log weights, which are overwritten; -1 or the first row without a finite maximum."""
     cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
     cdef double best, total
     cdef philox_stream rng

@@ -31,7 +31,9 @@ class UpdateHyper(Kernel):
         if unknown:
             raise CapabilityError(f"UpdateHyper: {model.family!r} does not declare {unknown} in hyper")
         if not (self.family and model.family.hyper) and not (self.weights and model.weights.hyper):
-            raise CapabilityError(f"UpdateHyper: neither {model.family!r} nor {model.weights!r} declares hyper-parameters")
+            raise CapabilityError(
+                f"UpdateHyper: neither {model.family!r} nor {model.weights!r} declares hyper-parameters"
+            )
 
     def move(self, state):
         """One update of each hyper-parameter, from a stream of this step."""

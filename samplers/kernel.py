@@ -55,8 +55,8 @@ class Kernel:
         self.check(model, data)
         if data.weight is not None and not self.takes_weight:
             raise CapabilityError(
-                f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row together;"
-                " repeat the rows instead"
+                f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
+                " together; repeat the rows instead"
             )
         seed = resolve_seed(seed)
         labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters)
@@ -99,7 +99,7 @@ class Kernel:
     def __eq__(self, other):
         return type(self) is type(other) and self.get_params() == other.get_params()
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Cycle(Kernel):
@@ -185,7 +185,7 @@ class RandomScan(Cycle):
 
     def step(self, state):
         """One step of the chosen kernel."""
-        p = np.ones(len(self.kernels)) if self.probabilities is None else np.asarray(self.probabilities, dtype=np.float64)
+        p = np.ones(len(self.kernels)) if self.probabilities is None else np.asarray(self.probabilities, np.float64)
         index = int(generator(state.seed, "choice", step=state.n_steps).choice(len(p), p=p / p.sum()))
         return self._apply(index, state)
 

@@ -12,7 +12,7 @@ ctypedef struct slot_table:             # which slots hold clusters; views of th
     Py_ssize_t n_free
     Py_ssize_t n_slots                  # slots in use are below this
     Py_ssize_t n_live                   # clusters
-    Py_ssize_t spare                    # an empty slot below n_slots that stands for "a new cluster"; -1 if there is none
+    Py_ssize_t spare                    # an empty slot below n_slots that stands for "a new cluster"; -1 if none
     Py_ssize_t capacity
     Py_ssize_t max_live                 # clusters the weights allow at most
     double offset

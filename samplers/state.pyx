@@ -230,7 +230,7 @@ cdef class CollapsedState:
         scale = 1.0 + abs(S).max()
         assert gap <= 1e-9 * scale, f"statistics differ from the labels' by {gap}"
         exact = self.compute_log_joint()
-        assert abs(exact - self.log_joint) <= 1e-8 * (1.0 + abs(exact)), f"log joint is {self.log_joint}, should be {exact}"
+        assert abs(exact - self.log_joint) <= 1e-8 * (1.0 + abs(exact)), f"log joint is {self.log_joint}, not {exact}"
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays and numbers."""

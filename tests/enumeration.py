@@ -9,7 +9,7 @@ def set_partitions(n):
     """All set partitions of n items as label tuples in first-appearance form; 1, 2, 5, 15, 52, 203, 877 of them."""
     partitions = [(0,)]
     for _ in range(n - 1):
-        partitions = [p + (k,) for p in partitions for k in range(max(p) + 2)]
+        partitions = [(*p, k) for p in partitions for k in range(max(p) + 2)]
     return partitions
 
 

@@ -85,7 +85,9 @@ def test_learned_hyper_parameters_average_over_their_posterior():
     total = 0.0
     for shape_step in grid:
         for rate_step in grid:
-            model = MixtureModel(family.with_hyper(shape=1.5 * np.exp(shape_step), rate=0.4 * np.exp(rate_step)), weights)
+            model = MixtureModel(
+                family.with_hyper(shape=1.5 * np.exp(shape_step), rate=0.4 * np.exp(rate_step)), weights
+            )
             partitions, pi, evidence = _posterior_with_evidence(model, X)
             total = total + pi * np.exp(evidence - 0.5 * (shape_step**2 + rate_step**2) / 9.0)
     pi = total / total.sum()

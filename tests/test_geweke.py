@@ -22,7 +22,15 @@ CASES = {
     "collapsed_finite": (CollapsedGibbs(), SymmetricDirichlet(3, alpha=0.7)),
     "uncollapsed_finite": (UncollapsedGibbs(), SymmetricDirichlet(3, alpha=0.7)),
 }
-LIKELIHOODS = ["multinomial", "categorical", "poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
+LIKELIHOODS = [
+    "multinomial",
+    "categorical",
+    "poisson",
+    "gaussian",
+    "gaussian_diag",
+    "gaussian_spherical",
+    "gaussian_zero",
+]
 
 
 def draw_partition(weights, rng):
@@ -79,7 +87,7 @@ def z_scores(kernel, family, weights, rng, n_steps=2500, n_batches=50, update=No
     chain = []
     labels = draw_partition(weights, rng)
     X = draw_data(family, labels, rng)
-    for step in range(n_steps):
+    for _ in range(n_steps):
         state = kernel.init(MixtureModel(family, weights), X, seed=int(rng.integers(2**63)), start=labels)
         kernel.step(state)
         labels = state.partition
@@ -113,7 +121,7 @@ def test_joint_distribution(name, case):
 
 
 def test_a_wrong_prior_in_the_kernel_is_found_out():
-    kernel, weights = CASES["collapsed_dp"]
+    _, weights = CASES["collapsed_dp"]
     family, X = FAMILIES["poisson"]
 
     class Wrong(CollapsedGibbs):

@@ -71,6 +71,11 @@ def layer(module):
     return "face"
 
 
+def in_conformance_kit(module):
+    """Whether a module is the kit or one of its private parts, which stand beside it in plugins/."""
+    return module == "expfam.plugins.conformance" or module.startswith("expfam.plugins._")
+
+
 def fault(found):
     """Why an import is forbidden, or None."""
     source, target = found.source, found.target
@@ -82,7 +87,9 @@ def fault(found):
         return (
             None if target in REGISTRY_MAY_IMPORT else "the registry knows protocols, errors and the family base only"
         )
-    if source == "expfam.plugins.conformance":
+    if in_conformance_kit(source):
+        if in_conformance_kit(target):
+            return None
         private = [part for part in [*target.split("."), found.name or ""] if part.startswith("_")]
         return f"the conformance kit is a client of public names, {private[0]} is private" if private else None
     if target.startswith("expfam.plugins"):

@@ -19,10 +19,16 @@ def blobs(family, n=700, seed=0):
     X = X.toarray() if sparse.issparse(X) else X
     rng = np.random.default_rng(seed)
     rows = X[rng.integers(0, X.shape[0], n)]
-    return rows if family == "categorical" else rows + (rng.poisson(1.0, rows.shape) if rows.dtype.kind == "i" else rng.normal(size=rows.shape))
+    return (
+        rows
+        if family == "categorical"
+        else rows + (rng.poisson(1.0, rows.shape) if rows.dtype.kind == "i" else rng.normal(size=rows.shape))
+    )
 
 
-@pytest.mark.parametrize("family", ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "plain_poisson"])
+@pytest.mark.parametrize(
+    "family", ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "plain_poisson"]
+)
 def test_labels_of_the_uncollapsed_sweep_do_not_depend_on_threads(family):
     model = MixtureModel(FAMILIES[family][0], SymmetricDirichlet(30))
     X = blobs(family)
@@ -49,7 +55,9 @@ def test_labels_of_a_shard_are_those_of_its_rows_in_the_whole():
     model = MixtureModel(family, SymmetricDirichlet(5))
     kernel = UncollapsedGibbs()
     whole = kernel.init(model, Dataset(X, family), seed=4, start=np.zeros(len(X), dtype=int))
-    shard = kernel.init(model, Dataset(X[300:], family, row_offset=300), seed=4, start=np.zeros(len(X) - 300, dtype=int))
+    shard = kernel.init(
+        model, Dataset(X[300:], family, row_offset=300), seed=4, start=np.zeros(len(X) - 300, dtype=int)
+    )
     whole.draw_parameters()
     shard.Theta, shard.G, shard.log_pi = whole.Theta, whole.G, whole.log_pi
     from expfam.samplers.gibbs import draw_labels
@@ -113,5 +121,3 @@ def test_fits_do_not_disturb_each_other():
     np.random.default_rng().random(10)
     Mixture("gaussian", n_steps=2, random_state=8).fit(X)
     assert (Mixture(n_steps=5, random_state=3).fit(X).labels_ == first).all()
-
-

@@ -126,7 +126,10 @@ class Family(ABC):
             norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
             bad = np.flatnonzero(np.abs(norms - 1.0) > 1e-6)
             if bad.size:
-                raise DataError(f"{self.name} needs rows of unit length; row {bad[0]} has length {norms[bad[0]]:.8g}: normalise the rows first")
+                raise DataError(
+                    f"{self.name} needs rows of unit length; row {bad[0]} has length {norms[bad[0]]:.8g}:"
+                    " normalise the rows first"
+                )
         return X
 
     def resolve(self, X):
@@ -223,9 +226,7 @@ class Family(ABC):
     def require(self, ability, user):
         """Raise a CapabilityError naming `user`, the missing method and this family, unless it has `ability`."""
         if ability not in self.capabilities:
-            raise CapabilityError(
-                f"{user} needs {_OPTIONAL[ability]}(), which family {self.name!r} does not implement"
-            )
+            raise CapabilityError(f"{user} needs {_OPTIONAL[ability]}(), which family {self.name!r} does not implement")
 
     def log_predictive(self, X, n, S):
         """Log probability of each row given each cluster's data, A(n + 1, S + phi) - A(n, S).
@@ -276,7 +277,8 @@ class Family(ABC):
         n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
         if S.shape[1] > 64:
             raise CapabilityError(
-                f"family {self.name!r} does not implement expected_natural(), and F = {S.shape[1]} is too wide to differentiate (64)"
+                f"family {self.name!r} does not implement expected_natural(), and F = {S.shape[1]} is too wide"
+                " to differentiate (64)"
             )
         _warn_numeric(type(self).__name__)
         theta = np.empty_like(S)
@@ -345,7 +347,7 @@ class Family(ABC):
             sum(self.log_marginal(n[k : k + rows], dense_rows(S[k : k + rows])).sum() for k in range(0, len(n), rows))
         )
 
-    # ---- learning hyper-parameters ------------------------------------------------------------------------------------
+    # ---- learning hyper-parameters -----------------------------------------------------------------------------------
 
     def hyper_bounds(self, name):
         """Interval in which a learned hyper-parameter must stay, as factors of its value at binding."""
@@ -379,7 +381,7 @@ class Family(ABC):
             base = np.asarray(getattr(self, name)) / factors.get(name, 1.0)
             low, high = np.log(self.hyper_bounds(name))
 
-            def make(t, name=name, base=base):
+            def make(t, name=name, base=base, family=family, factors=factors):
                 value = base * np.exp(t)
                 other = family.with_hyper(**{name: float(value) if value.ndim == 0 else value})
                 other.__dict__["hyper_factors_"] = {**factors, name: float(np.exp(t))}
@@ -447,9 +449,10 @@ class Family(ABC):
         if type(self) is not type(other) or self.is_bound != other.is_bound:
             return False
         keys = set(self.__dict__) | set(other.__dict__)
-        return all(k in self.__dict__ and k in other.__dict__ and _same(self.__dict__[k], other.__dict__[k]) for k in keys)
+        mine, theirs = self.__dict__, other.__dict__
+        return all(k in mine and k in theirs and _same(mine[k], theirs[k]) for k in keys)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _same(a, b):
@@ -458,7 +461,7 @@ def _same(a, b):
     return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else a == b
 
 
-_warned = set()
+_warned: set[str] = set()
 
 
 def _warn_numeric(name):

@@ -59,7 +59,8 @@ cdef class Components:
         if given.abi_version != EXPFAM_ABI:
             raise PluginError(
                 f"components of family {self.family.name!r} were built for interface version {given.abi_version},"
-                f" this expfam has version {EXPFAM_ABI}: upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
+                f" this expfam has version {EXPFAM_ABI}:"
+                f" upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
             )
         # All functions of the first version are needed; those appended later are absent where the size says so.
         if given.struct_size < sizeof(components_v1):
@@ -80,7 +81,7 @@ cdef class Components:
             self.owner.pending = None
             return pending if pending is not None else PluginError(f"{where}: failed without leaving its exception")
         if code == EXPFAM_NUMERICAL:
-            return FloatingPointError(f"{where}: the statistics are no longer usable (not finite or not positive definite)")
+            return FloatingPointError(f"{where}: the statistics are not finite or no longer positive definite")
         if code == EXPFAM_RANGE:
             return SupportError(f"{where}: removing what is not there, or a slot beyond the capacity {self.capacity}")
         return PluginError(f"{where}: unknown result {code}")

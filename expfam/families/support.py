@@ -37,7 +37,9 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
     """
     if sparse.issparse(X):
         if not accepts_sparse:
-            raise DataTypeError(f"{family} works on dense data only; got a sparse matrix: pass X.toarray() if that fits")
+            raise DataTypeError(
+                f"{family} works on dense data only; got a sparse matrix: pass X.toarray() if that fits"
+            )
         X = _canonical_csr(X, family)
         values = X.data
     else:
@@ -56,7 +58,9 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
     if values.dtype.kind == "f":
         bad = first_where(X, (lambda v: np.isinf(v)) if allow_nan else (lambda v: ~np.isfinite(v)))
         if bad is not None:
-            raise DataError(f"{family} needs finite values; row {bad[0]}, column {bad[1]} holds {bad[2]} (NaN or infinity)")
+            raise DataError(
+                f"{family} needs finite values; row {bad[0]}, column {bad[1]} holds {bad[2]} (NaN or infinity)"
+            )
     return X
 
 

@@ -34,7 +34,7 @@ class MixtureModel:
     family: object
     weights: object
 
-    __hash__ = None  # families hold arrays
+    __hash__ = None  # type: ignore[assignment]  # families hold arrays
 
     def get_params(self, deep=True):
         """Family and weights by name, as in scikit-learn."""
