@@ -296,9 +296,13 @@ class UncollapsedGibbs(Kernel):
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
             raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
 
+    def max_clusters(self, model):
+        """The components of finite weights, or the truncation."""
+        return model.weights.max_components or self.truncation
+
     def init_state(self, model, data, labels, *, seed):
         """State with the labels put into 0..K-1; parameters are drawn by the first step."""
-        K = model.weights.max_components or self.truncation
+        K = self.max_clusters(model)
         values = np.unique(labels)
         if values.size > K:
             raise CapabilityError(f"{values.size} starting clusters, but UncollapsedGibbs keeps {K} components here")

@@ -12,6 +12,7 @@ import numpy as np
 from expfam.errors import CapabilityError
 from expfam.model.data import Dataset
 from expfam.protocols import Info
+from expfam.samplers.starts import default_n_clusters, starting_labels
 from expfam.structures._rng import generator, resolve_seed
 
 
@@ -46,8 +47,6 @@ class Kernel:
         -------
         State
         """
-        from expfam.samplers.starts import starting_labels
-
         if not isinstance(data, Dataset):
             data = Dataset(data, model.family)
             model = model.with_family(data.family)
@@ -59,10 +58,16 @@ class Kernel:
                 " together; repeat the rows instead"
             )
         seed = resolve_seed(seed)
+        if n_clusters is None and (limit := self.max_clusters(model)) is not None:
+            n_clusters = min(limit, default_n_clusters(model.weights, data.n_rows))
         labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters)
         return self.init_state(model, data, labels, seed=seed)
 
     takes_weight = False
+
+    def max_clusters(self, model):
+        """Clusters that a state of this kernel can hold, or None where only the weights limit them."""
+        return None
 
     def step(self, state):
         """Move the state by one sweep, pass or batch of moves, in place.
@@ -140,10 +145,17 @@ class Cycle(Kernel):
 
     def init_state(self, model, data, labels, *, seed):
         """State of the first kernel that has a type of its own."""
+        return self._maker().init_state(model, data, labels, seed=seed)
+
+    def max_clusters(self, model):
+        """That of the kernel that makes the state."""
+        return self._maker().max_clusters(model)
+
+    def _maker(self):
         maker = next((k for k in self.kernels if k.state_type is not None), None)
         if maker is None:
             raise CapabilityError(f"{self!r} has no kernel that makes a state")
-        return maker.init_state(model, data, labels, seed=seed)
+        return maker
 
     def step(self, state):
         """One step of every kernel; counts are added up, `extra` holds each one's Info by its place in the cycle."""

@@ -194,7 +194,7 @@ EXPFAM_INSTANCES(EXPFAM_MAX, double, expfam_max, (const double *, ptrdiff_t))
             EXPFAM_SIMD_SUM(sum)                                                                            \
             for (ptrdiff_t i = 0; i < m; i++) {                                                             \
                 double t = row[i] - shift, w = expfam_exp1(t);                                              \
-                w = t > -700.0 ? w : 0.0;                                                                   \
+                w = t <= -700.0 ? 0.0 : w; /* a NaN stays one, and the total tells */                        \
                 row[i] = w;                                                                                 \
                 sum += w;                                                                                   \
             }                                                                                               \

@@ -69,7 +69,7 @@ KERNELS = {
     "collapsed": (CollapsedGibbs(), DirichletProcess()),
     "random_order": (CollapsedGibbs(order="random"), PitmanYor(alpha=1.0, discount=0.5)),
     "uncollapsed": (UncollapsedGibbs(), SymmetricDirichlet(12)),
-    "truncated": (UncollapsedGibbs(truncation=9), DirichletProcess()),
+    "truncated": (UncollapsedGibbs(truncation=14), DirichletProcess()),
     "learning": (Cycle(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
     "mixed": (RandomScan(CollapsedGibbs(), Cycle(UncollapsedGibbs(), UpdateHyper())), SymmetricDirichlet(12)),
 }
