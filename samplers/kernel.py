@@ -59,7 +59,7 @@ class Kernel:
             )
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
-            n_clusters = min(limit, default_n_clusters(model.weights, data.n_rows))
+            n_clusters = min(limit, default_n_clusters(model, data.n_rows))
         labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters)
         return self.init_state(model, data, labels, seed=seed)
 

@@ -40,8 +40,9 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
     seed : int
     n_clusters : int, optional
         At most N of them are used. If not given, all components of finite weights; for a Dirichlet or Pitman-Yor
-        process min(ceil(sqrt N), 256), more than such data have at the usual alpha, since clusters empty more easily
-        than new ones open. "sequential" opens as many as it draws, up to `n_clusters` if that is given.
+        process at most 256, and no more than N/8 of discrete data or sqrt N of real ones: clusters of counts empty more
+        easily than new ones open, those of vectors rather stay. "sequential" opens as many as it draws, up to
+        `n_clusters` if that is given.
 
     Returns
     -------
@@ -78,11 +79,12 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
     return _RULES[start](model, data, seed, limit).astype(np.int32)
 
 
-def default_n_clusters(weights, n_rows):
+def default_n_clusters(model, n_rows):
     """Number of clusters that a start uses where none is given."""
-    if weights.max_components is not None:
-        return weights.max_components
-    return min(math.isqrt(max(n_rows - 1, 0)) + 1, _MOST_DEFAULT)
+    if model.weights.max_components is not None:
+        return model.weights.max_components
+    few = math.ceil(n_rows / 8) if model.family.support in _DISCRETE else math.isqrt(max(n_rows - 1, 0)) + 1
+    return min(few, _MOST_DEFAULT)
 
 
 def _limit(n_clusters, weights):
@@ -121,7 +123,7 @@ def _one(model, data, seed, limit):
 
 
 def _random(model, data, seed, limit):
-    K = limit or default_n_clusters(model.weights, data.n_rows)
+    K = limit or default_n_clusters(model, data.n_rows)
     rng = generator(seed, "start")
     rng.bit_generator.advance(data.row_offset // 4)  # a block of the stream is four words, one for each row
     uniform = rng.random(data.row_offset % 4 + data.n_rows)[data.row_offset % 4 :]
@@ -150,7 +152,7 @@ def _sequential(model, data, seed, limit):
 
 
 def _kmeans(model, data, seed, limit):
-    K = min(limit or default_n_clusters(model.weights, data.n_rows), data.n_rows)
+    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
     rng = generator(seed, "start")
     rows = _Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])

@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.families.base import Family
+from expfam.families.poisson import Poisson
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
@@ -83,8 +84,12 @@ def test_random_labels_of_a_shard_are_those_of_its_rows(cut):
 
 
 def test_default_number_of_clusters():
-    assert default_n_clusters(SymmetricDirichlet(12), 5) == 12
-    assert [default_n_clusters(DirichletProcess(), n) for n in (1, 2, 100, 101, 10**7)] == [1, 2, 10, 11, 256]
+    family = setup(np.zeros((3, 1)))[0].family
+    assert default_n_clusters(MixtureModel(family, SymmetricDirichlet(12)), 5) == 12
+    real = MixtureModel(family, DirichletProcess())
+    assert [default_n_clusters(real, n) for n in (1, 2, 100, 101, 10**7)] == [1, 2, 10, 11, 256]
+    counts = MixtureModel(Poisson(shape=1.0, rate=1.0), DirichletProcess())
+    assert [default_n_clusters(counts, n) for n in (1, 2, 100, 101, 10**7)] == [1, 1, 13, 13, 256]
 
 
 def test_one_and_auto():

@@ -50,6 +50,7 @@ class Multinomial(Family):
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"concentration": "positive"}
+    learned_by_default: ClassVar[tuple] = ("concentration",)
 
     def __init__(self, concentration="auto", allow_fractional=False):
         counts.check_positive(concentration, "concentration", self.name)
