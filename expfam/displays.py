@@ -1,0 +1,436 @@
+"""Pictures of a fit: how the run went, how large the clusters are, what they look like.
+
+Each display holds the arrays that it draws, is made by `from_estimator` and drawn by `plot`, in given axes or in a new
+figure. Matplotlib is imported by `plot` alone.
+"""
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import CapabilityError, DataError
+
+_INK, _SECOND, _PALE, _GREY = "#1f5a85", "#c8553d", "#c9dceb", "#5f6b76"
+_MAX_POINTS = 20_000  # dots in a scatter plot; more only hide each other
+
+
+class TraceDisplay:
+    """Log joint and number of clusters of each step of a run.
+
+    Parameters
+    ----------
+    step : (T,) array_like of int
+    objective : (T,) array_like of float
+        Log joint, nats.
+    n_clusters : (T,) array_like of int
+    seconds : (T,) array_like of float
+        Wall time of each step.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : pair of matplotlib Axes
+
+    Examples
+    --------
+    >>> from expfam.displays import TraceDisplay
+    >>> display = TraceDisplay([1, 2, 3], [-90.0, -70.0, -68.0], [9, 5, 4], [0.1, 0.1, 0.1])
+    >>> display.plot(against="seconds").axes_[1].get_ylabel()
+    'clusters'
+    """
+
+    def __init__(self, step, objective, n_clusters, seconds):
+        parts = [np.asarray(part) for part in (step, objective, n_clusters, seconds)]
+        if len({part.shape for part in parts}) != 1 or parts[0].ndim != 1:
+            raise DataError(f"a trace needs four columns of one length; got shapes {[part.shape for part in parts]}")
+        self.step, self.objective, self.n_clusters, self.seconds = parts
+
+    @classmethod
+    def from_estimator(cls, estimator):
+        """Display of a fitted estimator's `trace_`."""
+        return cls(*(estimator.trace_.column(name) for name in ("step", "objective", "n_clusters", "seconds")))
+
+    def plot(self, ax=None, *, against="step"):
+        """Draw two panels, one above the other.
+
+        Parameters
+        ----------
+        ax : pair of matplotlib Axes, optional
+        against : {"step", "seconds"}
+            The horizontal axis: steps, or wall time since the first.
+
+        Returns
+        -------
+        self
+        """
+        if against not in ("step", "seconds"):
+            raise ValueError(f"against must be 'step' or 'seconds'; got {against!r}")
+        if ax is None:
+            _, ax = _pyplot().subplots(
+                2, 1, sharex=True, figsize=(6.4, 4.2), layout="constrained", height_ratios=(3, 2)
+            )
+        above, below = ax
+        x = self.step if against == "step" else np.cumsum(self.seconds)
+        above.plot(x, self.objective, color=_INK, lw=1.6)
+        above.set_ylabel("log joint (nats)")
+        _focus_on_later(above, self.objective)
+        below.step(x, self.n_clusters, color=_SECOND, lw=1.6, where="post")
+        below.set_ylabel("clusters")
+        below.set_xlabel("step" if against == "step" else "seconds")
+        below.yaxis.get_major_locator().set_params(integer=True)
+        total = float(np.sum(self.seconds))
+        above.set_title(f"{len(self.step)} steps in {total:.3g} s", loc="left", fontsize="medium", color=_GREY)
+        for axes in (above, below):
+            _clean(axes, grid="both")
+        self.axes_, self.figure_ = (above, below), above.figure
+        return self
+
+
+class SizesDisplay:
+    """Sizes of the clusters, largest first.
+
+    Parameters
+    ----------
+    sizes : (K,) array_like of int
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib Figure and Axes
+
+    Examples
+    --------
+    >>> from expfam.displays import SizesDisplay
+    >>> SizesDisplay([5, 40, 12]).plot().ax_.get_title(loc="left")
+    '57 data in 3 clusters'
+    """
+
+    def __init__(self, sizes):
+        self.sizes = np.asarray(sizes)
+
+    @classmethod
+    def from_estimator(cls, estimator):
+        """Display of a fitted estimator's `cluster_sizes_`."""
+        return cls(estimator.cluster_sizes_)
+
+    def plot(self, ax=None):
+        """Draw bars by rank, on a logarithmic axis where sizes differ a hundredfold or more; returns self."""
+        if ax is None:
+            _, ax = _pyplot().subplots(figsize=(6.4, 3.0), layout="constrained")
+        sizes = np.sort(self.sizes)[::-1]
+        rank = np.arange(1, len(sizes) + 1)
+        if sizes[0] >= 100 * max(sizes[-1], 1):
+            ax.set_yscale("log")
+        if len(sizes) <= 60:
+            ax.bar(rank, sizes, color=_INK, width=0.8)
+        else:  # bars thinner than a pixel would be drawn unevenly
+            ax.fill_between(rank, sizes, step="mid", color=_INK, lw=0)
+        ax.set_xlim(0.4, len(sizes) + 0.6)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("cluster, largest first")
+        ax.set_ylabel("data")
+        ax.set_title(f"{sizes.sum():,} data in {len(sizes)} clusters", loc="left", fontsize="medium", color=_GREY)
+        _clean(ax, grid="y")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ClusterMeansDisplay:
+    """What the largest clusters look like: images, words, a heat map, or ellipses in the plane.
+
+    Parameters
+    ----------
+    means : (K, V) array_like
+        Location of each cluster, in the data's coordinates.
+    sizes : (K,) array_like
+        Data in each.
+    names : (K,) sequence, optional
+        Number or name of each cluster; counted from 0 if not given.
+    feature_names : (V,) sequence of str, optional
+    background : (V,) array_like, optional
+        Location of all data as one cluster: words are ranked by how much more probable a cluster makes them.
+    covariances : (K, V, V) array_like, optional
+        For ellipses.
+    points, point_labels : (N, V) and (N,) array_like, optional
+        Data to draw below the ellipses.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib Figure and Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.displays import ClusterMeansDisplay
+    >>> display = ClusterMeansDisplay(np.eye(64)[:4], sizes=[4, 3, 2, 1])
+    >>> display.plot().kind_
+    'image'
+    """
+
+    def __init__(
+        self,
+        means,
+        sizes,
+        *,
+        names=None,
+        feature_names=None,
+        background=None,
+        covariances=None,
+        points=None,
+        point_labels=None,
+    ):
+        self.means, self.sizes = np.asarray(means, dtype=np.float64), np.asarray(sizes)
+        K, V = self.means.shape
+        self.names = list(range(K)) if names is None else list(names)
+        self.feature_names = None if feature_names is None else np.asarray(feature_names)
+        if self.sizes.shape != (K,) or len(self.names) != K:
+            raise DataError(f"{K} means need as many sizes and names; got {self.sizes.shape} and {len(self.names)}")
+        if self.feature_names is not None and self.feature_names.shape != (V,):
+            raise DataError(f"{V} columns need as many feature_names; got shape {self.feature_names.shape}")
+        self.background, self.covariances = background, covariances
+        self.points, self.point_labels = points, point_labels
+
+    @classmethod
+    def from_estimator(cls, estimator, X=None, *, feature_names=None, n_max=20):
+        """Display of a fitted estimator's largest clusters at their posterior means.
+
+        Parameters
+        ----------
+        estimator : Mixture
+        X : (N, V) array_like, optional
+            Data to draw below the ellipses, where they have two columns.
+        feature_names : (V,) sequence of str, optional
+            `feature_names_in_` if the estimator has them.
+        n_max : int
+            Clusters to show.
+
+        Returns
+        -------
+        ClusterMeansDisplay
+
+        Raises
+        ------
+        CapabilityError
+            The family has no `map_natural` or no `to_params`.
+        """
+        family = estimator.family_
+        family.require("map", cls.__name__)
+        if not hasattr(family, "to_params"):
+            raise CapabilityError(f"{cls.__name__} needs to_params(), which family {family.name!r} does not implement")
+        top = np.argsort(-np.asarray(estimator.n_), kind="stable")[:n_max]
+        params = family.to_params(*family.map_natural(estimator.n_[top], _rows(estimator.S_, top)))
+        everything = np.asarray(estimator.S_.sum(axis=0), dtype=np.float64).reshape(1, -1)
+        background = family.to_params(*family.map_natural(np.array([estimator.n_.sum()]), everything))
+        location = next(iter(params))
+        means = np.asarray(params[location])
+        drawn = X is not None and means.shape[1] == 2
+        return cls(
+            means,
+            estimator.cluster_sizes_[top],
+            names=top.tolist(),
+            feature_names=getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names,
+            background=np.asarray(background[location])[0],
+            covariances=_covariances(params, means.shape),
+            points=np.asarray(X) if drawn else None,
+            point_labels=_renamed(estimator.predict(X), top) if drawn else None,
+        )
+
+    def plot(self, ax=None, *, kind="auto", image_shape=None, n_words=8):
+        """Draw the clusters.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        kind : {"auto", "image", "words", "heat", "ellipses"}
+            ``"auto"`` is ellipses for two columns, words for more than 64 named columns of non-negative means, images
+            where `image_shape` is given or the number of unnamed columns is a square of at least 64, else a heat map.
+        image_shape : (height, width), optional
+        n_words : int
+            Words of a cluster.
+
+        Returns
+        -------
+        self
+        """
+        kinds = {"image": self._image, "words": self._words, "heat": self._heat, "ellipses": self._ellipses}
+        kind = self._automatic(image_shape) if kind == "auto" else kind
+        if kind not in kinds:
+            raise ValueError(f"kind must be 'auto' or one of {sorted(kinds)}; got {kind!r}")
+        self.kind_ = kind
+        options = {"image": {"image_shape": image_shape}, "words": {"n_words": n_words}}.get(kind, {})
+        self.ax_ = kinds[kind](ax, **options)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _automatic(self, image_shape):
+        V = self.means.shape[1]
+        if V == 2:
+            return "ellipses"
+        if image_shape is not None or (self.feature_names is None and V >= 64 and math.isqrt(V) ** 2 == V):
+            return "image"
+        return "words" if self.feature_names is not None and V > 64 and (self.means >= 0).all() else "heat"
+
+    def _title(self, k):
+        return f"{self.names[k]}  ·  {int(self.sizes[k]):,}"
+
+    def _image(self, ax, image_shape):
+        """One image with a tile for each cluster, each scaled to its own range."""
+        K, V = self.means.shape
+        h, w = (math.isqrt(V),) * 2 if image_shape is None else image_shape
+        if h * w != V:
+            raise DataError(f"{V} columns make no image of shape {(h, w)}: give image_shape")
+        columns = min(K, max(5, math.ceil(math.sqrt(1.6 * K))))
+        rows = -(-K // columns)
+        gap_x, gap_y = max(1.0, 0.15 * w), max(1.5, 0.38 * h)
+        ax = _blank_axes(ax, (1.0 * columns, 1.2 * rows))
+        for k in range(K):
+            tile = self.means[k].reshape(h, w)
+            left, top = (k % columns) * (w + gap_x), (k // columns) * (h + gap_y)
+            ax.imshow(tile, cmap="gray_r", extent=(left, left + w, top + h, top), interpolation="nearest")
+            ax.text(left, top - 0.06 * h, self._title(k), fontsize="small", color=_GREY)
+        ax.set_xlim(-0.5, columns * (w + gap_x) - gap_x + 0.5)
+        ax.set_ylim(rows * (h + gap_y) - gap_y + 0.5, -gap_y)
+        return ax
+
+    def _words(self, ax, n_words):
+        """A list of words for each cluster; bars are the probabilities (or rates) of the cluster's words."""
+        if self.feature_names is None:
+            raise DataError("words need feature_names: give the vocabulary")
+        K, V = self.means.shape
+        n_words = min(n_words, V)
+        columns = min(K, 5)
+        rows = -(-K // columns)
+        ax = _blank_axes(ax, (1.75 * columns, (0.19 * n_words + 0.45) * rows))
+        line = 1.0 / (n_words + 2.2)
+        for k in range(K):
+            left, top = k % columns, k // columns
+            ax.text(left, top + 0.6 * line, self._title(k), va="center", fontsize="small", color=_GREY, weight="bold")
+            words = self._top_words(k, n_words)
+            values = self.means[k, words] / self.means[k, words].max()
+            middle = top + line * (1.7 + np.arange(n_words))
+            ax.barh(middle, 0.9 * values, left=left, height=0.84 * line, color=_PALE, lw=0)
+            for y, word in zip(middle, self.feature_names[words]):
+                ax.text(left + 0.02, y, str(word)[:20], va="center", fontsize="small", color="#1b2530")
+        ax.set_xlim(-0.02, columns)
+        ax.set_ylim(rows, 0)
+        return ax
+
+    def _top_words(self, k, n_words):
+        mean = self.means[k]
+        background = self.means.mean(axis=0) if self.background is None else np.asarray(self.background)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(mean > 0, mean * np.log(mean / background), -np.inf)
+        return np.argsort(-gain, kind="stable")[:n_words]
+
+    def _heat(self, ax):
+        """Means by cluster and column, each column centred and scaled by its spread over clusters."""
+        K, V = self.means.shape
+        if ax is None:
+            size = (min(12, 2.2 + 0.32 * V), 1.2 + 0.26 * K)
+            _, ax = _pyplot().subplots(figsize=size, layout="constrained")
+        spread = self.means.std(axis=0)
+        values = (self.means - self.means.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        image = ax.imshow(values, cmap="RdBu_r", vmin=-2.5, vmax=2.5, aspect="auto", interpolation="nearest")
+        ax.set_yticks(range(K), [self._title(k) for k in range(K)], fontsize="small")
+        if self.feature_names is not None and V <= 64:
+            ax.set_xticks(range(V), self.feature_names, rotation=60, ha="right", fontsize="small")
+        else:
+            ax.set_xlabel("column")
+        ax.set_ylabel("cluster  ·  size")
+        ax.figure.colorbar(image, ax=ax, label="mean, in standard deviations over clusters", extend="both")
+        _clean(ax, grid=None)
+        return ax
+
+    def _ellipses(self, ax):
+        """Means in the plane, with the ellipse of two standard deviations where covariances are known."""
+        if self.means.shape[1] != 2:
+            raise DataError(f"ellipses need two columns; the means have {self.means.shape[1]}: choose another kind")
+        plt = _pyplot()
+        from matplotlib.patches import Ellipse
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(5.6, 5.0), layout="constrained")
+        colors = plt.get_cmap("tab20")(np.arange(len(self.means)) % 20)
+        if self.points is not None:
+            step = -(-len(self.points) // _MAX_POINTS)
+            labels = np.asarray(self.point_labels)[::step]
+            shades = np.where((labels >= 0)[:, None], colors[labels], (0.8, 0.8, 0.8, 1.0))
+            ax.scatter(*self.points[::step].T, s=4, c=shades, alpha=0.6, lw=0, rasterized=True)
+        for k, covariance in enumerate(() if self.covariances is None else self.covariances):
+            values, vectors = np.linalg.eigh(covariance)
+            angle = math.degrees(math.atan2(vectors[1, 1], vectors[0, 1]))
+            width, height = 4.0 * np.sqrt(np.maximum(values[::-1], 0.0))
+            ax.add_patch(
+                Ellipse(self.means[k], width, height, angle=angle, fill=False, ec="#1b2530", lw=1.0, alpha=0.8)
+            )
+        ax.scatter(*self.means.T, s=28, c=colors, ec="#1b2530", lw=0.8, zorder=3)
+        names = ("first column", "second column") if self.feature_names is None else self.feature_names
+        ax.set_xlabel(names[0])
+        ax.set_ylabel(names[1])
+        ax.autoscale_view()
+        _clean(ax, grid="both")
+        return ax
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(S, chosen):
+    return S.tocsr()[chosen].toarray() if sparse.issparse(S) else np.asarray(S)[chosen]
+
+
+def _covariances(params, shape):
+    """(K, V, V) covariances of a Gaussian's parameters in the plane, None of other families or dimensions."""
+    K, V = shape
+    if V != 2 or not {"covariance", "variance"} & set(params):
+        return None
+    if "covariance" in params:
+        return np.asarray(params["covariance"])
+    variance = np.asarray(params["variance"]).reshape(K, -1)
+    return np.einsum("kv,vw->kvw", np.broadcast_to(variance, (K, V)), np.eye(V))
+
+
+def _renamed(labels, top):
+    """Labels as positions in `top`, -1 for clusters that are not shown."""
+    position = np.full(int(max(labels.max(), top.max())) + 1, -1)
+    position[top] = np.arange(len(top))
+    return position[labels]
+
+
+# ---- matplotlib ------------------------------------------------------------------------------------------------------
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install 'expfam[plot]'") from error
+    return plt
+
+
+def _blank_axes(ax, size):
+    if ax is None:
+        _, ax = _pyplot().subplots(figsize=size, layout="constrained")
+    ax.set_axis_off()
+    return ax
+
+
+def _clean(ax, *, grid):
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#b8c0c7")
+    ax.tick_params(colors=_GREY)
+    if grid is not None:
+        ax.grid(axis=grid, color="#e8ecef", lw=0.8)
+        ax.set_axisbelow(True)
+
+
+def _focus_on_later(ax, objective):
+    """Cut the first climb off the vertical axis where it would flatten all that follows."""
+    finite = objective[np.isfinite(objective)]
+    if len(finite) < 10:
+        return
+    later = finite[len(finite) // 4 :]
+    low, high = later.min(), finite.max()
+    margin = max(0.6 * (high - low), 1e-9 * abs(high))
+    if finite.min() < low - 2.0 * margin:
+        ax.set_ylim(low - margin, high + 0.15 * margin)

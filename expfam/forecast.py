@@ -1,0 +1,246 @@
+"""Memory of a fit before it begins: what the sizes of data and model imply, and a refusal above the limit.
+
+The figures are sums over the arrays that a fit allocates, not measurements; they are meant to be right within some
+tens of per cent and to err upwards. They cost nothing: no array is made.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy import sparse
+
+from expfam.errors import ResourceError
+
+_COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
+_GUESSED_CLUSTERS = 200
+_KEPT_PARTITIONS = 50
+_BLOCK_BYTES = 3 << 25  # blocks of statistics and of scores, whatever the sizes
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_CONTROL_GROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Bytes that a fit holds at its peak, by what they are for.
+
+    Attributes
+    ----------
+    data : int
+        The data themselves, which are held already when a fit begins.
+    labels : int
+        Labels, orders and kept partitions: all that grows with the number of rows.
+    statistics : int
+        Statistics of the clusters and what is cached with them.
+    scratch : int
+        Blocks of statistics and scores.
+    n_components : int
+        Number of clusters that was assumed.
+    is_guess : bool
+        Whether that number was guessed, the model having no limit.
+    """
+
+    data: int
+    labels: int
+    statistics: int
+    scratch: int
+    n_components: int
+    is_guess: bool = False
+
+    @property
+    def beside_data(self):
+        """Bytes needed beside the data: what `check_memory` compares with the limit."""
+        return self.labels + self.statistics + self.scratch
+
+    @property
+    def total(self):
+        """Bytes in all."""
+        return self.data + self.beside_data
+
+    def __str__(self):
+        guess = " (guessed)" if self.is_guess else ""
+        return (
+            f"{format_bytes(self.beside_data)} beside {format_bytes(self.data)} of data: statistics of "
+            f"{self.n_components}{guess} clusters {format_bytes(self.statistics)}, labels {format_bytes(self.labels)}, "
+            f"scratch {format_bytes(self.scratch)}"
+        )
+
+
+def forecast_memory(data, *, n_components=None):
+    """Memory of a fit to these data.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_components : int, optional
+        Largest number of clusters; without it min(N, 200) is assumed and marked as a guess.
+
+    Returns
+    -------
+    Forecast
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.forecast import forecast_memory
+    >>> forecast_memory(Dataset(np.ones((1000, 8)), Poisson()), n_components=5).data
+    64000
+    """
+    return forecast_sizes(
+        data.family.name,
+        n_rows=data.n_rows,
+        n_features=data.n_features,
+        n_statistics=data.n_statistics,
+        nnz=data.X.nnz if data.is_sparse else None,
+        data_bytes=_bytes_of(data.X),
+        n_components=n_components,
+    )
+
+
+def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, data_bytes=None, n_components=None):
+    """Memory of a fit to data of given sizes, which need not exist yet.
+
+    Parameters
+    ----------
+    family : str
+        Entry-point name.
+    n_rows, n_features : int
+    n_statistics : int, optional
+        F, the width of the sufficient statistics; for the built-in families known from `n_features`, else taken to be
+        `n_features`. For ``"categorical"`` it is the number of levels of all columns.
+    nnz : int, optional
+        Stored entries of sparse data; dense if not given.
+    data_bytes : int, optional
+        Bytes of the data; 8 a value and 4 an index if not given.
+    n_components : int, optional
+        Largest number of clusters; without it min(N, 200) is assumed and marked as a guess.
+
+    Returns
+    -------
+    Forecast
+
+    Notes
+    -----
+    Count families: word-major tables of int32 counts, V rows of K slots padded to a cache line, held in float64 where
+    the counts are fractions; one bit a slot and lists of the words present. Full Gaussians: F = d + d (d + 1) / 2 sums
+    and two d x d factors a cluster. Others: twice K F doubles. A copy of the statistics is exported at the end.
+    """
+    K = min(n_rows, _GUESSED_CLUSTERS) if n_components is None else int(n_components)
+    F = _statistics_width(family, n_features) if n_statistics is None else int(n_statistics)
+    if data_bytes is None:
+        data_bytes = 8 * n_rows * n_features if nnz is None else 12 * nnz + 4 * (n_rows + 1)
+    return Forecast(
+        data=int(data_bytes),
+        labels=int(n_rows * (3 * 4 + 8 + 8 + 4 * _KEPT_PARTITIONS)),
+        statistics=int(_statistics_bytes(family, n_features, F, K, nnz if nnz is not None else n_rows * F)),
+        scratch=int(_BLOCK_BYTES + 8 * (K + 1) * 4),
+        n_components=K,
+        is_guess=n_components is None,
+    )
+
+
+def _statistics_width(family, n_features):
+    d = n_features
+    widths = {
+        "gaussian": d + d * (d + 1) // 2,
+        "gaussian_zero": d * (d + 1) // 2,
+        "gaussian_diag": 2 * d,
+        "gaussian_spherical": d + 1,
+    }
+    return widths.get(family, d)
+
+
+def _statistics_bytes(family, n_features, F, K, n_entries):
+    if family in _COUNT_FAMILIES:
+        slots = -(-(K + 1) // 16) * 16
+        present = min(K * F, n_entries)
+        return slots * F * 4 + slots * F // 8 + present * (4 + 12) + 8 * F
+    factors = 2 * n_features**2 if family in ("gaussian", "gaussian_zero") else 0
+    return 8 * (K + 1) * (3 * F + factors)
+
+
+def check_memory(forecast, limit=None):
+    """Raise where a fit would need more memory beside the data than it may have.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    limit : int, float or str, optional
+        Bytes, or text such as ``"4GB"``; without it what the machine, or the container, has free. Where that cannot be
+        found out nothing is checked.
+
+    Raises
+    ------
+    ResourceError
+        With the figures.
+    """
+    allowed = available_memory() if limit is None else parse_bytes(limit)
+    if allowed is not None and forecast.beside_data > allowed:
+        whose = "are free" if limit is None else "are allowed (memory_limit)"
+        raise ResourceError(
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or raise "
+            "memory_limit"
+        )
+
+
+def available_memory():
+    """Bytes that this process can still take without swapping: int, or None where the system does not say."""
+    figures = [figure for figure in (_free_of_machine(), _free_of_container()) if figure is not None]
+    return min(figures, default=None)
+
+
+def _free_of_machine():
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        if found:
+            return int(found.group(1)) * 1024
+    except OSError:
+        pass  # no Linux: ask the C library instead
+    try:
+        # macOS has no count of free pages; all of them is the best bound there
+        pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
+        return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _free_of_container():
+    """Limit minus use of a version 2 control group, None outside of one."""
+    try:
+        limit = (_CONTROL_GROUP / "memory.max").read_text().strip()
+        used = int((_CONTROL_GROUP / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    return None if limit == "max" else max(0, int(limit) - used)
+
+
+def parse_bytes(value):
+    """Bytes of a number or of text such as ``"500MB"``, ``"2 GiB"``: int.
+
+    Examples
+    --------
+    >>> from expfam.forecast import parse_bytes
+    >>> parse_bytes("1.5GB"), parse_bytes("2KiB")
+    (1500000000, 2048)
+    """
+    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kmgt]i?)?b?\s*", str(value), re.IGNORECASE)
+    try:
+        number = float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
+    except (AttributeError, ValueError) as error:
+        raise ValueError(f"an amount of memory is a number of bytes or text such as '4GB'; got {value!r}") from error
+    return int(number)
+
+
+def format_bytes(n):
+    """Bytes in words, three digits: ``"1.23 GB"``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 999.5:
+            return f"{n:.3g} {unit}"
+        n = n / 1000
+    return f"{n:.3g} TB"
+
+
+def _bytes_of(X):
+    return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse.issparse(X) else X.nbytes

@@ -1,0 +1,302 @@
+"""Fitted estimators in files: what makes a model, its statistics and its settings, without the data and without pickle.
+
+A fitted mixture is (bound family, weights, n, S), so a saved one takes O(K F) bytes however many data it was fitted to,
+plus the trace; the labels are added on request. Families and weights are named by entry point and class, with their
+parameters and learned attributes as JSON and arrays, and rebuilt through the plugin registry.
+"""
+
+import math
+from importlib import import_module
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError, PluginError
+from expfam.families.base import Family
+from expfam.model.archive import read_archive, write_archive
+
+KIND = "mixture"
+_RESULTS = (
+    "n_components_",
+    "weights_",
+    "log_weight_new_",
+    "cluster_sizes_",
+    "n_",
+    "S_",
+    "log_joint_",
+    "n_iter_",
+    "interrupted_",
+    "n_features_in_",
+)
+_TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
+_WEIGHTS_METHODS = ("log_new_mass", "log_prior")
+
+
+class StoredTrace:
+    """Columns of a trace that was read from a file; the partitions that the run kept are not among them.
+
+    Parameters
+    ----------
+    columns : dict of str to (T,) ndarray
+        Step, objective (nats), number of clusters, seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.persistence import StoredTrace
+    >>> trace = StoredTrace({"step": np.array([1, 2]), "objective": np.array([-9.0, -7.5])})
+    >>> len(trace), trace.column("objective").max().item()
+    (2, -7.5)
+    """
+
+    def __init__(self, columns):
+        self.columns = dict(columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name):
+        """One column by name: (T,) ndarray."""
+        if name not in self.columns:
+            raise KeyError(f"the stored trace has no column {name!r}; it has {list(self.columns)}")
+        return self.columns[name]
+
+
+def save_model(estimator, path, *, labels=False):
+    """Write a fitted mixture to the directory `path`.
+
+    Parameters
+    ----------
+    estimator : Mixture
+        Fitted.
+    path : path_like
+        An earlier model that stands there is replaced; anything else there is refused.
+    labels : bool
+        Also keep `labels_`, 4 bytes a datum.
+
+    Raises
+    ------
+    ArchiveError
+        A part of the model cannot be kept without pickling it, or `path` is taken.
+
+    Notes
+    -----
+    Settings that are no plain values (callbacks, sampler objects, starting labels, generators) are written as text to
+    the header's ``not_kept`` and come back as their defaults; predictions do not depend on them.
+    """
+    arrays = {}
+    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
+    header = {
+        "estimator": type(estimator).__name__,
+        "params": params,
+        "not_kept": not_kept,
+        "family": _pack(estimator.family_, ("family",), arrays),
+        "weights": _pack(estimator.model_.weights, ("weights",), arrays),
+    }
+    results = {name: getattr(estimator, name) for name in _RESULTS if hasattr(estimator, name)}
+    if hasattr(estimator, "feature_names_in_"):
+        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    if hasattr(estimator, "trace_"):
+        results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
+    if labels:
+        results["labels_"] = estimator.labels_
+    header["results"] = _pack(results, ("results",), arrays)
+    write_archive(path, KIND, header=header, arrays=arrays)
+
+
+def load_model(path):
+    """Fitted mixture that `save_model` wrote; it predicts without the training data.
+
+    Parameters
+    ----------
+    path : path_like
+
+    Returns
+    -------
+    Mixture
+
+    Raises
+    ------
+    ArchiveError
+        Nothing usable stands at `path`; the message says what was found.
+    PluginError
+        The family's or weights' class is not installed.
+    """
+    from expfam.estimators import Mixture
+    from expfam.model.mixture import MixtureModel
+
+    header, arrays = read_archive(path, KIND)
+    try:
+        estimator = Mixture(**_unpack(header["params"], arrays, path))
+        results = _unpack(header["results"], arrays, path)
+        model = MixtureModel(_unpack(header["family"], arrays, path), _unpack(header["weights"], arrays, path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArchiveError(
+            f"{path}: the header does not describe a model that this version can make ({error!r}); fit and save it again"
+        ) from error
+    if "feature_names_in_" in results:
+        results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
+    if "trace_" in results:
+        results["trace_"] = StoredTrace(results["trace_"])
+    for name, value in results.items():
+        setattr(estimator, name, value)
+    estimator.model_, estimator.family_ = model, model.family
+    return estimator
+
+
+# ---- values to JSON and arrays ---------------------------------------------------------------------------------------
+
+
+def _pack_settings(params, arrays):
+    """Constructor's keywords that can be kept, and the text of those that cannot."""
+    kept, not_kept = {}, {}
+    for name, value in params.items():
+        is_model = isinstance(value, Family) or _is_weights(value)
+        # starting labels would make the file as long as the data
+        plain = is_model or (_is_plain(value) and (name != "start" or isinstance(value, str)))
+        if plain:
+            kept[name] = _pack(value, ("params", name), arrays)
+        else:
+            not_kept[name] = repr(value)[:1000]
+    return kept, not_kept
+
+
+def _is_plain(value):
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str, np.integer, np.floating, np.bool_))
+
+
+def _is_weights(value):
+    return not isinstance(value, type) and all(hasattr(value, name) for name in _WEIGHTS_METHODS)
+
+
+def _pack(value, where, arrays):
+    """JSON form of a value; arrays go to the nested dict `arrays` under the names `where`.
+
+    Plain values stand for themselves; all else is an object with one key that begins with ``$``.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        inner = arrays
+        for name in where[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[where[-1]] = value
+        return {"$array": list(where)}
+    if isinstance(value, list):
+        return [_pack(item, (*where, str(i)), arrays) for i, item in enumerate(value)]
+    if isinstance(value, tuple):
+        return {"$tuple": _pack(list(value), where, arrays)}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"$dict": {key: _pack(item, (*where, key), arrays) for key, item in value.items()}}
+    if isinstance(value, Family):
+        return {"$family": _pack_family(value, where, arrays)}
+    if _is_weights(value):
+        return {"$weights": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
+    raise ArchiveError(
+        f"{'.'.join(where)} is a {type(value).__name__}, which cannot be saved: numbers, strings, arrays, and lists and "
+        "dicts of these can"
+    )
+
+
+def _pack_family(family, where, arrays):
+    learned = {name: value for name, value in vars(family).items() if name.endswith("_") and name[0] != "_"}
+    return {
+        "name": family.name,
+        "class": _class_path(family),
+        "params": _pack(family.get_params(), (*where, "params"), arrays),
+        "learned": _pack(learned, (*where, "learned"), arrays),
+    }
+
+
+def _unpack(value, arrays, path):
+    if isinstance(value, list):
+        return [_unpack(item, arrays, path) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1 or not next(iter(value)).startswith("$"):
+        return {key: _unpack(item, arrays, path) for key, item in value.items()}
+    ((tag, inner),) = value.items()
+    if tag == "$array":
+        for name in inner:
+            arrays = arrays[name]
+        return arrays
+    if tag == "$float":
+        return float(inner)
+    if tag == "$tuple":
+        return tuple(_unpack(inner, arrays, path))
+    if tag == "$dict":
+        return {key: _unpack(item, arrays, path) for key, item in inner.items()}
+    if tag == "$family":
+        return _unpack_family(inner, arrays, path)
+    if tag == "$weights":
+        return _weights_class(inner["class"], path)(**_unpack(inner["params"], arrays, path))
+    raise ArchiveError(f"{path}: the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
+
+
+def _unpack_family(packed, arrays, path):
+    params = _unpack(packed["params"], arrays, path)
+    family = _make_family(packed["name"], packed["class"], params, path)
+    vars(family).update(_unpack(packed["learned"], arrays, path))
+    return family
+
+
+# ---- classes by name -------------------------------------------------------------------------------------------------
+
+
+def _class_path(value):
+    return f"{type(value).__module__}:{type(value).__qualname__}"
+
+
+def _import_class(class_path):
+    """The class that a path names, or None where it cannot be had."""
+    module, _, qualname = class_path.partition(":")
+    try:
+        found = import_module(module)
+        for name in qualname.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return found if isinstance(found, type) else None
+
+
+def _make_family(name, class_path, params, path):
+    """Family of a saved class: the registered one if it is the same class, else the class at its old path.
+
+    A registered class that has moved to another module is taken if it kept its name; another class that only goes by
+    the same entry-point name is not.
+    """
+    registered = _registered_family(name, params)
+    if registered is not None and _class_path(registered) == class_path:
+        return registered
+    at_path = _import_class(class_path)
+    if at_path is not None and issubclass(at_path, Family):
+        return at_path(**params)
+    if registered is not None and type(registered).__qualname__ == class_path.partition(":")[2]:
+        return registered
+    found = "nothing is registered" if registered is None else f"{_class_path(registered)} is registered"
+    raise PluginError(
+        f"{path}: was fitted with family {name!r}, class {class_path}, which is not to be had here ({found} by that "
+        f"name): install the package of {class_path.partition(':')[0]!r}, or define the class and call expfam.register"
+    )
+
+
+def _registered_family(name, params):
+    from expfam.plugins.registry import load_family
+
+    try:
+        return load_family(name, **params)
+    except (PluginError, TypeError, ValueError):  # none, or one of another class whose parameters differ
+        return None
+
+
+def _weights_class(class_path, path):
+    found = _import_class(class_path)
+    if found is None or not all(hasattr(found, name) for name in _WEIGHTS_METHODS):
+        raise PluginError(f"{path}: was fitted with the weights {class_path}, which are not installed here")
+    return found
