@@ -116,15 +116,17 @@ def check_counts(X, *, family, allow_fractional=False):
     SupportError
         Naming row, column and rule.
     """
+    needs = f"{family} needs {'non-negative values' if allow_fractional else 'non-negative integer counts'}"
     bad = first_where(X, lambda v: v < 0)
-    if bad is None and not allow_fractional and X.dtype.kind == "f":
+    if bad is not None:  # the words after the position are those that scikit-learn's users search for
+        raise SupportError(f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}: Negative values in data")
+    if not allow_fractional and X.dtype.kind == "f":
         bad = first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9)
-        hint = "; pass allow_fractional=True for weights such as tf-idf"
-    else:
-        hint = ""
-    if bad is not None:
-        kind = "non-negative values" if allow_fractional else "non-negative integer counts"
-        raise SupportError(f"{family} needs {kind}; row {bad[0]}, column {bad[1]} holds {bad[2]}{hint}")
+        if bad is not None:
+            raise SupportError(
+                f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}; pass allow_fractional=True for weights such as"
+                " tf-idf"
+            )
 
 
 def check_interval(X, low, high, *, family, closed=True):
