@@ -84,12 +84,11 @@ cdef class CollapsedState:
     def __init__(self, model, data, labels, *, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp, self.memory = 0, {}
-        first, inverse = _by_first_appearance(labels)
-        self.labels = np.ascontiguousarray(inverse, dtype=np.int32)
+        n_clusters, self.labels = _by_first_appearance(labels)
         limit = model.weights.max_components
-        if limit is not None and first > limit:
-            raise ExpFamError(f"{first} starting clusters, but {model.weights!r} allows {limit}")
-        capacity = min(first + 1 + first // 8, data.n_rows if limit is None else limit)
+        if limit is not None and n_clusters > limit:
+            raise ExpFamError(f"{n_clusters} starting clusters, but {model.weights!r} allows {limit}")
+        capacity = min(n_clusters + 1 + n_clusters // 8, data.n_rows if limit is None else limit)
         self.components = Components(model.family, data, max(capacity, 1))
         self._adopt()
         self.components.refresh(self.labels)
@@ -151,7 +150,7 @@ cdef class CollapsedState:
     @property
     def partition(self):
         """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
-        return np.ascontiguousarray(_by_first_appearance(self.labels)[1], dtype=np.int32)
+        return _by_first_appearance(self.labels)[1]
 
     def statistics(self):
         """Counts (B,) and sums (B, F), dense or CSR, of the clusters in the order of `partition`."""
@@ -323,7 +322,7 @@ class UncollapsedState:
     @property
     def partition(self):
         """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
-        return np.ascontiguousarray(_by_first_appearance(self.labels)[1], dtype=np.int32)
+        return _by_first_appearance(self.labels)[1]
 
     def statistics(self):
         """Counts (B,) and sums (B, F) of the components that hold data, in the order of `partition`."""
@@ -404,18 +403,22 @@ def _refuse_truncation(weights):
 
 
 def _by_first_appearance(labels):
-    """Number of distinct labels, and the labels renumbered 0.. in the order of their first appearance."""
+    """Number of distinct labels, and the labels renumbered 0.. in the order of their first appearance: (N,) int32."""
     labels = np.asarray(labels)
-    values, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(values.size, dtype=np.int32)
-    rank[np.argsort(first, kind="stable")] = np.arange(values.size, dtype=np.int32)
-    return int(values.size), rank[inverse.ravel()]
+    if labels.max() >= 4 * labels.size + 1024:      # the user's own numbers: a table up to the largest would be absurd
+        labels = np.unique(labels, return_inverse=True)[1]
+    order = _slots_by_first_appearance(labels)
+    rank = np.zeros(int(labels.max()) + 1, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    return order.size, rank[labels]
 
 
 def _slots_by_first_appearance(labels):
     """The distinct labels in the order of their first appearance."""
-    values, first = np.unique(labels, return_index=True)
-    return values[np.argsort(first, kind="stable")]
+    first = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
+    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)    # of several writes to one place the last one stays
+    used = np.flatnonzero(first >= 0)
+    return used[np.argsort(first[used])]
 
 
 def _into_slots(partition, K, state):

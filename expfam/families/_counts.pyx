@@ -30,6 +30,8 @@ from expfam.structures._kernels cimport (
 )
 
 from expfam.errors import CapabilityError, DataError, SupportError
+from expfam.families._pseudocounts import column_sums
+from expfam.families.support import first_where
 
 cdef enum:
     MULTINOMIAL = 0
@@ -812,12 +814,13 @@ cdef class CountComponents:
             X = data.X if sparse.issparse(data.X) else sparse.csr_array(data.X)
             values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
             sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-            is_real = values.dtype.kind == "f" and bool((np.abs(values - np.rint(values)) > 1e-9).any())
-            if not is_real and (values != np.rint(values)).any():   # validation lets 1e-9 pass
+            inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
+            is_real = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
+            if inexact and not is_real:     # validation lets 1e-9 pass
                 X = sparse.csr_array((np.rint(values), columns, starts), shape=X.shape)
                 X.eliminate_zeros()
                 values, columns, starts, sums = X.data, X.indices, X.indptr, np.rint(sums)
-            heaviest = float(np.bincount(columns, weights=values, minlength=1).max()) if values.size else 0.0
+            heaviest = float(column_sums(X).max())
         self.arrays = (values, columns, starts)
         open_rows(&self.t.x, values, columns, starts)
         self.lengths = np.ascontiguousarray(sums)

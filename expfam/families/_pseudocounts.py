@@ -8,6 +8,9 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.families.support import first_where
+
+_BLOCK = 1 << 20  # stored entries summed in one go
 LEAST, MOST = 1e-100, 1e100  # products of a few hundred-digit factors must stay within the range of a double
 
 
@@ -66,13 +69,24 @@ def row_sums(S):
     return np.asarray(S.sum(axis=1, dtype=np.float64)).ravel()
 
 
+def column_sums(X):
+    """Sum of each column of `X`, dense or CSR, as (V,) float64; sparse entries in blocks, without copies of all."""
+    if not sparse.issparse(X):
+        return X.sum(axis=0, dtype=np.float64)
+    total = np.zeros(X.shape[1])
+    for start in range(0, X.nnz, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        total += np.bincount(X.indices[block], weights=X.data[block], minlength=X.shape[1])
+    return total
+
+
 def column_means(X):
     """Mean of each column, the same bits for any order of the rows: (V,) float64."""
+    if X.dtype.kind != "f" or first_where(X, lambda v: v != np.rint(v)) is None:
+        return column_sums(X) / X.shape[0]  # sums of integers are exact in any order
     _, columns, values = entries(X)
-    if (values != np.rint(values)).any():  # sums of integers are exact, others are summed by size
-        order = np.lexsort((values, columns))
-        columns, values = columns[order], values[order]
-    return np.bincount(columns, weights=values, minlength=X.shape[1]) / X.shape[0]
+    order = np.lexsort((values, columns))
+    return np.bincount(columns[order], weights=values[order], minlength=X.shape[1]) / X.shape[0]
 
 
 def log_rising(z, m):

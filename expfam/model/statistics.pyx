@@ -98,7 +98,8 @@ def sparse_sums(data, labels, Py_ssize_t n_clusters):
     indices, values, indptr = np.empty(size, dtype=np.int32), np.empty(size), np.zeros(n_clusters + 1, dtype=np.int64)
     stored = gather_sparse_rows(phi.indptr.astype(np.int64, copy=False), phi.indices, phi.data, order, labels,
                                 np.zeros(F), np.zeros(F, dtype=np.uint8), indices, values, indptr)
-    S = sparse.csr_array((values[:stored], indices[:stored], indptr), shape=(n_clusters, F))
+    # copies: views would keep the room that was made for the worst case
+    S = sparse.csr_array((values[:stored].copy(), indices[:stored].copy(), indptr), shape=(n_clusters, F))
     S.sort_indices()
     return S
 
