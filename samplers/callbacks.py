@@ -87,6 +87,23 @@ class Checkpoint:
     ----------
     n_written : int
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import Checkpoint, CollapsedGibbs, sample
+    >>> from expfam.samplers.callbacks import restore_checkpoint
+    >>> model, X, kernel = MixtureModel(Poisson(), DirichletProcess()), [[0], [1], [40]], CollapsedGibbs()
+    >>> state = kernel.init(model, X, seed=0)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "run")
+    ...     trace = sample(kernel, state, 5, callbacks=[Checkpoint(path, every_seconds=0)])
+    ...     again = kernel.init(model, X, seed=0)
+    ...     restore_checkpoint(path, again)
+    >>> again.n_steps
+    5
+
     Notes
     -----
     Nothing is written when the run ends: after Ctrl-C the state may be in the middle of a step. Call
@@ -169,6 +186,15 @@ class Progress:
         Steps to come in all; without it there is no estimate of the time left.
     **options
         Passed to tqdm, such as ``file`` or ``disable``.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, Progress, sample
+    >>> state = CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), [[0], [40]], seed=0)
+    >>> len(sample(CollapsedGibbs(), state, 3, callbacks=[Progress(3, file=sys.stderr)]))
+    3
     """
 
     def __init__(self, n_steps=None, **options):

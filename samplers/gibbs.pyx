@@ -279,6 +279,18 @@ class UncollapsedGibbs(Kernel):
     n_threads : int or None
         Threads for the labels; the result does not depend on it.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import UncollapsedGibbs, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = UncollapsedGibbs()
+    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
+    >>> trace = sample(kernel, state, 30)
+    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
+    (1, 1)
+
     Notes
     -----
     The model with a truncated stick-breaking prior: Ishwaran and James 2001, "Gibbs sampling methods for

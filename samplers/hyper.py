@@ -17,6 +17,18 @@ class UpdateHyper(Kernel):
         Update the hyper-parameters that the family declares in `hyper`; all of them, or those named.
     weights : bool
         Update the parameters that the weights declare.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Multinomial
+    >>> from expfam.samplers import CollapsedGibbs, Cycle, UpdateHyper, sample
+    >>> X = np.repeat([[5, 0, 0], [0, 5, 0], [0, 0, 5]], 20, axis=0)
+    >>> kernel = Cycle(CollapsedGibbs(), UpdateHyper(weights=False))
+    >>> state = kernel.init(MixtureModel(Multinomial(concentration=5.0), DirichletProcess()), X, seed=0)
+    >>> trace = sample(kernel, state, 30)
+    >>> state.model.family.concentration < 1.0
+    True
     """
 
     state_type = None  # works on any state with labels and statistics

@@ -19,8 +19,24 @@ from expfam.structures._rng import generator, resolve_seed
 class Kernel:
     """Base of the kernels: settings as constructor keywords, stored unchanged.
 
-    Subclasses set `state_type` and write `init_state(model, data, labels..., seed)`, `move(state)` and, where they need
+    Subclasses set `state_type` and write `init_state(model, data, labels, *, seed)`, `move(state)` and, where they need
     abilities of family or weights, `check(model, data)`.
+
+    Examples
+    --------
+    >>> from expfam.samplers import CollapsedGibbs, CollapsedState, Kernel
+    >>> class TwoSweeps(Kernel):
+    ...     state_type = CollapsedState
+    ...     def init_state(self, model, data, labels, *, seed):
+    ...         return CollapsedState(model, data, labels, seed=seed)
+    ...     def move(self, state):
+    ...         first, second = CollapsedGibbs().step(state), CollapsedGibbs().step(state)
+    ...         return first.proposed + second.proposed, first.accepted + second.accepted, {}
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> kernel = TwoSweeps()
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[0], [1], [40]], seed=0)
+    >>> kernel.step(state).proposed
+    6
     """
 
     state_type = None
@@ -185,6 +201,12 @@ class RandomScan(Cycle):
     *kernels : Kernel
     probabilities : sequence of float, optional
         Equal ones if not given; normalised.
+
+    Examples
+    --------
+    >>> from expfam.samplers import CollapsedGibbs, RandomScan, UpdateHyper
+    >>> RandomScan(CollapsedGibbs(), UpdateHyper(), probabilities=[0.9, 0.1]).probabilities
+    [0.9, 0.1]
     """
 
     def __init__(self, *kernels, probabilities=None):

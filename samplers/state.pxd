@@ -29,7 +29,6 @@ cdef class CollapsedState:
     cdef readonly object seed           # int, 64 bits
     cdef public object n_steps          # int
     cdef public object stamp            # int, raised whenever labels change
-    cdef public dict memory             # a kernel's key in the composition -> its working object
     cdef readonly Components components
     cdef readonly object labels         # (N,) int32 slot of each datum
     cdef readonly object counts         # (capacity,) int64

@@ -9,7 +9,6 @@ class CollapsedState:
     seed: int
     n_steps: int
     stamp: int
-    memory: dict[Any, Any]
     components: Any
     labels: NDArray[np.int32]
     counts: NDArray[np.int64]
@@ -40,7 +39,6 @@ class UncollapsedState:
     seed: int
     n_steps: int
     stamp: int
-    memory: dict[Any, Any]
     K: int
     labels: NDArray[np.int32]
     n: NDArray[np.float64]
@@ -66,3 +64,6 @@ class UncollapsedState:
     def to_arrays(self) -> dict[str, Any]: ...
     def from_arrays(self, arrays: dict[str, Any]) -> None: ...
     def as_type(self, state_type: type) -> Any: ...
+
+def model_arrays(model: Any) -> dict[str, Any]: ...
+def with_model_arrays(model: Any, arrays: dict[str, Any]) -> Any: ...

@@ -79,11 +79,20 @@ cdef class CollapsedState:
     counts : (capacity,) int64 ndarray
     log_joint : float
         log p(partition) + log p(X | partition), nats, without log-base.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedState
+    >>> data = Dataset([[0], [1], [40]], Poisson())
+    >>> state = CollapsedState(MixtureModel(data.family, DirichletProcess()), data, [7, 7, 2], seed=0)
+    >>> state.partition, state.n_clusters
+    (array([0, 0, 1], dtype=int32), 2)
     """
 
     def __init__(self, model, data, labels, *, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
-        self.stamp, self.memory = 0, {}
+        self.stamp = 0
         n_clusters, self.labels = _by_first_appearance(labels)
         limit = model.weights.max_components
         if limit is not None and n_clusters > limit:
@@ -234,6 +243,7 @@ cdef class CollapsedState:
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays and numbers."""
         return {
+            "model": model_arrays(self.model),
             "labels": self.labels.copy(),
             "components": self.components.to_arrays(),
             "slots": np.array([self.slots.n_slots, self.slots.n_free, self.slots.spare], dtype=np.int64),
@@ -244,7 +254,9 @@ cdef class CollapsedState:
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        self.model = with_model_arrays(self.model, arrays["model"])
         self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
+        self.components.rebind(self.model.family)
         self.components.from_arrays(arrays["components"])
         self._adopt()
         size = len(arrays["free_slots"])
@@ -265,7 +277,7 @@ cdef class CollapsedState:
         K = self.model.weights.max_components
         state = UncollapsedState(self.model, self.data, _into_slots(self.partition, K, self), n_clusters=K,
                                  seed=self.seed, n_steps=self.n_steps)
-        state.memory, state.stamp = self.memory, self.stamp + 1
+        state.stamp = self.stamp + 1
         return state
 
 
@@ -295,11 +307,21 @@ class UncollapsedState:
     log_pi : (K,) float64 ndarray or None
     log_joint : float
         Collapsed log joint of the labels, nats, without log-base, so that chains of both types compare.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import UncollapsedState
+    >>> data = Dataset([[0], [1], [40]], Poisson())
+    >>> state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(4)), data, [0, 0, 3], n_clusters=4, seed=0)
+    >>> state.draw_parameters()
+    >>> state.Theta.shape, state.log_pi.shape
+    ((4, 1), (4,))
     """
 
     def __init__(self, model, data, labels, *, n_clusters, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
-        self.stamp, self.memory = 0, {}
+        self.stamp = 0
         self.K = int(n_clusters)
         labels = np.ascontiguousarray(labels, dtype=np.int32)
         if labels.min() < 0 or labels.max() >= self.K:
@@ -361,13 +383,18 @@ class UncollapsedState:
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays."""
-        arrays = {"labels": self.labels.copy(), "counters": np.array([self.n_steps, self.stamp], dtype=np.int64)}
+        arrays = {
+            "model": model_arrays(self.model),
+            "labels": self.labels.copy(),
+            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+        }
         if self.Theta is not None:
             arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
         return arrays
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave."""
+        self.model = with_model_arrays(self.model, arrays["model"])
         self.set_labels(np.ascontiguousarray(arrays["labels"], dtype=np.int32))
         self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
         self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
@@ -380,8 +407,26 @@ class UncollapsedState:
             raise CapabilityError(f"an UncollapsedState cannot become a {state_type.__name__}")
         _refuse_truncation(self.model.weights)
         state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
-        state.memory, state.stamp = self.memory, self.stamp + 1
+        state.stamp = self.stamp + 1
         return state
+
+
+def model_arrays(model):
+    """What a chain may have learned of its model: hyper-parameters of the family, parameters of the weights."""
+    family = {name: np.asarray(getattr(model.family, name), dtype=np.float64) for name in model.family.hyper}
+    factors = getattr(model.family, "hyper_factors_", {})
+    weights = {name: np.array(value) for name, value in model.weights.get_params().items() if isinstance(value, float)}
+    return {"family": family, "factors": {name: np.array(value) for name, value in factors.items()}, "weights": weights}
+
+
+def with_model_arrays(model, arrays):
+    """The model with the hyper-parameters that `model_arrays` wrote down."""
+    values = {name: float(v) if np.ndim(v) == 0 else np.array(v) for name, v in arrays.get("family", {}).items()}
+    family = model.family.with_hyper(**values)
+    if arrays.get("factors"):
+        family = family.with_factors({name: float(value) for name, value in arrays["factors"].items()})
+    weights = {name: float(value) for name, value in arrays.get("weights", {}).items()}
+    return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
 
 
 def _log_masses(const int64_t[::1] counts, double offset):

@@ -93,8 +93,7 @@ def test_a_resumed_chain_continues_bit_for_bit(name, family):
     for _ in range(stop):
         kernel.step(broken)
     arrays = broken.to_arrays()
-    learned = broken.model
-    resumed = kernel.init(learned, broken.data, seed=5, start=np.zeros(len(X), dtype=int))
+    resumed = kernel.init(model, broken.data, seed=5, start=np.zeros(len(X), dtype=int))
     resumed.from_arrays(arrays)
     assert [kernel.step(resumed)[:5] for _ in range(12 - stop)] == path[stop:]
     assert (resumed.labels == straight.labels).all()

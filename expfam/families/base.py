@@ -51,6 +51,23 @@ class Family(ABC):
         Those of them that estimators learn unless the user gave a value.
     n_features_in_, n_statistics_ : int
         Columns of the data and F, the width of phi; set by `bind`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import betaln
+    >>> from expfam import Family, Mixture
+    >>> class Geometric(Family):
+    ...     support = "counts"
+    ...     def __init__(self, a=1.0, b=1.0):
+    ...         self.a, self.b = a, b
+    ...     def sufficient_statistics(self, X):
+    ...         return X
+    ...     def log_marginal(self, n, S):
+    ...         return betaln(self.a + n, self.b + S[:, 0]) - betaln(self.a, self.b)
+    >>> X = np.repeat([[0], [60]], 10, axis=0)
+    >>> Mixture(Geometric(), n_steps=10, random_state=0).fit(X).cluster_sizes_
+    array([10, 10])
     """
 
     api_version: ClassVar[int] = 1
@@ -204,6 +221,12 @@ class Family(ABC):
             raise TypeError(f"{self.name} has no parameter {sorted(unknown)}; it has {self._parameter_names()}")
         other = copy.copy(self)
         other.__dict__.update(values)
+        return other
+
+    def with_factors(self, factors):
+        """Copy that remembers by which factors its hyper-parameters differ from their values at binding."""
+        other = copy.copy(self)
+        other.__dict__["hyper_factors_"] = factors
         return other
 
     def __setattr__(self, name, value):
@@ -384,8 +407,7 @@ class Family(ABC):
             def make(t, name=name, base=base, family=family, factors=factors):
                 value = base * np.exp(t)
                 other = family.with_hyper(**{name: float(value) if value.ndim == 0 else value})
-                other.__dict__["hyper_factors_"] = {**factors, name: float(np.exp(t))}
-                return other
+                return other.with_factors({**factors, name: float(np.exp(t))})
 
             def target(t, make=make):
                 return make(t).total_log_marginal(n, S) - 0.5 * (t / 3.0) ** 2
