@@ -154,10 +154,14 @@ class Case:
             raise Inapplicable(f"the family cannot be cut down to {n_columns} of {V} columns: {error}") from error
 
 
+def dense(X):
+    """A copy of the data as a dense float64 array."""
+    return np.array(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+
+
 def statistics(family, X):
     """Phi as a dense float64 array."""
-    phi = family.sufficient_statistics(X)
-    return np.asarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
+    return dense(family.sufficient_statistics(X))
 
 
 def read_only(array):

@@ -17,6 +17,7 @@ from expfam.errors import SupportError
 from expfam.plugins._conformance_case import (
     Inapplicable,
     agree,
+    dense,
     law,
     read_only,
     scores,
@@ -249,8 +250,7 @@ def _support_points(case):
         return case, {"sum": points}, [None], 1e-8
     if support == "categories":
         case = case.narrow(min(V, 4))
-        dense = case.X.toarray() if sparse.issparse(case.X) else case.X
-        levels = [np.arange(column.max() + 1.0) for column in dense.T]
+        levels = [np.arange(column.max() + 1.0) for column in dense(case.X).T]
         if np.prod([len(level) for level in levels]) > 1 << 16:
             raise Inapplicable("too many combinations of levels to enumerate")
         return case, {"sum": np.array(list(itertools.product(*levels)))}, [None], 1e-8
@@ -284,7 +284,7 @@ def _compositions(total, V):
 
 def _line_points(case):
     """Trapezoids after a substitution that makes every tail fall exponentially."""
-    column = np.asarray(case.X, dtype=np.float64).ravel()
+    column = dense(case.X).ravel()
     step = 0.01
     if case.family.support == "nonnegative":
         t = np.arange(-300.0, 300.0, step)
@@ -651,7 +651,7 @@ def layout_does_not_matter(case):
 def bad_data_are_refused_by_name(case):
     """What cannot be data raises ValueError or TypeError with the family's name and the place in the message."""
     family = case.family
-    X = case.X.toarray() if sparse.issparse(case.X) else np.array(case.X, dtype=np.float64)
+    X = dense(case.X)
     row, column = 3 % X.shape[0], X.shape[1] - 1
     values = {"NaN": np.nan, "infinity": np.inf}
     if family.support in ("counts", "binary", "nonnegative"):
@@ -721,7 +721,7 @@ def extremes_are_finite(case):
 
 
 def _extreme_data(case):
-    X = case.X.toarray() if sparse.issparse(case.X) else np.array(case.X, dtype=np.float64)
+    X = dense(case.X)
     if case.family.support in ("counts", "binary", "nonnegative"):
         yield "rows of zeros", np.zeros_like(X)
     if case.family.support == "counts":

@@ -272,7 +272,7 @@ def test_constant_column_is_named_and_usable(make):
     X[:, 1] = 1e6 + 0.1
     if make is ZeroMeanGaussian:
         X[:, 1] = 0.0
-    with pytest.warns(DataWarning, match=r"columns 1 are constant"):
+    with pytest.warns(DataWarning, match=r"column 1 is constant"):
         family = make().bind(X)
     n, S = statistics(family, X, [list(range(60))])
     assert np.isfinite(family.log_marginal(n, S)).all()
@@ -321,10 +321,23 @@ def test_learned_scales_stay_above_the_resolution():
         assert family.hyper_bounds(name)[0] == pytest.approx(max(0.3, 0.3**2 / 12 / (0.1 * tied)))
     X[:, 2] = rng.integers(0, 2, 400)
     family = DiagonalGaussian(rate=0.1).bind(X)
-    with pytest.warns(DataWarning, match="columns 2 hold many tied values"):
+    with pytest.warns(DataWarning, match="column 2 holds many tied values"):
         low, _ = family.hyper_bounds("rate")
     floor = max(0.03 * X[:, :2].var(axis=0).max(), 1 / 12)
     assert low == pytest.approx(min(1.0, floor / 0.1))
+    n, S = statistics(family, X, [np.arange(200), np.arange(200, 400)])
+    with pytest.warns(DataWarning, match="many tied values") as caught:
+        learned = family.update_hyper(n, S, np.random.default_rng(0))
+    assert len(caught) == 1
+    for _ in range(3):  # a warning is an error here
+        learned = learned.update_hyper(n, S, np.random.default_rng(1))
+
+
+def test_many_columns_are_named_by_their_number():
+    X = np.repeat(make_data(2, 20), 20, axis=1)
+    X[:, 5:] = 1.0
+    with pytest.warns(DataWarning, match=r"^gaussian: 35 columns \(5, 6, 7, 8, \.\.\.\) are constant; the prior"):
+        Gaussian().bind(X)
 
 
 def test_learning_respects_the_bound():

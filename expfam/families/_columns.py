@@ -39,10 +39,10 @@ class RealFamily(Family):
         low = float(share.max())
         rounding = self.resolution_**2 / 12.0
         tied = np.flatnonzero((rounding >= self.variance_floor_) & (share > LEARNED_SHARE / PRIOR_SHARE))
-        if tied.size:
+        if tied.size and name not in self.__dict__.get("hyper_factors_", {}):  # said before the first update only
             warnings.warn(
-                f"{self.name}: columns {_listed(tied)} hold many tied values; {name} is not learned below the variance"
-                " of rounding to their smallest gap",
+                f"{self.name}: {_listed(tied)} hold{'s' if tied.size == 1 else ''} many tied values; {name} is not"
+                " learned below the variance of rounding to the smallest gap",
                 DataWarning,
                 stacklevel=3,
             )
@@ -148,16 +148,20 @@ def usable_variance(variance, family):
     others = variance[variance > 0.0]
     stand_in = float(others.mean()) if others.size else 1.0
     warnings.warn(
-        f"{family}: columns {_listed(constant)} are constant; their prior uses the variance {stand_in:.4g}",
+        f"{family}: {_listed(constant)} {'is' if constant.size == 1 else 'are'} constant; the prior uses the variance"
+        f" {stand_in:.4g} there",
         DataWarning,
         stacklevel=4,
     )
     return np.where(variance > 0.0, variance, stand_in)
 
 
-def _listed(columns, most=8):
+def _listed(columns, most=4):
+    """The first few columns by number, and how many they are in all."""
     text = ", ".join(str(int(j)) for j in columns[:most])
-    return text + (f" and {columns.size - most} more" if columns.size > most else "")
+    if columns.size > most:
+        return f"{columns.size} columns ({text}, ...)"
+    return f"column{'s' * (columns.size > 1)} {text}"
 
 
 # ---- hyper-parameters ----------------------------------------------------------------------------------------------
@@ -227,7 +231,9 @@ def svec(M):
     """
     d = M.shape[-1]
     rows, columns = np.triu_indices(d)
-    return M[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+    packed = M.reshape(-1, d * d).take(rows * d + columns, axis=1)  # two index arrays would leave it column-major
+    packed *= np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return packed
 
 
 def unsvec(v, d):
@@ -243,7 +249,10 @@ def svec_outer(X):
     """Packed x x' of each row: (N, d) to (N, d (d + 1) / 2)."""
     d = X.shape[1]
     rows, columns = np.triu_indices(d)
-    return X[:, rows] * X[:, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+    packed = X.take(rows, axis=1)
+    packed *= X.take(columns, axis=1)
+    packed *= np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return packed
 
 
 def factor(M, family):

@@ -1,0 +1,70 @@
+"""The families of the package keep the laws that plugins are held to, with default and with given hyper-parameters."""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.families.categorical import Categorical
+from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.multinomial import Multinomial
+from expfam.families.poisson import Poisson
+from expfam.plugins.conformance import parametrize_with_checks
+
+
+def sparse_counts(index, dtype, *, n_rows=30, n_columns=9):
+    """A tenth to a half of the entries of three groups of rows; the last row is empty."""
+    rng = np.random.default_rng(7)
+    rate = np.repeat(rng.gamma(0.4, 1.0, size=(3, n_columns)), n_rows // 3, axis=0)
+    X = rng.poisson(rate)
+    X[-1] = 0
+    X = sparse.csr_array(X.astype(dtype))
+    return sparse.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+
+
+def wide_rows(n_columns, *, n_rows=60, offset=0.0):
+    """Correlated real rows in three groups, more columns than a factor is made anew for."""
+    rng = np.random.default_rng(3)
+    mix = np.eye(n_columns) + 0.3 * rng.standard_normal((n_columns, n_columns))
+    return offset + (rng.standard_normal((n_rows, n_columns)) + 2.0 * (np.arange(n_rows) % 3)[:, None]) @ mix
+
+
+FAMILIES = [
+    Multinomial(),
+    Multinomial(concentration=0.2),
+    Multinomial(concentration=[0.5, 2.0, 0.1, 1.0, 3.0, 0.02]),
+    Categorical(),
+    Categorical(concentration=0.3),
+    Poisson(),
+    Poisson(shape=0.4, rate=0.05),
+    Poisson(shape=[0.5, 2.0, 0.1, 1.0, 3.0, 0.7], rate=2.5),
+    Gaussian(),
+    Gaussian(mean=[1.0, -2.0], mean_strength=0.7, dof=2.5, scale=[[2.0, 0.6], [0.6, 0.5]]),
+    DiagonalGaussian(),
+    DiagonalGaussian(mean=0.5, mean_strength=[0.03, 2.0], shape=[0.8, 3.0], rate=[0.2, 5.0]),
+    SphericalGaussian(),
+    SphericalGaussian(variance=0.6, mean=[1.0, -2.0], mean_variance=9.0),
+    ZeroMeanGaussian(),
+    ZeroMeanGaussian(dof=1.7, scale=[0.4, 6.0]),
+]
+
+ON_GIVEN_DATA = [
+    (Multinomial(), sparse_counts(np.int32, np.float64)),
+    (Multinomial(concentration=0.2), sparse_counts(np.int64, np.int32)),
+    (Poisson(), sparse_counts(np.int64, np.int64)),
+    (Poisson(shape=0.4, rate=0.05), sparse_counts(np.int32, np.float32)),
+    (SphericalGaussian(), sparse_counts(np.int32, np.float32)),
+    (SphericalGaussian(variance=0.6, mean=0.0, mean_variance=9.0), sparse_counts(np.int64, np.int64)),
+    (Gaussian(), wide_rows(18)),
+    (ZeroMeanGaussian(), wide_rows(18)),
+    (DiagonalGaussian(), wide_rows(18)),
+    (SphericalGaussian(), wide_rows(18).astype(np.float32)),
+]
+
+
+@parametrize_with_checks(FAMILIES)
+def test_laws(family, check):
+    check(family)
+
+
+@parametrize_with_checks(ON_GIVEN_DATA)
+def test_laws_on_given_data(family, check):
+    check(family)
