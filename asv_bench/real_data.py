@@ -125,7 +125,7 @@ def memory(args):
     mixture = Mixture(Multinomial(concentration=0.1), K, n_steps=1, n_warmup=0, partition="last", random_state=0).fit(X)
     peak = resident("VmHWM")
     print(
-        f"N={N} V={V} K={K}: data {size / 1e6:.0f} MB, process before the fit {before / 1e6:.0f} MB, peak {peak / 1e6:.0f} MB:"
+        f"N={N} V={V} K={K}: data {size / 1e6:.0f} MB, process before {before / 1e6:.0f} MB, peak {peak / 1e6:.0f} MB:"
         f" the fit needs {(peak - before) / 1e6:.0f} MB beside the data; 8 K F is {8e-6 * K * V:.0f} MB, 8 N"
         f" {8e-6 * N:.0f} MB; {mixture.trace_.column('seconds')[-1]:.1f} s a sweep"
     )

@@ -11,7 +11,7 @@ import numpy as np
 from libc.math cimport INFINITY, log
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.families.base import dense_rows
+from expfam.families.support import dense_rows
 from expfam.model.statistics import label_statistics
 from expfam.structures._rng import generator
 

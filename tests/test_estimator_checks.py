@@ -15,9 +15,12 @@ ESTIMATORS = [
 ]
 
 
-READS_CLASSIFIER_TAGS = "the check reads the number of classes' tag of whatever has predict_proba; a clusterer has no such tag"
+READS_CLASSIFIER_TAGS = "the check takes whatever has predict_proba for a classifier and reads its tags"
 EXPECTED = {
-    "sparse": {"check_estimator_sparse_array": READS_CLASSIFIER_TAGS, "check_estimator_sparse_matrix": READS_CLASSIFIER_TAGS},
+    "sparse": {
+        "check_estimator_sparse_array": READS_CLASSIFIER_TAGS,
+        "check_estimator_sparse_matrix": READS_CLASSIFIER_TAGS,
+    },
     "counts": {"check_clustering": "the check's own data are standardised, hence negative, whatever the tags say"},
 }
 

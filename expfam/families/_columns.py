@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError, DataWarning
-from expfam.families.base import Family, dense_rows
+from expfam.families.base import Family
+from expfam.families.support import dense_rows
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's

@@ -13,7 +13,7 @@ from libc.string cimport memset
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.structures._kernels cimport EXPFAM_LANES
 
-from expfam.families.base import dense_rows
+from expfam.families.support import dense_rows
 
 cdef dict KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.int64): 2, np.dtype(np.int32): 3}
 

@@ -8,11 +8,18 @@ import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_New
 
-from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
+from libc.math cimport isfinite
 
-from expfam.families.base import dense_rows
+from expfam.contracts cimport (
+    EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
+)
+
+from expfam.families.support import dense_rows
 
 cdef Py_ssize_t PHI_ROWS = 4096     # rows of phi made at once when phi is not held
+
+cdef enum:                          # the functions of the struct
+    PREDICTIVE, PREDICTIVE_SELF, MARGINAL, MERGED, REMAINDER, ADD, REMOVE, ABSORB, SUBTRACT, CLEAR, SWAP
 
 
 cdef class GenericComponents:
@@ -76,19 +83,6 @@ cdef class GenericComponents:
             self.phi = self.data.phi(self.phi_start, min(self.phi_start + self.phi_rows, self.data.n_rows))
         return self.phi[i - self.phi_start]
 
-    cdef object evidence(self, n, S):
-        """log_marginal of one cluster as a float."""
-        return float(self.marginal_of(np.array([n]), S[None])[0])
-
-    cdef object set(self, Py_ssize_t k, n, S):
-        """Store statistics; a cluster without data is exactly empty."""
-        if n == 0:
-            S = np.zeros_like(S)
-        A = self.evidence(n, S) if n else 0.0
-        self.n[k] = n
-        self.S[k] = S
-        self.A[k] = A
-
     def reserve(self, Py_ssize_t capacity):
         """Room for more slots, at least doubled."""
         if capacity > self.capacity:
@@ -126,156 +120,142 @@ cdef class GenericComponents:
         m = len(arrays["n"])
         self.n[:m], self.S[:m], self.A[:m] = arrays["n"], arrays["S"], arrays["A"]
 
-    cdef int predict(self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m, double *out) except -3:
+    cdef int act(self, int what, Py_ssize_t i, Py_ssize_t k, Py_ssize_t l, const Py_ssize_t *ks, Py_ssize_t m,
+                 double *out) except -3:
+        """One function of the struct; slots and counts are checked before anything is computed or changed."""
+        if k >= self.capacity or l >= self.capacity or (k == l and what in (ABSORB, SUBTRACT)):
+            return EXPFAM_RANGE
+        if what == PREDICTIVE:
+            return self.predict(i, ks, m, out)
+        if what == PREDICTIVE_SELF:
+            return self.predict_self(i, k, out)
+        if what == MARGINAL:
+            return self.give(self.A[self.chosen(ks, m)], m, out)
+        if what == MERGED:
+            at = self.chosen(ks, m)
+            return self.give(self.marginal_of(self.n[at] + self.n[k], self.S[at] + self.S[k]), m, out)
+        if what == ADD:
+            return self.store(k, self.n[k] + 1.0, self.S[k] + self.row(i))
+        if what == REMOVE:
+            return self.store(k, self.n[k] - 1.0, self.S[k] - self.row(i))
+        if what == REMAINDER:
+            if self.n[l] > self.n[k]:
+                return EXPFAM_RANGE
+            out[0] = self.evidence(self.n[k] - self.n[l], self.S[k] - self.S[l])
+            return EXPFAM_OK
+        if what == SUBTRACT:
+            return self.store(k, self.n[k] - self.n[l], self.S[k] - self.S[l])
+        if what == ABSORB:
+            code = self.store(k, self.n[k] + self.n[l], self.S[k] + self.S[l])
+            return code if code else self.store(l, 0.0, self.S[l])
+        if what == CLEAR:
+            return self.store(k, 0.0, self.S[k])
+        for array in (self.n, self.S, self.A):      # SWAP
+            array[[k, l]] = array[[l, k]]
+        return EXPFAM_OK
+
+    cdef object evidence(self, n, S):
+        """log_marginal of one cluster; 0 for an empty one, whatever is left of its rounded sums."""
+        return float(self.marginal_of(np.array([n]), S[None])[0]) if n else 0.0
+
+    cdef int store(self, Py_ssize_t k, n, S) except -3:
+        """Set the statistics of a slot; a cluster without data is exactly empty."""
+        if n < 0:
+            return EXPFAM_RANGE
+        A = self.evidence(n, S)
+        if not isfinite(A):
+            return EXPFAM_NUMERICAL
+        self.n[k] = n
+        self.S[k] = S if n else 0.0
+        self.A[k] = A
+        return EXPFAM_OK
+
+    cdef object chosen(self, const Py_ssize_t *ks, Py_ssize_t m):
+        """Index of the slots of a call."""
+        return slice(0, m) if ks == NULL or m == 0 else np.asarray(<const Py_ssize_t[:m]> ks)
+
+    cdef int give(self, values, Py_ssize_t m, double *out) except -3:
+        """Copy results to the caller's memory."""
+        cdef const double[::1] result = np.ascontiguousarray(values, dtype=np.float64)
         cdef Py_ssize_t j
-        cdef double[::1] result
-        n_buffer, S_buffer = self.n_buffer[:m], self.S_buffer[:m]
-        if ks == NULL:
-            chosen = slice(0, m)
-        else:
-            chosen = np.asarray(<const Py_ssize_t[:m]> ks)
-        if m > self.capacity:
-            n_buffer, S_buffer = np.empty(m), np.empty((m, self.S.shape[1]))
-        np.add(self.n[chosen], 1.0, out=n_buffer)
-        np.add(self.S[chosen], self.row(i), out=S_buffer)
-        values = np.ascontiguousarray(self.marginal_of(n_buffer, S_buffer) - self.A[chosen], dtype=np.float64)
-        result = values
         for j in range(m):
             out[j] = result[j]
-        return 0
+        return EXPFAM_OK
+
+    cdef int predict(self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m, double *out) except -3:
+        """Log predictives by one call of log_marginal on reused buffers."""
+        if m == 0:
+            return EXPFAM_OK
+        n, S, at = self.n_buffer[:m], self.S_buffer[:m], self.chosen(ks, m)
+        if m > self.capacity:                       # slots may be asked for more than once
+            n, S = np.empty(m), np.empty((m, self.S.shape[1]))
+        np.add(self.n[at], 1.0, out=n)
+        np.add(self.S[at], self.row(i), out=S)
+        return self.give(self.marginal_of(n, S) - self.A[at], m, out)
+
+    cdef int predict_self(self, Py_ssize_t i, Py_ssize_t k, double *out) except -3:
+        """Log predictive of a member; for the only one exactly the prior's, not a difference of rounded sums."""
+        if self.n[k] < 1:
+            return EXPFAM_RANGE
+        if self.n[k] == 1:
+            out[0] = self.evidence(1.0, self.row(i))
+        else:
+            out[0] = self.A[k] - self.evidence(self.n[k] - 1.0, self.S[k] - self.row(i))
+        return EXPFAM_OK
+
+
+cdef int guarded(void *self, int what, Py_ssize_t i, Py_ssize_t k, Py_ssize_t l, const Py_ssize_t *ks, Py_ssize_t m,
+                 double *out) noexcept with gil:
+    """The border: an exception is kept in `pending` and becomes a result."""
+    cdef GenericComponents owner = <GenericComponents> self
+    try:
+        return owner.act(what, i, k, l, ks, m, out)
+    except BaseException as error:      # also an interrupt: the driver raises it
+        owner.pending = error
+        return EXPFAM_PYTHON
 
 
 cdef int generic_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
                                 double *out, double *work) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if m:
-                owner.predict(i, ks, m, out)
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, PREDICTIVE, i, 0, 0, ks, m, out)
 
 
 cdef int generic_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if owner.n[k] < 1:
-                return EXPFAM_RANGE
-            if owner.n[k] == 1:     # the rest is exactly the prior, not a difference of rounded sums
-                out[0] = owner.evidence(1.0, owner.row(i))
-            else:
-                out[0] = owner.A[k] - owner.evidence(owner.n[k] - 1, owner.S[k] - owner.row(i))
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, PREDICTIVE_SELF, i, k, 0, NULL, 0, out)
 
 
 cdef int generic_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
-    cdef Py_ssize_t j
-    with gil:
-        owner = <GenericComponents> self
-        for j in range(m):
-            out[j] = owner.A[j if ks == NULL else ks[j]]
-    return EXPFAM_OK
+    return guarded(self, MARGINAL, 0, 0, 0, ks, m, out)
 
 
 cdef int generic_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                             double *out, double *work) noexcept nogil:
-    cdef Py_ssize_t j
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            chosen = np.array([ls[j] for j in range(m)], dtype=np.intp)
-            values = owner.marginal_of(owner.n[chosen] + owner.n[k], owner.S[chosen] + owner.S[k])
-            for j in range(m):
-                out[j] = values[j]
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, MERGED, 0, k, 0, ls, m, out)
 
 
 cdef int generic_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, double *work) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if owner.n[l] > owner.n[k]:
-                return EXPFAM_RANGE
-            rest = owner.n[k] - owner.n[l]
-            out[0] = owner.evidence(rest, owner.S[k] - owner.S[l]) if rest else 0.0
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, REMAINDER, 0, k, l, NULL, 0, out)
 
 
 cdef int generic_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if not 0 <= k < owner.capacity:
-                return EXPFAM_RANGE
-            owner.set(k, owner.n[k] + 1.0, owner.S[k] + owner.row(i))
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, ADD, i, k, 0, NULL, 0, NULL)
 
 
 cdef int generic_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if not 0 <= k < owner.capacity or owner.n[k] < 1:
-                return EXPFAM_RANGE
-            owner.set(k, owner.n[k] - 1.0, owner.S[k] - owner.row(i))
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, REMOVE, i, k, 0, NULL, 0, NULL)
 
 
 cdef int generic_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if k == l:
-                return EXPFAM_RANGE
-            owner.set(k, owner.n[k] + owner.n[l], owner.S[k] + owner.S[l])
-            owner.set(l, 0.0, owner.S[l])
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, ABSORB, 0, k, l, NULL, 0, NULL)
 
 
 cdef int generic_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        try:
-            if k == l or owner.n[l] > owner.n[k]:
-                return EXPFAM_RANGE
-            owner.set(k, owner.n[k] - owner.n[l], owner.S[k] - owner.S[l])
-            return EXPFAM_OK
-        except BaseException as error:
-            owner.pending = error
-            return EXPFAM_PYTHON
+    return guarded(self, SUBTRACT, 0, k, l, NULL, 0, NULL)
 
 
 cdef int generic_clear(void *self, Py_ssize_t k) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        owner.set(k, 0.0, owner.S[k])
-    return EXPFAM_OK
+    return guarded(self, CLEAR, 0, k, 0, NULL, 0, NULL)
 
 
 cdef int generic_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    with gil:
-        owner = <GenericComponents> self
-        for array in (owner.n, owner.S, owner.A):
-            array[[k, l]] = array[[l, k]]
-    return EXPFAM_OK
+    return guarded(self, SWAP, 0, k, l, NULL, 0, NULL)

@@ -146,3 +146,8 @@ def check_interval(X, low, high, *, family, closed=True):
         raise SupportError(
             f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}"
         )
+
+
+def dense_rows(S):
+    """`S` as a dense float64 array, whether it is sparse or not."""
+    return S.toarray().astype(np.float64, copy=False) if sparse.issparse(S) else np.asarray(S, dtype=np.float64)

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import CapabilityError, DataWarning
-from expfam.families.base import dense_rows
+from expfam.families.support import dense_rows
 from expfam.structures._rng import generator, resolve_seed
 
 _BLOCK = 1 << 20  # numbers in a block of merged statistics

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betaln, expit, gammaln, logsumexp, psi
 
-from expfam.families.base import slice_sample
+from expfam.families.slice_sampling import slice_sample
 
 _LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16): flat tails must not carry them away
 
