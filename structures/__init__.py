@@ -1,1 +1,19 @@
 """Data structures that know numbers, not models; each is useful on its own."""
+
+from importlib import import_module
+
+_HOMES: dict[str, list[str]] = {}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name):
+    if name in _HOME_OF:
+        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+        return value
+    raise AttributeError(f"module 'expfam.structures' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)
