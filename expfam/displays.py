@@ -262,6 +262,37 @@ class ClusterMeansDisplay:
         self.figure_ = self.ax_.figure
         return self
 
+    def top_words(self, n_words=8):
+        """Words of each cluster, those that tell it most from the background first.
+
+        Parameters
+        ----------
+        n_words : int
+
+        Returns
+        -------
+        list of K lists of str
+            Columns whose mean is zero are left out.
+
+        Notes
+        -----
+        Ranked by p log(p / background), the word's part of the Kullback-Leibler divergence.
+        """
+        if self.feature_names is None:
+            raise DataError("words need feature_names: give the vocabulary")
+        return [self.feature_names[self._top_columns(k, n_words)].tolist() for k in range(len(self.means))]
+
+    def image_size(self):
+        """Width and height in inches of a figure that suits the images of these clusters."""
+        columns, rows = self._grid()
+        return 0.95 * columns + 0.1, 1.22 * rows + 0.1
+
+    def _grid(self):
+        """Columns and rows of the grid of images: a little wider than high, and as even as can be."""
+        K = len(self.means)
+        rows = -(-K // min(K, max(5, math.ceil(math.sqrt(1.6 * K)))))
+        return -(-K // rows), rows
+
     def _automatic(self, image_shape):
         V = self.means.shape[1]
         if V == 2:
@@ -279,10 +310,9 @@ class ClusterMeansDisplay:
         h, w = (math.isqrt(V),) * 2 if image_shape is None else image_shape
         if h * w != V:
             raise DataError(f"{V} columns make no image of shape {(h, w)}: give image_shape")
-        columns = min(K, max(5, math.ceil(math.sqrt(1.6 * K))))
-        rows = -(-K // columns)
+        columns, rows = self._grid()
         gap_x, gap_y = max(1.0, 0.15 * w), max(1.5, 0.38 * h)
-        ax = _blank_axes(ax, (1.0 * columns, 1.2 * rows))
+        ax = _blank_axes(ax, self.image_size())
         for k in range(K):
             tile = self.means[k].reshape(h, w)
             left, top = (k % columns) * (w + gap_x), (k // columns) * (h + gap_y)
@@ -305,9 +335,9 @@ class ClusterMeansDisplay:
         for k in range(K):
             left, top = k % columns, k // columns
             ax.text(left, top + 0.6 * line, self._title(k), va="center", fontsize="small", color=_GREY, weight="bold")
-            words = self._top_words(k, n_words)
-            values = self.means[k, words] / self.means[k, words].max()
-            middle = top + line * (1.7 + np.arange(n_words))
+            words = self._top_columns(k, n_words)
+            values = self.means[k, words] / self.means[k, words].max(initial=0.0)
+            middle = top + line * (1.7 + np.arange(len(words)))
             ax.barh(middle, 0.9 * values, left=left, height=0.84 * line, color=_PALE, lw=0)
             for y, word in zip(middle, self.feature_names[words]):
                 ax.text(left + 0.02, y, str(word)[:20], va="center", fontsize="small", color="#1b2530")
@@ -315,12 +345,13 @@ class ClusterMeansDisplay:
         ax.set_ylim(rows, 0)
         return ax
 
-    def _top_words(self, k, n_words):
+    def _top_columns(self, k, n_words):
         mean = self.means[k]
         background = self.means.mean(axis=0) if self.background is None else np.asarray(self.background)
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(mean > 0, mean * np.log(mean / background), -np.inf)
-        return np.argsort(-gain, kind="stable")[:n_words]
+        best = np.argsort(-gain, kind="stable")[:n_words]
+        return best[mean[best] > 0]
 
     def _heat(self, ax):
         """Means by cluster and column, each column centred and scaled by its spread over clusters."""

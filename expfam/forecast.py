@@ -180,8 +180,8 @@ def check_memory(forecast, limit=None):
     if allowed is not None and forecast.beside_data > allowed:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or raise "
-            "memory_limit"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or raise"
+            " memory_limit"
         )
 
 

@@ -132,7 +132,7 @@ def load_model(path):
         model = MixtureModel(_unpack(header["family"], arrays, path), _unpack(header["weights"], arrays, path))
     except (KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(
-            f"{path}: the header does not describe a model that this version can make ({error!r}); fit and save it again"
+            f"{path}: the header does not describe a model that this version can make ({error!r}): fit and save again"
         ) from error
     if "feature_names_in_" in results:
         results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
@@ -199,8 +199,8 @@ def _pack(value, where, arrays):
     if _is_weights(value):
         return {"$weights": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
     raise ArchiveError(
-        f"{'.'.join(where)} is a {type(value).__name__}, which cannot be saved: numbers, strings, arrays, and lists and "
-        "dicts of these can"
+        f"{'.'.join(where)} is a {type(value).__name__}, which cannot be saved: numbers, strings, arrays, and lists and"
+        " dicts of these can"
     )
 
 
