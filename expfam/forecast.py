@@ -180,7 +180,7 @@ def check_memory(forecast, limit=None):
     if allowed is not None and forecast.beside_data > allowed:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or raise"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: fewer components or columns, or a higher"
             " memory_limit"
         )
 
