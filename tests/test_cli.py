@@ -1,0 +1,215 @@
+"""The command line as a user types it: results on standard output, one clear line for an error, exit codes."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import Mixture
+from expfam.cli import main
+
+
+@pytest.fixture
+def documents(tmp_path):
+    """A file of counts with labels and words, in the layout of many text collections."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(30, 0.1), 4)
+    labels = rng.integers(0, 4, 200)
+    X = sparse.csr_array(np.array([rng.multinomial(20, topics[k]) for k in labels]))
+    path = tmp_path / "documents.npz"
+    vocab = np.array([f"word{w}" for w in range(30)])
+    np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, labels=labels, vocab=vocab)
+    return path
+
+
+def run(*args):
+    return main([str(a) for a in args])
+
+
+QUICK = ("--family", "multinomial", "-k", "6", "--steps", "5", "--seed", "0")
+
+
+def test_fit_predict_round_trip(documents, tmp_path, capsys):
+    model, labels = tmp_path / "model", tmp_path / "labels.csv"
+    assert run("fit", documents, *QUICK, "--output", model, "--labels", labels) == 0
+    out = capsys.readouterr().out
+    assert "200 rows, 30 columns" in out
+    assert "memory" in out
+    assert "NMI" in out
+    assert "word" in out
+    rows = list(csv.DictReader(labels.read_text().splitlines()))
+    assert list(rows[0]) == ["row_id", "label"]
+    mixture = Mixture.load(model)
+    assert len(rows) == 200
+    assert {int(row["label"]) for row in rows} == set(range(mixture.n_components_))
+
+    predicted = tmp_path / "predicted.npy"
+    assert run("predict", model, documents, "--output", predicted) == 0
+    with np.load(documents) as f:
+        X = sparse.csr_array((f["data"], f["indices"], f["indptr"]), shape=tuple(f["shape"]))
+    np.testing.assert_array_equal(np.load(predicted), mixture.predict(X))
+
+    proba = tmp_path / "proba.npz"
+    assert run("predict", model, documents, "--proba", 2, "--output", proba) == 0
+    top = sparse.load_npz(proba)
+    assert (np.diff(top.indptr) == 2).all()
+    np.testing.assert_array_equal(top.toarray(), mixture.predict_proba(X, n_top=2).toarray())
+    capsys.readouterr()
+    assert run("predict", model, documents, "--proba", 2) == 0
+    printed = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(printed[0]) == ["row_id", "label", "cluster_1", "probability_1", "cluster_2", "probability_2"]
+    assert all(row["label"] == row["cluster_1"] for row in printed)
+
+
+def test_json_is_one_object(documents, tmp_path, capsys):
+    assert run("fit", documents, *QUICK, "--json", "--output", tmp_path / "model") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["command"] == "fit"
+    assert result["n_rows"] == 200
+    assert result["seed"] == 0
+    assert result["n_steps"] == 10
+    assert set(result["scores"]) >= {"normalized_mutual_information", "adjusted_rand_index"}
+    assert result["clusters"][0]["words"]
+    assert run("predict", tmp_path / "model", documents, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["labels"]) == 200
+
+
+def test_one_seed_one_answer_and_settings_arrive(documents, tmp_path, capsys):
+    for name, threads in (("a", 1), ("b", 2)):
+        assert run("fit", documents, *QUICK, "--labels", tmp_path / f"{name}.npy", "--threads", threads, "--quiet") == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+    assert not capsys.readouterr().out
+    code = run(
+        "fit", documents, "--family", "multinomial", "--hyper", "concentration=0.3", "--infinite", "--alpha", 2.5,
+        "--steps", 3, "--warmup", 1, "--sampler", "uncollapsed_gibbs", "--start", "one", "--json",
+    )  # fmt: skip
+    assert code == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["hyper"]["concentration"] == 0.3
+    assert "2.5" in result["weights"]
+    assert result["n_steps"] == 4
+
+
+def test_demo(tmp_path, capsys):
+    figure = tmp_path / "digits.png"
+    assert run("demo", "--figure", figure, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["scores"]["normalized_mutual_information"] > 0.65
+    assert sum(entry["size"] for entry in result["clusters"]) == 1797
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_demo_without_matplotlib_says_how_to_get_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run("demo", "--figure", tmp_path / "digits.png") == 0
+    assert "pip install 'expfam[plot]'" in capsys.readouterr().out
+
+
+def test_plugins(capsys):
+    assert run("plugins") == 0
+    listed = capsys.readouterr().out
+    for name in ("multinomial", "gaussian_diag", "bernoulli"):
+        assert name in listed
+    assert run("plugins", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)["plugins"]
+    assert {entry["kind"] for entry in entries} == {"family"}
+
+
+@pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+def test_plugins_check_tries_the_laws(capsys, monkeypatch):
+    from expfam.plugins import registry
+
+    plugins = [p for p in registry.list_plugins() if p.name in ("poisson", "gaussian_spherical")]
+    monkeypatch.setattr(registry, "check_all", lambda: [(plugins[0], None), (plugins[1], "will not import")])
+    assert run("plugins", "--check") == 1
+    out = capsys.readouterr().out
+    assert "ok" in out
+    assert "FAILED will not import" in out
+
+
+BAD = {
+    "no command": ([], "required"),
+    "unknown family": (["fit", "{documents}", "--family", "poison"], "poisson"),
+    "no file": (["fit", "nothing.npy", "--family", "poisson"], "nothing.npy"),
+    "no family": (["fit", "{documents}"], "--family"),
+    "unknown hyper-parameter": (["fit", "{documents}", "--family", "poisson", "--hyper", "rat=1"], "has no 'rat'"),
+    "bad hyper-parameter": (["fit", "{documents}", "--family", "poisson", "--hyper", "rate=-1"], "rate"),
+    "not name=value": (["fit", "{documents}", "--family", "poisson", "--hyper", "rate"], "name=value"),
+    "zero components": (["fit", "{documents}", "--family", "poisson", "-k", "0"], "at least 1"),
+    "unknown sampler": (["fit", "{documents}", "--family", "poisson", "--sampler", "gibs"], "sampler must be"),
+    "sparse for a dense family": (["fit", "{documents}", "--family", "gaussian"], "dense"),
+    "labels of an unknown kind": (["fit", "{documents}", "--family", "poisson", "--labels", "x.txt"], "x.txt"),
+    "foreign output": (["fit", "{documents}", "--family", "poisson", "--output", "{directory}"], "exists"),
+    "no such model": (["predict", "nothing", "{documents}"], "nothing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(case, documents, capsys):
+    arguments, message = BAD[case]
+    places = {"documents": documents, "directory": documents.parent}
+    assert run(*(a.format(**places) for a in arguments)) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert not captured.out or "data" in captured.out
+    last = captured.err.strip().splitlines()[-1]
+    assert last.startswith("expfam")
+
+
+def test_debug_shows_the_traceback(capsys):
+    assert run("fit", "nothing.npy", "--family", "poisson", "--debug") == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_a_failure_of_the_run(documents, capsys):
+    assert run("fit", documents, "--family", "poisson", "-k", "50", "--memory-limit", "1kB") == 1
+    assert "memory_limit" in capsys.readouterr().err
+
+
+AS_PROCESS = [sys.executable, "-c", "import sys; from expfam.cli import main; sys.exit(main())"]
+
+
+def test_as_a_process(documents, tmp_path):
+    command = [*AS_PROCESS, "fit", str(documents), *QUICK, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_rows"] == 200
+    assert not done.stderr
+
+
+def test_ctrl_c_keeps_the_result_so_far(documents, tmp_path):
+    model = tmp_path / "model"
+    command = [*AS_PROCESS, "fit", str(documents)]
+    command += [
+        "--family",
+        "multinomial",
+        "--steps",
+        "100000000",
+        "--warmup",
+        "0",
+        "--seed",
+        "0",
+        "--output",
+        str(model),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    for line in process.stdout:
+        if line.startswith("memory"):
+            break
+    time.sleep(3.0)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "stopped" in out
+    assert "Traceback" not in err
+    mixture = Mixture.load(model)
+    assert mixture.interrupted_
+    assert mixture.n_iter_ > 0

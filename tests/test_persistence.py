@@ -1,0 +1,229 @@
+"""Saved models predict the same bits without the training data; what is not a saved model is refused."""
+
+import io
+import json
+import pickle
+import zipfile
+
+import joblib
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln
+from tiny import FAMILIES
+
+import expfam
+from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
+from expfam.errors import ArchiveError, PluginError
+from expfam.samplers import CollapsedGibbs
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
+
+def rows_of(name):
+    X = FAMILIES[name][1]
+    return np.repeat(X.toarray() if sparse.issparse(X) else X, 8, axis=0)
+
+
+def assert_same_model(a, b, X):
+    assert a.family_ == b.family_
+    assert a.model_.weights == b.model_.weights
+    np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+    np.testing.assert_array_equal(a.score_samples(X), b.score_samples(X))
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+    np.testing.assert_array_equal(a.weights_, b.weights_)
+    np.testing.assert_array_equal(a.cluster_sizes_, b.cluster_sizes_)
+    assert a.log_joint_ == b.log_joint_
+    assert a.n_iter_ == b.n_iter_
+    np.testing.assert_array_equal(a.trace_.column("objective"), b.trace_.column("objective"))
+
+
+@pytest.mark.parametrize("name", [n for n in FAMILIES if n != "plain_poisson"])
+def test_every_built_in_family(name, tmp_path):
+    X = rows_of(name)
+    mixture = Mixture(FAMILIES[name][0], weights=PitmanYor(alpha=1.0, discount=0.2), n_steps=4, random_state=0).fit(X)
+    mixture.save(tmp_path / "model")
+    assert_same_model(mixture, Mixture.load(tmp_path / "model"), X)
+    assert_same_model(mixture, pickle.loads(pickle.dumps(mixture)), X)
+    joblib.dump(mixture, tmp_path / "model.joblib")
+    assert_same_model(mixture, joblib.load(tmp_path / "model.joblib"), X)
+
+
+@pytest.mark.parametrize(
+    "name", ["multinomial", "poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "bernoulli"]
+)
+def test_automatic_and_learned_hyper_parameters(name, tmp_path):
+    rng = np.random.default_rng(0)
+    X = {"bernoulli": rng.integers(0, 2, (60, 5)), "multinomial": rng.poisson(2.0, (60, 5)) + 1}.get(name)
+    X = rng.poisson(2.0, (60, 5)) + 1 if name == "poisson" else rng.normal(size=(60, 5)) if X is None else X
+    mixture = Mixture(name, 3, n_steps=5, random_state=0, learn_hyper=True).fit(X)
+    mixture.save(tmp_path / "model")
+    assert_same_model(mixture, Mixture.load(tmp_path / "model"), X)
+
+
+def test_a_registered_family_of_the_users_own(tmp_path):
+    mixture = Mixture(Halved(), 3, n_steps=4, random_state=0).fit(rows_of("poisson"))
+    mixture.save(tmp_path / "model")
+    assert_same_model(mixture, Mixture.load(tmp_path / "model"), rows_of("poisson"))
+
+
+def test_a_class_that_is_gone_is_named(tmp_path):
+    mixture = Mixture(Halved(), 3, n_steps=4, random_state=0).fit(rows_of("poisson"))
+    mixture.save(tmp_path / "model")
+    header = tmp_path / "model" / "header.json"
+    header.write_text(header.read_text().replace("Halved", "Vanished"))
+    with pytest.raises(PluginError, match="Vanished"):
+        Mixture.load(tmp_path / "model")
+
+
+class Halved(Family):
+    """Poisson counts with a fixed prior, in NumPy."""
+
+    support = "counts"
+
+    def __init__(self, shape=0.5):
+        self.shape = shape
+
+    def sufficient_statistics(self, X):
+        return X
+
+    def log_marginal(self, n, S):
+        a = self.shape
+        return (gammaln(a + S) - gammaln(a) - (a + S) * np.log(1.0 + n[:, None])).sum(axis=1)
+
+
+def test_files_hold_no_pickle_and_no_data(tmp_path):
+    X = rows_of("poisson")
+    sizes = []
+    for copies in (1, 50):
+        mixture = Mixture("poisson", 3, n_steps=4, random_state=0, start="one").fit(np.repeat(X, copies, axis=0))
+        path = tmp_path / f"model{copies}"
+        mixture.save(path)
+        sizes.append(sum(file.stat().st_size for file in path.iterdir()))
+        with np.load(path / "arrays.npz", allow_pickle=False) as arrays:
+            assert all(arrays[name].dtype.kind in "iufbUS" for name in arrays.files)
+        json.loads((path / "header.json").read_text())
+    assert sizes[1] < sizes[0] + 2000
+    loaded = Mixture.load(tmp_path / "model1")
+    assert not hasattr(loaded, "labels_")
+    mixture.save(tmp_path / "with_labels", labels=True)
+    np.testing.assert_array_equal(Mixture.load(tmp_path / "with_labels").labels_, mixture.labels_)
+
+
+def test_settings_come_back_where_they_are_plain(tmp_path):
+    mixture = Mixture(
+        Poisson(shape=0.7, rate=0.2),
+        weights=DirichletProcess(alpha=2.0),
+        sampler=CollapsedGibbs(order="random"),
+        n_steps=3,
+        start=np.zeros(40, dtype=int),
+        random_state=5,
+    ).fit(rows_of("poisson"))
+    mixture.save(tmp_path / "model")
+    params = Mixture.load(tmp_path / "model").get_params()
+    assert params["family"] == Poisson(shape=0.7, rate=0.2)
+    assert params["weights"] == DirichletProcess(alpha=2.0)
+    assert (params["n_steps"], params["random_state"]) == (3, 5)
+    header = json.loads((tmp_path / "model" / "header.json").read_text())
+    assert "CollapsedGibbs(order='random')" in json.dumps(header)
+    assert params["sampler"] == "auto"
+    assert params["start"] == "auto"
+
+
+def test_column_names_come_back(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rows_of("poisson"), columns=list("abcd"))
+    Mixture("poisson", 3, n_steps=2, random_state=0).fit(frame).save(tmp_path / "model")
+    loaded = Mixture.load(tmp_path / "model")
+    loaded.predict(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"a": "z"}))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    Mixture("poisson", 3, n_steps=2, random_state=0).fit(rows_of("poisson")).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def damage_truncate(path):
+    arrays = path / "arrays.npz"
+    arrays.write_bytes(arrays.read_bytes()[:-40])
+
+
+def damage_one_byte(path):
+    arrays = path / "arrays.npz"
+    content = bytearray(arrays.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    arrays.write_bytes(bytes(content))
+
+
+def damage_swap_an_array(path):
+    with np.load(path / "arrays.npz") as f:
+        arrays = dict(f)
+    name = next(n for n in arrays if arrays[n].size)
+    arrays[name] = np.zeros_like(arrays[name])
+    np.savez(path / "arrays.npz", **arrays)
+
+
+def damage_newer(path):
+    header = json.loads((path / "header.json").read_text())
+    header["format"] = 999
+    (path / "header.json").write_text(json.dumps(header))
+
+
+def damage_other_kind(path):
+    header = json.loads((path / "header.json").read_text())
+    header["kind"] = "checkpoint"
+    (path / "header.json").write_text(json.dumps(header))
+
+
+def damage_header(path):
+    (path / "header.json").write_text("{")
+
+
+def damage_pickle(path):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{}], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path / "arrays.npz", "a") as archive:
+        archive.writestr("extra.npy", buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_truncate,
+        damage_one_byte,
+        damage_swap_an_array,
+        damage_newer,
+        damage_other_kind,
+        damage_header,
+        damage_pickle,
+    ],
+)
+def test_damaged_files_are_refused(saved, damage):
+    damage(saved)
+    with pytest.raises(ArchiveError, match=str(saved)):
+        Mixture.load(saved)
+
+
+def test_nothing_foreign_is_overwritten(tmp_path, saved):
+    mixture = Mixture.load(saved)
+    foreign = tmp_path / "mine"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
+    with pytest.raises(ArchiveError, match="mine"):
+        mixture.save(foreign)
+    assert (foreign / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(ArchiveError):
+        Mixture.load(tmp_path / "nothing")
+    mixture.save(saved)  # its own earlier model is replaced
+    Mixture.load(saved)
+
+
+def test_an_unfitted_mixture_is_not_saved(tmp_path):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        Mixture().save(tmp_path / "model")
+    assert expfam.__version__
