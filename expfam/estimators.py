@@ -75,7 +75,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
     cluster_sizes_ : (K,) int64 ndarray
     n_, S_ : (K,) and (K, F) float64
-        Sufficient statistics; S_ is CSR for count families.
+        Sufficient statistics; S_ is CSR where those of the data are.
     family_, model_ : Family, MixtureModel
         Bound, with learned hyper-parameters.
     log_joint_ : float
