@@ -3,7 +3,7 @@
 Each slot keeps the inverse of the Cholesky factor of its posterior scale, contiguous and in panels of rows: a score is
 a triangular product without a chain of rows, and a change of one datum rotates the inverse (rank one, O(d^2)), with a
 factorisation when a datum leaves that carried nearly all of a direction, after 1000 changes of a cluster, and at
-refresh. Up to 16 columns a copy is woven into blocks of eight clusters, so that a datum is scored against eight at a
+refresh. Up to 24 columns a copy is woven into blocks of eight clusters, so that a datum is scored against eight at a
 time by the shortest stream through memory; beyond, weaving would cost more than it saves.
 A predictive costs O(d^2); leaving a datum out needs no change: |Psi - c v v'| = |Psi| (1 - c v' Psi^-1 v).
 """
@@ -27,7 +27,7 @@ from expfam.structures._kernels cimport (
 )
 
 cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
-cdef Py_ssize_t WOVEN_UP_TO = 16        # columns
+cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a change costs twice as much woven, a score of a slot a third less
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
 cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
 cdef double LARGEST_ROTATED = 1e140     # entries of a datum whose squares cannot make sums overflow
