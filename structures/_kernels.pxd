@@ -33,14 +33,24 @@ cdef extern from "kernels.h" nogil:
 
     # Gaussian clusters
     enum: EXPFAM_LANES
+    const double EXPFAM_HUGE
     int (*expfam_t_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out) noexcept
     int (*expfam_sphere_scan)(const double *x, double offset, const double *block, Py_ssize_t d, Py_ssize_t count,
                               double *out) noexcept
     int (*expfam_gauss_scan)(const double *x, const double *block, Py_ssize_t d, Py_ssize_t count, double *out,
                              double *z) noexcept
     int (*expfam_cholesky)(double *a, Py_ssize_t d) noexcept
-    int (*expfam_rank_one)(double *a, double *v, double sign, Py_ssize_t d) noexcept
-    double (*expfam_solve_square)(const double *a, const double *reciprocal, double *v, Py_ssize_t d) noexcept
+    enum: EXPFAM_PANEL
+    Py_ssize_t expfam_panel_size(Py_ssize_t d) noexcept
+    void expfam_panel_diagonal(const double *panels, double *diagonal, Py_ssize_t d) noexcept
+    void expfam_panel_weave(const double *panels, double *out, Py_ssize_t d) noexcept
+    double (*expfam_panel_square)(const double *panels, const double *v, Py_ssize_t d, double *z) noexcept
+    int (*expfam_panel_scan)(const double *x, const double *block, const double *record, Py_ssize_t width,
+                             Py_ssize_t d, Py_ssize_t count, double *out, double *scratch) noexcept
+    int (*expfam_panel_rotate)(double *panels, const double *p, double sign, double least, Py_ssize_t d,
+                               double *scratch) noexcept
+    void (*expfam_panel_invert)(const double *a, const double *reciprocal, double *panels, Py_ssize_t d,
+                                double *scratch) noexcept
     void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
     void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
                          const double *about, double weight, double *out, Py_ssize_t d) noexcept

@@ -458,36 +458,37 @@ EXPFAM_LANE_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan,
 EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
                       (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
 
-/* Rows of a block: constant, half, weight, the location of each column, then the Cholesky factor by rows, each ending
- * with the reciprocal of its diagonal. score = constant - half * log(1 + weight |L^-1 (x - location)|^2).
- * `z` is scratch for EXPFAM_LANES * d numbers. Two partial sums shorten the chain of dependent additions. */
+/* Rows of a block: constant, half, weight, the location of each column, then by rows the inverse W of the Cholesky
+ * factor. score = constant - half * log(1 + weight |W (x - location)|^2). Two rows at a time share their loads and make
+ * two chains of additions. `scratch` holds EXPFAM_LANES * d numbers. */
 #define EXPFAM_GAUSS_SCAN(NAME, TARGET, VECTOR)                                                             \
     TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out, \
                            double *scratch) {                                                               \
         enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
         ptrdiff_t rows = 3 + d + d * (d + 1) / 2;                                                           \
-        VECTOR *z = (VECTOR *)scratch, worst = *(const VECTOR *)block * 0.0;                                \
+        VECTOR *v = (VECTOR *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), worst = *(const VECTOR *)block * 0.0; \
         for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
             const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * rows +       \
                                                  start % EXPFAM_LANES);                                     \
-            const VECTOR *location = row + 3 * STEP;                                                        \
             VECTOR constant = row[0], half = row[STEP], weight = row[2 * STEP], sum = row[0] * 0.0;         \
-            row += (3 + d) * STEP;                                                                          \
-            for (ptrdiff_t j = 0; j < d; j++) {                                                             \
-                VECTOR t = x[j] - location[j * STEP], u = constant * 0.0;                                        \
-                ptrdiff_t i = 0;                                                                            \
-                for (; i + 1 < j; i += 2, row += 2 * STEP) {                                                \
-                    t -= row[0] * z[i];                                                                     \
-                    u += row[STEP] * z[i + 1];                                                              \
+            row += 3 * STEP;                                                                                \
+            for (ptrdiff_t j = 0; j < d; j++, row += STEP) v[j] = x[j] - row[0];                            \
+            for (ptrdiff_t j = 0; j + 1 < d; j += 2) {                                                      \
+                const VECTOR *next = row + (j + 1) * STEP;                                                  \
+                VECTOR a = row[0] * v[0], b = next[0] * v[0];                                               \
+                for (ptrdiff_t i = 1; i <= j; i++) {                                                        \
+                    a += row[i * STEP] * v[i];                                                              \
+                    b += next[i * STEP] * v[i];                                                             \
                 }                                                                                           \
-                if (i < j) {                                                                                \
-                    t -= row[0] * z[i];                                                                     \
-                    row += STEP;                                                                            \
-                }                                                                                           \
-                t = (t - u) * row[0];                                                                       \
-                row += STEP;                                                                                \
-                z[j] = t;                                                                                   \
-                sum += t * t;                                                                               \
+                b += next[(j + 1) * STEP] * v[j + 1];                                                       \
+                sum += a * a;                                                                               \
+                sum += b * b;                                                                               \
+                row = next + (j + 2) * STEP;                                                                \
+            }                                                                                               \
+            if (d % 2) {                                                                                    \
+                VECTOR a = row[0] * v[0];                                                                   \
+                for (ptrdiff_t i = 1; i < d; i++) a += row[i * STEP] * v[i];                                \
+                sum += a * a;                                                                               \
             }                                                                                               \
             sum = 1.0 + weight * sum;                                                                       \
             worst += sum;                                                                                   \
@@ -499,6 +500,235 @@ EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
     }
 EXPFAM_LANE_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
                       (const double *, const double *, ptrdiff_t, ptrdiff_t, double *, double *))
+
+/* ---- W = L^-1 of one cluster in panels: EXPFAM_PANEL rows each, a panel's columns one after another up to the column
+ * of its last row. Zero rows in front fill the first panel, so that the panels that end the triangle are whole. With W
+ * at hand |W v|^2 is a product without a chain of dependent rows, a cluster is contiguous, and a change of one datum
+ * writes one stream. Panels of 4 rows hold fewer zeros above the diagonal than of 8: large tables are read at the
+ * speed of the cache. */
+#if EXPFAM_LANES == 8
+#define EXPFAM_PANEL 4
+typedef expfam_double4 expfam_panel;
+#else
+#define EXPFAM_PANEL 1
+typedef double expfam_panel;
+#endif
+
+EXPFAM_INLINE ptrdiff_t expfam_padding(ptrdiff_t d) { return (EXPFAM_PANEL - d % EXPFAM_PANEL) % EXPFAM_PANEL; }
+
+/* Where the panel with padded row r begins; with r = d + padding, the numbers in all panels. */
+EXPFAM_INLINE ptrdiff_t expfam_panel_start(ptrdiff_t r, ptrdiff_t padding) {
+    ptrdiff_t p = r / EXPFAM_PANEL;
+    return EXPFAM_PANEL * (EXPFAM_PANEL * p * (p + 1) / 2 - padding * p);
+}
+
+EXPFAM_UNUSED static ptrdiff_t expfam_panel_size(ptrdiff_t d) {
+    return expfam_panel_start(d + expfam_padding(d), expfam_padding(d));
+}
+
+/* diagonal[j] = W[j, j] */
+EXPFAM_UNUSED static void expfam_panel_diagonal(const double *panels, double *diagonal, ptrdiff_t d) {
+    ptrdiff_t r = expfam_padding(d), columns = EXPFAM_PANEL - r;
+    for (ptrdiff_t j = 0; j < d; columns += EXPFAM_PANEL) {
+        panels += EXPFAM_PANEL * columns;
+        for (; r < EXPFAM_PANEL; r++, j++) diagonal[j] = panels[(r - EXPFAM_PANEL) * EXPFAM_PANEL + r];
+        r = 0;
+    }
+}
+
+/* W by rows, its entries EXPFAM_LANES apart: into a block of expfam_gauss_scan. */
+EXPFAM_UNUSED static void expfam_panel_weave(const double *panels, double *out, ptrdiff_t d) {
+    ptrdiff_t r = expfam_padding(d), columns = EXPFAM_PANEL - r;
+    for (ptrdiff_t i = 0; i < d; columns += EXPFAM_PANEL) {
+        for (; r < EXPFAM_PANEL; r++, i++)
+            for (ptrdiff_t j = 0; j <= i; j++, out += EXPFAM_LANES) *out = panels[j * EXPFAM_PANEL + r];
+        panels += EXPFAM_PANEL * columns;
+        r = 0;
+    }
+}
+
+/* Sum of the entries by halves. */
+EXPFAM_INLINE double expfam_panel_sum(const void *entries) {
+    double a[EXPFAM_PANEL], total = 0.0;
+    memcpy(a, entries, sizeof a);
+    for (int l = 0; l < EXPFAM_PANEL / 2; l++) a[l] += a[l + EXPFAM_PANEL / 2];
+    for (int l = 0; l < (EXPFAM_PANEL + 1) / 2; l++) total += a[l];
+    return total;
+}
+
+/* W v of the rows of one panel. The odd columns of the first panel come first, then as many at a time as a panel has
+ * rows; four partial sums shorten the chain of additions. */
+#define EXPFAM_PANEL_PRODUCT(panel, v, odd, columns, z)                                                     \
+    do {                                                                                                    \
+        expfam_panel z1 = (z) * 0.0, z2 = z1, z3 = z1;                                                      \
+        ptrdiff_t col = 0;                                                                                  \
+        for (; col < (odd); col++, (panel)++) (z) += (panel)[0] * (v)[col];                                 \
+        for (; col + 3 < (columns); col += 4, (panel) += 4) {                                               \
+            (z) += (panel)[0] * (v)[col];                                                                   \
+            z1 += (panel)[1] * (v)[col + 1];                                                                \
+            z2 += (panel)[2] * (v)[col + 2];                                                                \
+            z3 += (panel)[3] * (v)[col + 3];                                                                \
+        }                                                                                                   \
+        for (; col < (columns); col++, (panel)++) (z) += (panel)[0] * (v)[col];                             \
+        (z) += z1 + (z2 + z3);                                                                              \
+    } while (0)
+
+/* |W v|^2, and z = W v with the padding in front. */
+#define EXPFAM_PANEL_SQUARE(NAME, TARGET)                                                                   \
+    TARGET static double NAME(const double *panels, const double *v, ptrdiff_t d, double *z) {              \
+        const expfam_panel *panel = (const expfam_panel *)panels;                                           \
+        expfam_panel sum = panel[0] * 0.0;                                                                  \
+        ptrdiff_t odd = d % EXPFAM_PANEL, columns = odd ? odd : EXPFAM_PANEL;                               \
+        for (; columns <= d; columns += EXPFAM_PANEL, z += EXPFAM_PANEL) {                                  \
+            expfam_panel row = panel[0] * 0.0;                                                              \
+            EXPFAM_PANEL_PRODUCT(panel, v, odd, columns, row);                                              \
+            memcpy(z, &row, sizeof row);                                                                    \
+            sum += row * row;                                                                               \
+        }                                                                                                   \
+        return expfam_panel_sum(&sum);                                                                      \
+    }
+EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
+                 (const double *, const double *, ptrdiff_t, double *))
+
+/* Scores as of expfam_gauss_scan, from blocks of constant, half and weight alone and from one record a cluster, `width`
+ * apart: its location, padded at its end as x is, then its panels. Two panels are gone through together, since the
+ * entries of v cost as many loads as W. `scratch` holds d + EXPFAM_PANEL + 8 numbers. */
+#define EXPFAM_PANEL_SCAN(NAME, TARGET)                                                                     \
+    TARGET static int NAME(const double *x, const double *block, const double *record, ptrdiff_t width, ptrdiff_t d, \
+                           ptrdiff_t count, double *out, double *scratch) {                                 \
+        double *v = (double *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), worst[EXPFAM_LANES] = {0.0};    \
+        ptrdiff_t odd = d % EXPFAM_PANEL, padded = d + expfam_padding(d), single = padded / EXPFAM_PANEL % 2; \
+        for (ptrdiff_t start = 0; start < count; start += EXPFAM_LANES, block += 3 * EXPFAM_LANES) {        \
+            double squares[EXPFAM_LANES] = {0.0};                                                           \
+            ptrdiff_t some = count - start < EXPFAM_LANES ? count - start : EXPFAM_LANES;                   \
+            for (ptrdiff_t l = 0; l < some; l++, record += width) {                                         \
+                const expfam_panel *panel = (const expfam_panel *)(record + padded);                        \
+                expfam_panel sum = panel[0] * 0.0;                                                          \
+                ptrdiff_t columns = odd ? odd : EXPFAM_PANEL;                                               \
+                for (ptrdiff_t j = 0; j < padded; j += EXPFAM_PANEL)                                        \
+                    *(expfam_panel *)(v + j) = *(const expfam_panel *)(x + j) - *(const expfam_panel *)(record + j); \
+                if (single) {                                                                               \
+                    expfam_panel row = panel[0] * 0.0;                                                      \
+                    EXPFAM_PANEL_PRODUCT(panel, v, odd, columns, row);                                      \
+                    sum += row * row;                                                                       \
+                    columns += EXPFAM_PANEL;                                                                \
+                }                                                                                           \
+                for (; columns < d; columns += 2 * EXPFAM_PANEL) {                                          \
+                    const expfam_panel *next = panel + columns;                                             \
+                    expfam_panel a = panel[0] * 0.0, b = a, a1 = a, b1 = a;                                 \
+                    ptrdiff_t col = 0;                                                                      \
+                    for (; col < odd; col++) {                                                              \
+                        a += panel[col] * v[col];                                                           \
+                        b += next[col] * v[col];                                                            \
+                    }                                                                                       \
+                    for (; col + 3 < columns; col += 4) {                                                   \
+                        a += panel[col] * v[col];                                                           \
+                        b += next[col] * v[col];                                                            \
+                        a1 += panel[col + 1] * v[col + 1];                                                  \
+                        b1 += next[col + 1] * v[col + 1];                                                   \
+                        a += panel[col + 2] * v[col + 2];                                                   \
+                        b += next[col + 2] * v[col + 2];                                                    \
+                        a1 += panel[col + 3] * v[col + 3];                                                  \
+                        b1 += next[col + 3] * v[col + 3];                                                   \
+                    }                                                                                       \
+                    for (; col < columns; col++) {                                                          \
+                        a += panel[col] * v[col];                                                           \
+                        b += next[col] * v[col];                                                            \
+                    }                                                                                       \
+                    for (ptrdiff_t end = 0; end < EXPFAM_PANEL; end++) b1 += next[col + end] * v[col + end]; \
+                    a += a1;                                                                                \
+                    b += b1;                                                                                \
+                    sum += a * a + b * b;                                                                   \
+                    panel = next + columns + EXPFAM_PANEL;                                                  \
+                }                                                                                           \
+                squares[l] = expfam_panel_sum(&sum);                                                        \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t l = 0; l < EXPFAM_LANES; l++) {                                                  \
+                double square = 1.0 + block[2 * EXPFAM_LANES + l] * squares[l];                             \
+                worst[l] += square;                                                                         \
+                squares[l] = block[l] - block[EXPFAM_LANES + l] * expfam_log1(square);                      \
+            }                                                                                               \
+            expfam_store(out, start, count, squares, EXPFAM_LANES);                                         \
+        }                                                                                                   \
+        return expfam_is_wild(worst, EXPFAM_LANES);                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
+                 (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, double *))
+
+/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows by
+ * a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
+ *     sqrt(t_{r-1} / t_r) (w_r - sign p_r / t_{r-1} (p_0 w_0 + ... + p_{r-1} w_{r-1})),
+ * since these rows have the inner products of (I + sign p p')^-1. `scratch` holds 4 (d + EXPFAM_PANEL) numbers: by
+ * column the sums over the panels above, then t and what follows from it. */
+#define EXPFAM_PANEL_ROTATE(NAME, TARGET)                                                                   \
+    TARGET static int NAME(double *panels, const double *p, double sign, double least, ptrdiff_t d, double *scratch) { \
+        ptrdiff_t rows = d + expfam_padding(d);                                                             \
+        double *carry = scratch, *stretch = carry + rows, *share = stretch + rows, *t = share + rows;       \
+        expfam_panel *panel = (expfam_panel *)panels;                                                       \
+        t[0] = 1.0;                                                                                         \
+        for (ptrdiff_t r = 0; r < rows; r++) t[r + 1] = t[r] + sign * p[r] * p[r];                          \
+        if (!(t[rows] > least) || !(t[rows] < EXPFAM_HUGE)) return 1;                                       \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t r = 0; r < rows; r++) {                                                              \
+            stretch[r] = sqrt(t[r] / t[r + 1]);                                                             \
+            share[r] = -stretch[r] * sign * p[r] / t[r];                                                    \
+            carry[r] = 0.0;                                                                                 \
+        }                                                                                                   \
+        for (ptrdiff_t columns = EXPFAM_PANEL - expfam_padding(d); columns <= d; columns += EXPFAM_PANEL) { \
+            double entries[EXPFAM_PANEL][EXPFAM_PANEL];                                                     \
+            expfam_panel turn[EXPFAM_PANEL], above = *(const expfam_panel *)share;                          \
+            for (ptrdiff_t s = 0; s < EXPFAM_PANEL; s++)                                                    \
+                for (ptrdiff_t r = 0; r < EXPFAM_PANEL; r++)                                                \
+                    entries[s][r] = r < s ? 0.0 : r == s ? stretch[r] : share[r] * p[s];                    \
+            memcpy(turn, entries, sizeof turn);                                                             \
+            for (ptrdiff_t j = 0; j < columns; j++, panel++) {                                              \
+                const double *old = (const double *)panel;                                                  \
+                expfam_panel row = above * carry[j];                                                        \
+                double sum = 0.0;                                                                           \
+                for (ptrdiff_t s = 0; s < EXPFAM_PANEL; s++) {                                              \
+                    row += turn[s] * old[s];                                                                \
+                    sum += p[s] * old[s];                                                                   \
+                }                                                                                           \
+                carry[j] += sum;                                                                            \
+                *panel = row;                                                                               \
+            }                                                                                               \
+            p += EXPFAM_PANEL;                                                                              \
+            stretch += EXPFAM_PANEL;                                                                        \
+            share += EXPFAM_PANEL;                                                                          \
+        }                                                                                                   \
+        return 0;                                                                                           \
+    }
+EXPFAM_INSTANCES(EXPFAM_PANEL_ROTATE, int, expfam_panel_rotate,
+                 (double *, const double *, double, double, ptrdiff_t, double *))
+
+/* Panels of W = L^-1 from L by columns and the reciprocals of its diagonal, EXPFAM_PANEL columns of W at a time.
+ * `scratch` holds EXPFAM_PANEL * d numbers. */
+#define EXPFAM_PANEL_INVERT(NAME, TARGET)                                                                   \
+    TARGET static void NAME(const double *a, const double *reciprocal, double *panels, ptrdiff_t d, double *scratch) { \
+        ptrdiff_t padding = expfam_padding(d);                                                              \
+        memset(panels, 0, (size_t)expfam_panel_start(d + padding, padding) * sizeof(double));               \
+        for (ptrdiff_t first = 0; first < d; first += EXPFAM_PANEL) {                                       \
+            ptrdiff_t some = d - first < EXPFAM_PANEL ? d - first : EXPFAM_PANEL;                           \
+            for (ptrdiff_t i = first; i < d; i++) {                                                         \
+                expfam_panel sum, *row = (expfam_panel *)scratch;                                           \
+                double unit[EXPFAM_PANEL] = {0.0}, *entry;                                                  \
+                const double *factor = a + first * d - first * (first - 1) / 2 + i - first;                 \
+                if (i - first < EXPFAM_PANEL) unit[i - first] = 1.0;                                        \
+                memcpy(&sum, unit, sizeof sum);                                                             \
+                for (ptrdiff_t k = first; k < i; k++, row++) {                                              \
+                    sum -= *factor * *row;                                                                  \
+                    factor += d - k - 1;                                                                    \
+                }                                                                                           \
+                *row = sum * reciprocal[i];                                                                 \
+                entry = panels + expfam_panel_start(i + padding, padding) + (i + padding) % EXPFAM_PANEL;   \
+                for (ptrdiff_t c = 0; c < some && first + c <= i; c++)                                      \
+                    entry[(first + c) * EXPFAM_PANEL] = ((const double *)row)[c];                           \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_PANEL_INVERT, void, expfam_panel_invert,
+                 (const double *, const double *, double *, ptrdiff_t, double *))
 
 /* Factors of one cluster: lower triangle by columns, each beginning with its diagonal; this is also the order of the
  * upper triangle by rows, in which statistics are packed with off-diagonals times sqrt 2. */
@@ -528,48 +758,6 @@ EXPFAM_LANE_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
         return 0;                                                                                           \
     }
 EXPFAM_INSTANCES(EXPFAM_CHOLESKY, int, expfam_cholesky, (double *, ptrdiff_t))
-
-/* Factor of L L' + sign v v' by plane (sign 1) or hyperbolic (-1) rotations; overwrites v. 1 when a pivot falls below
- * 1e-8 of the old one, where the downdate has lost its digits; L is then spoilt. */
-#define EXPFAM_RANK_ONE(NAME, TARGET)                                                                       \
-    TARGET static int NAME(double *a, double *v, double sign, ptrdiff_t d) {                                \
-        double *column = a;                                                                                 \
-        for (ptrdiff_t j = 0; j < d; j++) {                                                                 \
-            double old = column[0], square = old * old + sign * v[j] * v[j], pivot, c, s, inverse;          \
-            if (!(square > 1e-16 * old * old) || !(square < INFINITY)) return 1;                            \
-            pivot = sqrt(square);                                                                           \
-            c = pivot / old;                                                                                \
-            s = v[j] / old;                                                                                 \
-            inverse = 1.0 / c;                                                                              \
-            column[0] = pivot;                                                                              \
-            EXPFAM_SIMD                                                                                     \
-            for (ptrdiff_t i = 1; i < d - j; i++) {                                                         \
-                double entry = (column[i] + sign * s * v[j + i]) * inverse;                                 \
-                v[j + i] = c * v[j + i] - s * entry;                                                        \
-                column[i] = entry;                                                                          \
-            }                                                                                               \
-            column += d - j;                                                                                \
-        }                                                                                                   \
-        return 0;                                                                                           \
-    }
-EXPFAM_INSTANCES(EXPFAM_RANK_ONE, int, expfam_rank_one, (double *, double *, double, ptrdiff_t))
-
-/* |L^-1 v|^2 with the reciprocals of the diagonal given; overwrites v with the solution. */
-#define EXPFAM_SOLVE_SQUARE(NAME, TARGET)                                                                   \
-    TARGET static double NAME(const double *a, const double *reciprocal, double *v, ptrdiff_t d) {          \
-        double sum = 0.0;                                                                                   \
-        for (ptrdiff_t j = 0; j < d; j++) {                                                                 \
-            double z = v[j] * reciprocal[j];                                                                \
-            v[j] = z;                                                                                       \
-            sum += z * z;                                                                                   \
-            EXPFAM_SIMD                                                                                     \
-            for (ptrdiff_t i = 1; i < d - j; i++) v[j + i] -= a[i] * z;                                     \
-            a += d - j;                                                                                     \
-        }                                                                                                   \
-        return sum;                                                                                         \
-    }
-EXPFAM_INSTANCES(EXPFAM_SOLVE_SQUARE, double, expfam_solve_square,
-                 (const double *, const double *, double *, ptrdiff_t))
 
 /* out = S + sign svec(x x'). */
 #define EXPFAM_SVEC_ADD(NAME, TARGET)                                                                       \

@@ -1,9 +1,10 @@
 """Compiled components of the Gaussians with a full covariance, with unknown mean and with mean zero.
 
-Each slot keeps the Cholesky factor of its posterior scale twice: contiguous by columns, for changes and for scores of
-chosen slots, and woven into blocks of eight clusters, so that one forward substitution scores a datum against eight.
-Up to 16 columns a change factorises anew from the statistics; beyond, it rotates the factor (rank one, O(d^2)), with a
-factorisation whenever a pivot shrinks 1e8-fold, after 1000 changes of a cluster, and at refresh.
+Each slot keeps the inverse of the Cholesky factor of its posterior scale, contiguous and in panels of rows: a score is
+a triangular product without a chain of rows, and a change of one datum rotates the inverse (rank one, O(d^2)), with a
+factorisation when a datum leaves that carried nearly all of a direction, after 1000 changes of a cluster, and at
+refresh. Up to 24 columns a copy is woven into blocks of eight clusters, so that a datum is scored against eight at a
+time by the shortest stream through memory; beyond, weaving would cost more than it saves.
 A predictive costs O(d^2); leaving a datum out needs no change: |Psi - c v v'| = |Psi| (1 - c v' Psi^-1 v).
 """
 
@@ -19,31 +20,38 @@ from expfam.families._real cimport (
     RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
 )
 from expfam.structures._kernels cimport (
-    EXPFAM_LANES, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1, expfam_rank_one, expfam_scale,
-    expfam_solve_square, expfam_svec_add,
+    EXPFAM_HUGE, EXPFAM_LANES, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1, EXPFAM_PANEL,
+    expfam_panel_diagonal, expfam_panel_invert, expfam_panel_rotate, expfam_panel_scan, expfam_panel_size, expfam_panel_square,
+    expfam_panel_weave, expfam_scale,
+    expfam_svec_add,
 )
 
 cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
-cdef Py_ssize_t REFACTOR_UP_TO = 16     # columns; a factorisation is then as fast as a rotation, and does not drift
+cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a change costs twice as much woven, a score of a slot a third less
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
 cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
+cdef double LARGEST_ROTATED = 1e140     # entries of a datum whose squares cannot make sums overflow
 
 ctypedef struct gauss_state:
     real_state base
     int zero_mean
-    Py_ssize_t rows                 # of a block: 3 + d + d (d + 1) / 2
-    Py_ssize_t width                # of a factor: location (d), reciprocal diagonal (d), triangle by columns
-    double *block                   # (slots / 8, rows, 8): see expfam_gauss_scan
-    double *factor                  # (slots, width)
+    int woven                       # whether blocks hold factors too
+    Py_ssize_t padded               # d rounded up to whole panels
+    Py_ssize_t rows                 # of a block: 3, or 3 + d + d (d + 1) / 2 if woven
+    double *block                   # (slots / 8, rows, 8): see expfam_gauss_scan, expfam_panel_scan
+    double *factor                  # (slots, width): location (padded), panels, their diagonal (padded)
+    Py_ssize_t diagonal             # where in a factor the diagonal begins
+    Py_ssize_t width
+    Py_ssize_t room                 # numbers behind a factor that is being made: scratch
     double *log_det                 # (slots,)
     int64_t *changes                # (slots,) rotations since the last factorisation
-    double *spare                   # (width,) the writer's scratch
-    double *vector                  # (3 d,) likewise
+    double *spare                   # (width + room,) the writer's scratch
+    double *vector                  # (6 padded + 8,) likewise
     const double *shift             # (d,) prior location about the centre, zeros for mean zero
     const double *scale             # (d (d + 1) / 2,) prior scale by columns
     double strength
     double dof
-    double *prior_factor            # (width,)
+    double *prior_factor            # (width + room,)
     double prior_log_det
     const double *rising            # (table,) d/2 log 2 + lgamma((nun + 1) / 2) - lgamma((nun + 1 - d) / 2)
     const double *gammas            # (table,) n d / 2 log 2 + lgG_d(nun / 2) - lgG_d(nu0 / 2)
@@ -68,37 +76,50 @@ cdef double gauss_gammas(const gauss_state *s, double n) noexcept nogil:
     return total
 
 
-cdef int gauss_factor(const gauss_state *s, double n, const double *S, double *out) noexcept nogil:
-    """Factor of the posterior scale of (n, S), with location and reciprocal diagonal; nonzero if not definite."""
+cdef int gauss_triangle(const gauss_state *s, double n, const double *S, double *location, double *triangle,
+                        double *diagonal) noexcept nogil:
+    """Location of the posterior of (n, S), and factor of its scale; nonzero if not definite."""
     cdef Py_ssize_t j, d = s.base.d
     cdef double strength = s.strength + n
-    cdef double *triangle = out + 2 * d
     cdef const double *second = S if s.zero_mean else S + d
     cdef const double *first = s.shift if s.zero_mean else S
     for j in range(d):
-        out[j] = 0.0 if s.zero_mean else S[j] - n * s.shift[j]
-    expfam_scale(s.scale, second, first, s.shift, n, out, 0.0 if s.zero_mean else 1.0 / strength, triangle, d)
+        location[j] = 0.0 if s.zero_mean else S[j] - n * s.shift[j]
+    expfam_scale(s.scale, second, first, s.shift, n, location, 0.0 if s.zero_mean else 1.0 / strength, triangle, d)
     if expfam_cholesky(triangle, d):
         return 1
     for j in range(d):
-        out[j] = 0.0 if s.zero_mean else s.shift[j] + out[j] / strength
-        out[d + j] = 1.0 / triangle[0]
+        location[j] = 0.0 if s.zero_mean else s.shift[j] + location[j] / strength
+        diagonal[j] = 1.0 / triangle[0]
         triangle += d - j
-        if not isfinite(out[d + j]):
+        if not isfinite(diagonal[j]):
             return 1
     return 0
 
 
-cdef double factor_log_det(const double *factor, Py_ssize_t d, double *scratch) noexcept nogil:
-    """Log determinant of the matrix behind a factor; `scratch` holds 2 d numbers."""
+cdef int gauss_factor(const gauss_state *s, double n, const double *S, double *out) noexcept nogil:
+    """The factor that slots keep, made from (n, S); nonzero if not definite. `out` holds width + room numbers."""
+    cdef Py_ssize_t d = s.base.d
+    cdef double *triangle = out + s.width
+    if gauss_triangle(s, n, S, out, triangle, out + s.diagonal):
+        return 1
+    expfam_panel_invert(triangle, out + s.diagonal, out + s.padded, d, triangle + d * (d + 1) // 2)
+    return 0
+
+
+cdef double log_det_of(const double *diagonal, Py_ssize_t d, double *logs) noexcept nogil:
+    """Log determinant of a matrix from the reciprocals of its triangle's diagonal; `logs` holds d numbers."""
     cdef Py_ssize_t j
     cdef double total = 0.0
+    expfam_log(diagonal, logs, d)
     for j in range(d):
-        scratch[j] = factor[d + j]
-    expfam_log(scratch, scratch + d, d)
-    for j in range(d):
-        total += scratch[d + j]
+        total += logs[j]
     return -2.0 * total
+
+
+cdef inline double gauss_square(const gauss_state *s, const double *factor, double *v) noexcept nogil:
+    """v' Psi^-1 v; `v` holds 2 padded numbers, whose second half becomes the solution, with the padding in front."""
+    return expfam_panel_square(factor + s.padded, v, s.base.d, v + s.padded)
 
 
 cdef double gauss_constant(const gauss_state *s, double n, double log_det) noexcept nogil:
@@ -119,7 +140,7 @@ cdef double gauss_score(const gauss_state *s, const double *x, const double *fac
     cdef double square, largest = 0.0
     for j in range(d):
         v[j] = x[j] - factor[j]
-    square = weight * expfam_solve_square(factor + 2 * d, factor + d, v, d)
+    square = weight * gauss_square(s, factor, v)
     if square < 1e290:
         return constant - half * log1p(square)
     for j in range(d):
@@ -127,7 +148,7 @@ cdef double gauss_score(const gauss_state *s, const double *x, const double *fac
         largest = max(largest, fabs(v[j]))
     for j in range(d):
         v[j] /= largest
-    square = weight * expfam_solve_square(factor + 2 * d, factor + d, v, d)
+    square = weight * gauss_square(s, factor, v)
     return constant - half * (2.0 * log(largest) + log(square))
 
 
@@ -140,11 +161,18 @@ cdef int gauss_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py
                               double *out, double *work) noexcept nogil:
     cdef gauss_state *s = <gauss_state *> self
     cdef Py_ssize_t j, d = s.base.d
+    cdef int wild
     real_row(&s.base, i, work)
     if ks == NULL:
         if m > s.base.capacity:
             return EXPFAM_RANGE
-        if expfam_gauss_scan(work, s.block, d, m, out, work + d):
+        if s.woven:
+            wild = expfam_gauss_scan(work, s.block, d, m, out, work + d)
+        else:
+            for j in range(d, s.padded):    # whole vectors are subtracted
+                work[j] = 0.0
+            wild = expfam_panel_scan(work, s.block, s.factor, s.width, d, m, out, work + s.padded)
+        if wild:
             for j in range(m):
                 out[j] = gauss_score_slot(s, work, j, work + d)
         return EXPFAM_OK
@@ -159,7 +187,7 @@ cdef int gauss_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, doubl
     cdef gauss_state *s = <gauss_state *> self
     cdef Py_ssize_t j, d = s.base.d
     cdef double *v = work + d
-    cdef double *S = work + 2 * d
+    cdef double *S = v + 2 * s.padded
     cdef double *factor = S + s.base.F
     cdef const double *own = s.factor + k * s.width
     cdef double n, strength, rest, shrink = 0.0, ratio = 1.0
@@ -177,14 +205,14 @@ cdef int gauss_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, doubl
         strength = s.strength + n + 1.0
         ratio = strength / (strength - 1.0)
         shrink = -0.5 * d * log(ratio)
-    rest = ratio * expfam_solve_square(own + 2 * d, own + d, v, d)
+    rest = ratio * gauss_square(s, own, v)
     if rest < 1.0 - LEAST_REST:
         out[0] = gauss_rising(s, n) + shrink - 0.5 * s.log_det[k] + 0.5 * (s.dof + n) * log1p(-rest)
         return EXPFAM_OK
     gauss_shift(s, work, -1.0, s.base.S + k * s.base.F, S)
     if gauss_factor(s, n, S, factor):
         return EXPFAM_NUMERICAL
-    out[0] = gauss_score(s, work, factor, gauss_constant(s, n, factor_log_det(factor, d, factor + s.width)),
+    out[0] = gauss_score(s, work, factor, gauss_constant(s, n, log_det_of(factor + s.diagonal, d, factor + s.width)),
                          0.5 * (s.dof + n + 1.0), gauss_weight(s, n), v)
     return EXPFAM_OK
 
@@ -206,23 +234,19 @@ cdef void gauss_shifted(void *self, Py_ssize_t i, double sign, const double *S, 
 
 
 cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:
-    """Everything that is read of slot k, from its count and contiguous factor."""
-    cdef Py_ssize_t i, j, d = s.base.d
+    """Everything that is read of slot k, from its count and its factor."""
+    cdef Py_ssize_t j, d = s.base.d
     cdef const double *factor = s.factor + k * s.width
-    cdef const double *column = factor + 2 * d
     cdef double *row = s.block + (k // EXPFAM_LANES) * s.rows * EXPFAM_LANES + k % EXPFAM_LANES
-    cdef double *triangle = row + (3 + d) * EXPFAM_LANES
     s.base.n[k] = n
-    s.log_det[k] = factor_log_det(factor, d, s.vector + d)
+    s.log_det[k] = log_det_of(factor + s.diagonal, d, s.vector)
     row[0] = gauss_constant(s, n, s.log_det[k])
     row[EXPFAM_LANES] = 0.5 * (s.dof + n + 1.0)
     row[2 * EXPFAM_LANES] = gauss_weight(s, n)
-    for j in range(d):
-        row[(3 + j) * EXPFAM_LANES] = factor[j]
-        triangle[(j * (j + 1) // 2 + j) * EXPFAM_LANES] = factor[d + j]
-        for i in range(j + 1, d):
-            triangle[(i * (i + 1) // 2 + j) * EXPFAM_LANES] = column[i - j]
-        column += d - j
+    if s.woven:
+        for j in range(d):
+            row[(3 + j) * EXPFAM_LANES] = factor[j]
+        expfam_panel_weave(factor + s.padded, row + (3 + d) * EXPFAM_LANES, d)
 
 
 cdef void gauss_take(gauss_state *s, Py_ssize_t k, double n, const double *S, const double *factor,
@@ -248,28 +272,32 @@ cdef int gauss_commit(void *self, Py_ssize_t k, double n, const double *S) noexc
 cdef int gauss_move(gauss_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
     """Change of one datum by rotating the factor, or by factorising anew where that would lose digits."""
     cdef Py_ssize_t j, d = s.base.d
-    cdef double n = s.base.n[k], strength = s.strength + n, root = 1.0
+    cdef double n = s.base.n[k], strength = s.strength + n, root = 1.0, largest = 0.0
     cdef double *x = s.base.fresh + s.base.F
-    cdef double *S = s.base.fresh
+    cdef double *S = s.base.S + k * s.base.F
+    cdef double *own = s.factor + k * s.width
     cdef double *v = s.vector
-    cdef double *triangle = s.spare + 2 * d
-    gauss_shifted(s, i, sign, s.base.S + k * s.base.F, S)
-    if n == 0.0 or s.changes[k] + 1 >= REFACTOR_AFTER:
-        return gauss_commit(s, k, n + sign, S)
-    memcpy(s.spare, s.factor + k * s.width, s.width * sizeof(double))
+    real_row(&s.base, i, x)
     if not s.zero_mean:
         root = sqrt(strength / (strength + sign))
     for j in range(d):
-        v[j] = root * (x[j] - s.spare[j])
-    if expfam_rank_one(triangle, v, sign, d):
-        return gauss_commit(s, k, n + sign, S)
-    for j in range(d):
+        v[j] = root * (x[j] - own[j])
+        largest = max(largest, fabs(x[j]))
+    if (
+        largest < LARGEST_ROTATED and s.changes[k] + 1 < REFACTOR_AFTER
+        and gauss_square(s, own, v) < EXPFAM_HUGE
+        and not expfam_panel_rotate(own + s.padded, v + s.padded, sign, LEAST_REST, d, v + 2 * s.padded)
+    ):
+        gauss_shift(s, x, sign, S, S)
         if not s.zero_mean:
-            s.spare[j] = s.shift[j] + (S[j] - (n + sign) * s.shift[j]) / (strength + sign)
-        s.spare[d + j] = 1.0 / triangle[0]
-        triangle += d - j
-    gauss_take(s, k, n + sign, S, s.spare, s.changes[k] + 1)
-    return EXPFAM_OK
+            for j in range(d):
+                own[j] = s.shift[j] + (S[j] - (n + sign) * s.shift[j]) / (strength + sign)
+        expfam_panel_diagonal(own + s.padded, own + s.diagonal, d)
+        s.changes[k] += 1
+        gauss_install(s, k, n + sign)
+        return EXPFAM_OK
+    gauss_shift(s, x, sign, S, s.base.fresh)
+    return gauss_commit(s, k, n + sign, s.base.fresh)
 
 
 cdef int gauss_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
@@ -291,9 +319,10 @@ cdef double gauss_evidence_of(const gauss_state *s, double n, double log_det) no
 
 cdef int gauss_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
     cdef gauss_state *s = <gauss_state *> self
-    if gauss_factor(s, n, S, work):
+    cdef Py_ssize_t d = s.base.d
+    if gauss_triangle(s, n, S, work, work + 2 * d, work + d):
         return EXPFAM_NUMERICAL
-    out[0] = gauss_evidence_of(s, n, factor_log_det(work, s.base.d, work + s.width))
+    out[0] = gauss_evidence_of(s, n, log_det_of(work + d, d, work))
     return EXPFAM_OK
 
 
@@ -332,7 +361,12 @@ cdef class GaussianComponents(RealComponents):
         self.family, self.data = family, data
         self.prepare(&s.base)
         d = s.base.d
-        s.rows, s.width = 3 + d + d * (d + 1) // 2, 2 * d + d * (d + 1) // 2
+        s.woven = d <= WOVEN_UP_TO
+        s.padded = (d + EXPFAM_PANEL - 1) // EXPFAM_PANEL * EXPFAM_PANEL
+        s.rows = 3 + d + d * (d + 1) // 2 if s.woven else 3
+        s.diagonal = s.padded + expfam_panel_size(d)
+        s.width = s.diagonal + s.padded
+        s.room = d * (d + 1) // 2 + (EXPFAM_PANEL + 1) * d
         s.zero_mean = s.base.F < d + d * (d + 1) // 2
         s.base.shifted = gauss_shifted
         s.base.commit = gauss_commit
@@ -341,12 +375,11 @@ cdef class GaussianComponents(RealComponents):
         self.api.log_predictive = gauss_log_predictive
         self.api.log_predictive_self = gauss_log_predictive_self
         self.api.log_marginal = gauss_log_marginal
-        if d > REFACTOR_UP_TO:
-            self.api.add, self.api.remove = gauss_add, gauss_remove
-        self.api.work_size = s.base.F + s.width + 12 * d
-        self.scratch = np.zeros(s.width + 3 * d)
+        self.api.add, self.api.remove = gauss_add, gauss_remove
+        self.api.work_size = s.base.F + s.width + s.room + 12 * s.padded + EXPFAM_LANES
+        self.scratch = np.zeros(s.width + s.room + 6 * s.padded + EXPFAM_LANES)
         s.spare = pointer(self.scratch)
-        s.vector = s.spare + s.width
+        s.vector = s.spare + s.width + s.room
         self.take_prior()
         self.resize(capacity)
         self.settle()
@@ -374,31 +407,29 @@ cdef class GaussianComponents(RealComponents):
         rising = 0.5 * d * np.log(2.0) + gammaln(half + 0.5) - gammaln(half + 0.5 - 0.5 * d)
         gammas = 0.5 * n * d * np.log(2.0) + multigammaln(half, d) - multigammaln(half[0], d)
         scale = np.ascontiguousarray(np.asarray(family.scale, dtype=np.float64)[np.triu_indices(d)])
-        factor = np.zeros(s.width + 2 * d)
+        factor = np.zeros(s.width + s.room)
         self.prior_arrays = [shift, scale, rising, gammas, factor]
         s.shift, s.scale, s.prior_factor = pointer(shift), pointer(scale), pointer(factor)
         s.rising, s.gammas = pointer(rising), pointer(gammas)
         zeros = np.zeros(s.base.F)
         if gauss_factor(s, 0.0, pointer(zeros), s.prior_factor):
             raise FloatingPointError(f"{family.name}: the prior scale is not positive definite")
-        s.prior_log_det = factor_log_det(s.prior_factor, d, s.prior_factor + s.width)
+        s.prior_log_det = log_det_of(s.prior_factor + s.diagonal, d, s.prior_factor + s.width)
 
     def to_arrays(self):
-        """Statistics; beyond 16 columns also the factors, whose last bits depend on the order of changes."""
+        """Statistics, and the factors, whose last bits depend on the order of changes."""
         arrays = RealComponents.to_arrays(self)
-        if self.mine.base.d > REFACTOR_UP_TO:
-            arrays["factor"] = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1).copy()
-            arrays["changes"] = self.changes[: self.capacity].copy()
+        arrays["factor"] = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1).copy()
+        arrays["changes"] = self.changes[: self.capacity].copy()
         return arrays
 
     def from_arrays(self, arrays):
         """Restore `to_arrays`."""
         cdef Py_ssize_t k
         RealComponents.from_arrays(self, arrays)
-        if self.mine.base.d > REFACTOR_UP_TO:
-            factor = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1)
-            kept = np.asarray(arrays["n"]) != 0     # an empty slot has the prior's factor
-            factor[kept] = np.asarray(arrays["factor"])[kept]
-            self.changes[: self.capacity] = arrays["changes"]
-            for k in range(self.capacity):
-                gauss_install(&self.mine, k, self.mine.base.n[k])
+        factor = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1)
+        kept = np.asarray(arrays["n"]) != 0     # an empty slot has the prior's factor
+        factor[kept] = np.asarray(arrays["factor"])[kept]
+        self.changes[: self.capacity] = arrays["changes"]
+        for k in range(self.capacity):
+            gauss_install(&self.mine, k, self.mine.base.n[k])

@@ -270,8 +270,8 @@ cdef class RealComponents:
             code = self.state.commit(<void *> self.state, k, self.state.n[k], self.state.S + k * self.state.F)
             if code == EXPFAM_NUMERICAL:
                 raise FloatingPointError(
-                    f"{self.family.name}: the statistics of slot {k} (n = {self.state.n[k]:g}) are not finite"
-                    " or not positive definite"
+                    f"{self.family.name}: the posterior of slot {k} (n = {self.state.n[k]:g}) is not finite or not"
+                    " positive definite: rescale the columns, or give a prior of their scale"
                 )
 
     def export(self):
