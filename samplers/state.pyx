@@ -313,7 +313,8 @@ class UncollapsedState:
     >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
     >>> from expfam.samplers import UncollapsedState
     >>> data = Dataset([[0], [1], [40]], Poisson())
-    >>> state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(4)), data, [0, 0, 3], n_clusters=4, seed=0)
+    >>> model = MixtureModel(data.family, SymmetricDirichlet(4))
+    >>> state = UncollapsedState(model, data, [0, 0, 3], n_clusters=4, seed=0)
     >>> state.draw_parameters()
     >>> state.Theta.shape, state.log_pi.shape
     ((4, 1), (4,))
