@@ -95,8 +95,12 @@ def log_rising(z, m):
     Notes
     -----
     From z = 16 on the difference of two Stirling series, whose remainder is below 1e-15; else the two log-gammas, of
-    which only one can be large.
+    which only one can be large. Many small counts over one z are looked up in a table of its values.
     """
+    if np.ndim(z) == 0 and np.ndim(m) == 1 and np.size(m) > 1024:
+        most = m.max()
+        if most < np.size(m) / 4 and (m == np.rint(m)).all():
+            return log_rising(z, np.arange(most + 1.0))[m.astype(np.intp)]
     z, m = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(m, dtype=np.float64))
     large = np.maximum(z, 16.0)
     difference = m * np.log(large) + (large + m - 0.5) * np.log1p(m / large) - m
@@ -113,10 +117,15 @@ def _stirling_tail(z):
     return inverse * (1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square * (1.0 / 1680))))
 
 
+def of_columns(prior, columns):
+    """Pseudo-counts of these columns; a scalar stays one."""
+    return np.take(prior, columns) if np.ndim(prior) else prior
+
+
 def sum_log_rising(prior, S):
     """Sum over columns of `log_rising` (prior_w, S_kw): (K,) float64; `prior` a float or (F,)."""
     rows, columns, values = entries(S)
-    terms = log_rising(np.take(prior, columns) if np.ndim(prior) else prior, values)
+    terms = log_rising(of_columns(prior, columns), values)
     return np.bincount(rows, weights=terms, minlength=S.shape[0])
 
 

@@ -94,9 +94,9 @@ class Multinomial(Family):
     def separable(self):
         """Terms of the evidence by column: see `Family.separable`."""
         self.require_bound()
-        a = np.broadcast_to(self.concentration, self.n_features_in_)
-        total = self._total(a[None])
-        return lambda n, s: -counts.log_rising(total, s), lambda w, s: counts.log_rising(a[w], s)
+        a = self.concentration
+        total = self._total(np.broadcast_to(a, self.n_features_in_)[None])
+        return lambda n, s: -counts.log_rising(total, s), lambda w, s: counts.log_rising(counts.of_columns(a, w), s)
 
     def log_predictive(self, X, n, S):
         """Log probability of each row given each cluster's data, nats, without log-base: (N, K) float64."""

@@ -83,9 +83,9 @@ class Poisson(Family):
     def separable(self):
         """Terms of the evidence by column: see `Family.separable`."""
         self.require_bound()
-        a = np.broadcast_to(self.shape, self.n_features_in_)
-        total = self._total(a[None])
-        return lambda n, s: self._length_term(total, n, s), lambda w, s: counts.log_rising(a[w], s)
+        a = self.shape
+        total = self._total(np.broadcast_to(a, self.n_features_in_)[None])
+        return lambda n, s: self._length_term(total, n, s), lambda w, s: counts.log_rising(counts.of_columns(a, w), s)
 
     def log_predictive(self, X, n, S):
         """Log probability of each row given each cluster's data, nats, without log-base: (N, K) float64."""
