@@ -160,8 +160,8 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         warm, n_warmup, n_steps = self._warm_up(kernel, family)
         forecast = forecast_memory(data, n_components=model.weights.max_components)
         check_memory(forecast, self.memory_limit)
+        warm.check(model, data)
         state = kernel.init(model, data, seed=seed, start=self.start)
-        warm.check(state.model, data)
         self._run(state, kernel, warm, n_warmup, n_steps)
         return self
 
