@@ -656,8 +656,8 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
 EXPFAM_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
                  (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, double *))
 
-/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows by
- * a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
+/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows
+ * by a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
  *     sqrt(t_{r-1} / t_r) (w_r - sign p_r / t_{r-1} (p_0 w_0 + ... + p_{r-1} w_{r-1})),
  * since these rows have the inner products of (I + sign p p')^-1. `scratch` holds 4 (d + EXPFAM_PANEL) numbers: by
  * column the sums over the panels above, then t and what follows from it. */
