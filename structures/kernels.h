@@ -593,7 +593,7 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
 /* Scores as of expfam_gauss_scan, from blocks of constant, half and weight alone and from one record a cluster, `width`
  * apart: its location, padded at its end as x is, then its panels. Two panels are gone through together, since the
  * entries of v cost as many loads as W. `scratch` holds d + EXPFAM_PANEL + 8 numbers. */
-#define EXPFAM_PANEL_SCAN(NAME, TARGET)                                                                     \
+#define EXPFAM_PANEL_SCAN(NAME, TARGET, VECTOR)                                                             \
     TARGET static int NAME(const double *x, const double *block, const double *record, ptrdiff_t width, ptrdiff_t d, \
                            ptrdiff_t count, double *out, double *scratch) {                                 \
         double *v = (double *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), worst[EXPFAM_LANES] = {0.0};    \
@@ -607,6 +607,22 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
                 ptrdiff_t columns = odd ? odd : EXPFAM_PANEL;                                               \
                 for (ptrdiff_t j = 0; j < padded; j += EXPFAM_PANEL)                                        \
                     *(expfam_panel *)(v + j) = *(const expfam_panel *)(x + j) - *(const expfam_panel *)(record + j); \
+                if (sizeof(VECTOR) < sizeof(expfam_panel)) { /* two columns of halves in place of two panels */ \
+                    const VECTOR *half = (const VECTOR *)panel;                                             \
+                    VECTOR both = half[0] * 0.0;                                                            \
+                    double lane[EXPFAM_LANES];                                                              \
+                    for (; columns <= d; columns += EXPFAM_PANEL) {                                         \
+                        VECTOR a = half[0] * 0.0, b = a;                                                    \
+                        for (ptrdiff_t col = 0; col < columns; col++, half += 2) {                          \
+                            a += half[0] * v[col];                                                          \
+                            b += half[1] * v[col];                                                          \
+                        }                                                                                   \
+                        both += a * a + b * b;                                                              \
+                    }                                                                                       \
+                    memcpy(lane, &both, sizeof both);                                                       \
+                    squares[l] = lane[0] + lane[1 % EXPFAM_LANES];                                          \
+                    continue;                                                                               \
+                }                                                                                           \
                 if (single) {                                                                               \
                     expfam_panel row = panel[0] * 0.0;                                                      \
                     EXPFAM_PANEL_PRODUCT(panel, v, odd, columns, row);                                      \
@@ -653,11 +669,11 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
         }                                                                                                   \
         return expfam_is_wild(worst, EXPFAM_LANES);                                                         \
     }
-EXPFAM_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
-                 (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, double *))
+EXPFAM_LANE_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
+                      (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, double *))
 
-/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows by
- * a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
+/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows
+ * by a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
  *     sqrt(t_{r-1} / t_r) (w_r - sign p_r / t_{r-1} (p_0 w_0 + ... + p_{r-1} w_{r-1})),
  * since these rows have the inner products of (I + sign p p')^-1. `scratch` holds 4 (d + EXPFAM_PANEL) numbers: by
  * column the sums over the panels above, then t and what follows from it. */

@@ -20,15 +20,13 @@ from expfam.families._real cimport (
     RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
 )
 from expfam.structures._kernels cimport (
-    EXPFAM_HUGE, EXPFAM_LANES, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1, EXPFAM_PANEL,
+    EXPFAM_HUGE, EXPFAM_LANES, EXPFAM_PANEL, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1,
     expfam_panel_diagonal, expfam_panel_invert, expfam_panel_rotate, expfam_panel_scan, expfam_panel_size,
-    expfam_panel_square,
-    expfam_panel_weave, expfam_scale,
-    expfam_svec_add,
+    expfam_panel_square, expfam_panel_weave, expfam_scale, expfam_svec_add,
 )
 
 cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
-cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a change costs twice as much woven, a score a third less
+cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a woven change costs twice as much, a scan a third less
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
 cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
 cdef double LARGEST_ROTATED = 1e140     # entries of a datum whose squares cannot make sums overflow
