@@ -45,7 +45,7 @@ ctypedef struct sweep:          # what the rows of one sweep share
     uint64_t seed
     uint64_t step
     uint64_t row_offset
-    double gain                 # change of the log joint by the moves so far
+    double log_joint            # one running sum: how the rows are cut into calls must not show in its rounding
     Py_ssize_t n_moved
 
 
@@ -100,7 +100,7 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     slot_leave(s.slots, old)
     slot_enter(s.slots, new)
     s.labels[i] = <int32_t> new
-    s.gain += new_score - old_score
+    s.log_joint += new_score - old_score
     s.n_moved += 1
     return EXPFAM_OK
 
@@ -193,7 +193,7 @@ cdef class Sweep:
             places = self.order
             self.s.order = &places[0]
         self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
-        self.s.gain, self.s.n_moved = 0.0, 0
+        self.s.n_moved = 0
         self.scores = np.empty(0)
 
     cdef void aim(self):
@@ -207,6 +207,7 @@ cdef class Sweep:
             self.sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 1)
         scores, sums = self.scores, self.sums
         self.s.c, self.s.slots, self.s.labels = &components.c, &state.slots, &labels[0]
+        self.s.log_joint = state.log_joint
         self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
 
 
@@ -224,11 +225,11 @@ def collapsed_sweep(CollapsedState state, order):
         with nogil:
             code = redraw_rows(s, start, stop, &at)
         clock = perf_counter() - clock
-        state.log_joint += s.gain
+        state.log_joint = s.log_joint
         state.n_moves += s.n_moved
         state.stamp += 1
         n_moved += s.n_moved
-        s.gain, s.n_moved = 0.0, 0
+        s.n_moved = 0
         if code == EXPFAM_NUMERICAL and failed_at != at:    # once more from recomputed statistics
             failed_at = at
             state.refresh()
