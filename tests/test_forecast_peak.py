@@ -55,7 +55,6 @@ FACTOR = 2.5  # the forecast at most exceeds the peak by, where statistics are m
     ("sizes", "factor"),
     [
         (("multinomial", 1000, 2000, 20_000, 30), FACTOR),
-        (("gaussian_diag", 1500, 3000, 500, 0), FACTOR),
         (("gaussian_diag", 3, 100_000, 4, 0), 2 * FACTOR),  # labels and blocks: bounds that are seldom reached
     ],
 )
