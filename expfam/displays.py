@@ -78,7 +78,7 @@ class TraceDisplay:
         below.step(x, self.n_clusters, color=_SECOND, lw=1.6, where="post")
         below.set_ylabel("clusters")
         below.set_xlabel("step" if against == "step" else "seconds")
-        below.yaxis.get_major_locator().set_params(integer=True)
+        below.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         total = float(np.sum(self.seconds))
         above.set_title(f"{len(self.step)} steps in {total:.3g} s", loc="left", fontsize="medium", color=_GREY)
         for axes in (above, below):
@@ -357,7 +357,7 @@ class ClusterMeansDisplay:
         """Means by cluster and column, each column centred and scaled by its spread over clusters."""
         K, V = self.means.shape
         if ax is None:
-            size = (min(12, 2.2 + 0.32 * V), 1.2 + 0.26 * K)
+            size = (min(12, 3.0 + 0.32 * V), max(3.0, 1.2 + 0.26 * K))
             _, ax = _pyplot().subplots(figsize=size, layout="constrained")
         spread = self.means.std(axis=0)
         values = (self.means - self.means.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -368,7 +368,7 @@ class ClusterMeansDisplay:
         else:
             ax.set_xlabel("column")
         ax.set_ylabel("cluster  ·  size")
-        ax.figure.colorbar(image, ax=ax, label="mean, in standard deviations over clusters", extend="both")
+        ax.figure.colorbar(image, ax=ax, label="standardised mean", extend="both")
         _clean(ax, grid=None)
         return ax
 

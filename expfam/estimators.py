@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.families.base import Family
 from expfam.families.components import Components
-from expfam.forecast import check_memory, forecast_memory
+from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
@@ -24,8 +24,6 @@ from expfam.samplers.systems import load_sampler
 from expfam.samplers.trace import Trace
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run
-
-_KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
 
 
 class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -167,7 +165,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def _run(self, state, kernel, warm, n_warmup, n_steps):
         callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
-        kept = int(np.clip(np.sqrt(_KEPT_LABELS / max(state.data.n_rows, 1)) / 10, 5, 50))
+        kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
         # callbacks stay open between the two phases and are closed at the end of the second
         try:

@@ -1,9 +1,10 @@
 """Memory of a fit before it begins: what the sizes of data and model imply, and a refusal above the limit.
 
-The figures are sums over the arrays that a fit allocates, not measurements; they are meant to be right within some
-tens of per cent and to err upwards. They cost nothing: no array is made.
+The figures are sums over the arrays that a fit allocates, not measurements, and meant to err upwards: measured fits of
+15 to 100 MB took between a ninth and the whole of them. They cost nothing: no array is made.
 """
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from expfam.errors import ResourceError
 
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
 _GUESSED_CLUSTERS = 200
-_KEPT_PARTITIONS = 50
-_BLOCK_BYTES = 3 << 25  # blocks of statistics and of scores, whatever the sizes
+_KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
+_BLOCK_BYTES = 3 << 25  # most that blocks of statistics and of scores take
+_SMALL_BYTES = 8 << 20  # what the sizes do not explain
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
@@ -133,12 +135,17 @@ def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, d
         data_bytes = 8 * n_rows * n_features if nnz is None else 12 * nnz + 4 * (n_rows + 1)
     return Forecast(
         data=int(data_bytes),
-        labels=int(n_rows * (3 * 4 + 8 + 8 + 4 * _KEPT_PARTITIONS)),
+        labels=int(n_rows * (3 * 4 + 8 + 8 + 4 * most_kept_partitions(n_rows))),
         statistics=int(_statistics_bytes(family, n_features, F, K, nnz if nnz is not None else n_rows * F)),
-        scratch=int(_BLOCK_BYTES + 8 * (K + 1) * 4),
+        scratch=int(min(_BLOCK_BYTES, 3 * 8 * n_rows * F + _SMALL_BYTES) + 8 * (K + 1) * 4),
         n_components=K,
         is_guess=n_components is None,
     )
+
+
+def most_kept_partitions(n_rows):
+    """Partitions that a fit keeps at most, to choose the point estimate from: 5 to 50, fewer of many rows."""
+    return min(50, max(5, int(math.sqrt(_KEPT_LABELS / max(n_rows, 1)) / 10)))
 
 
 def _statistics_width(family, n_features):

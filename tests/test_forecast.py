@@ -63,7 +63,9 @@ def test_it_grows_with_what_it_should():
     small = forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=10)
     assert forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=1000).statistics > 50 * small.statistics
     assert forecast_sizes("gaussian", n_rows=1000, n_features=40, n_components=10).statistics > 10 * small.statistics
-    assert forecast_sizes("gaussian", n_rows=10**6, n_features=10, n_components=10).labels == 1000 * small.labels
+    # 28 bytes a row, and 4 for each kept partition: 50 of them, 5 of many rows
+    assert small.labels == 1000 * (28 + 4 * 50)
+    assert forecast_sizes("gaussian", n_rows=10**6, n_features=10, n_components=10).labels == 10**6 * (28 + 4 * 5)
 
 
 @pytest.mark.parametrize("limit", [10**6, 1e6, "1MB"])

@@ -1,0 +1,144 @@
+"""The forecast is not below what a fit takes, nor far above it; what is too large is refused before it is allocated."""
+
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import Dataset, DiagonalGaussian, Mixture, Multinomial
+from expfam.errors import ResourceError
+from expfam.forecast import (
+    available_memory,
+    check_memory,
+    forecast_memory,
+    forecast_sizes,
+    format_bytes,
+    parse_bytes,
+)
+
+FIT = """
+import sys
+import numpy as np
+from scipy import sparse
+from expfam import Dataset, Mixture, load_family
+from expfam.forecast import forecast_memory
+
+def kilobytes(name):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
+
+family, K, N, V, per_row = sys.argv[1], *map(int, sys.argv[2:])
+rng = np.random.default_rng(0)
+def data(N, V):
+    if not per_row:
+        return rng.standard_normal((N, V))
+    words = np.sort(rng.integers(0, V, (N, per_row)), axis=1).ravel().astype(np.int32)
+    X = sparse.csr_array((np.ones(words.size), words, np.arange(N + 1, dtype=np.int32) * per_row), shape=(N, V))
+    X.sum_duplicates()
+    return X
+Mixture(family, 2, n_steps=2, random_state=0).fit(data(40, 4))  # what is imported on use is not the fit's
+X = data(N, V)
+forecast = forecast_memory(Dataset(X, load_family(family)), n_components=K)
+before = kilobytes("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")  # the peak is that from here on
+Mixture(family, K, n_steps=1, n_warmup=1, random_state=0, memory_limit="1TB").fit(X)
+print(forecast.beside_data, kilobytes("VmHWM") - before)
+"""
+FACTOR = 2.5  # the forecast at most exceeds the peak by, where statistics are most of it
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's count of the peak")
+@pytest.mark.parametrize(
+    ("sizes", "factor"),
+    [
+        (("multinomial", 1000, 2000, 20_000, 30), FACTOR),
+        (("gaussian_diag", 3, 100_000, 4, 0), 2 * FACTOR),  # labels and blocks: bounds that are seldom reached
+    ],
+)
+def test_the_peak_lies_within_the_forecast(sizes, factor, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, *map(str, sizes)], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    forecast, peak = map(int, done.stdout.split())
+    assert peak <= forecast <= factor * peak, f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+
+
+def test_parts_follow_the_arrays():
+    X = sparse.csr_array(np.eye(40, 30) + np.eye(40, 30, -10))  # no empty rows
+    forecast = forecast_memory(Dataset(X, Multinomial()), n_components=7)
+    assert forecast.data == X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    assert forecast.n_components == 7
+    assert not forecast.is_guess
+    assert forecast.beside_data == forecast.labels + forecast.statistics + forecast.scratch
+    assert forecast.total == forecast.data + forecast.beside_data
+    dense = forecast_memory(Dataset(np.arange(30.0).reshape(10, 3), DiagonalGaussian()))
+    assert dense.data == 240
+    assert dense.is_guess
+    assert dense.n_components == 10
+    assert "(guessed)" in str(dense)
+
+
+@pytest.mark.parametrize(("family", "width"), [("gaussian", 9), ("gaussian_zero", 6), ("gaussian_spherical", 4)])
+def test_widths_of_statistics_are_known_before_there_are_data(family, width):
+    sizes = {"n_rows": 100, "n_features": 3, "n_components": 5}
+    assert forecast_sizes(family, **sizes) == forecast_sizes(family, n_statistics=width, **sizes)
+
+
+def test_more_of_anything_is_more_memory():
+    base = {"n_rows": 10_000, "n_features": 50, "n_components": 100}
+    for family in ("multinomial", "gaussian", "gaussian_diag", "unknown"):
+        least = forecast_sizes(family, **base).total
+        for name in base:
+            assert forecast_sizes(family, **base | {name: 4 * base[name]}).total > least
+
+
+def test_too_much_is_refused_by_figure_and_nothing_is_allocated():
+    X = np.random.default_rng(0).standard_normal((300, 200))
+    mixture = Mixture("gaussian", 250, random_state=0, memory_limit="50MB")
+    figure = format_bytes(forecast_memory(Dataset(X, mixture._family()), n_components=250).beside_data)
+    tracemalloc.start()
+    with pytest.raises(ResourceError, match=f"needs about {figure} beside .* 50 MB are allowed"):
+        mixture.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * X.nbytes  # the statistics refused would be five hundred times X
+    assert not hasattr(mixture, "labels_")
+
+
+def test_the_limit_itself_is_allowed():
+    forecast = forecast_sizes("poisson", n_rows=1000, n_features=10, n_components=3)
+    check_memory(forecast, forecast.beside_data)
+    with pytest.raises(ResourceError):
+        check_memory(forecast, forecast.beside_data - 1)
+
+
+def test_without_a_limit_the_free_memory_counts(monkeypatch):
+    forecast = forecast_sizes("poisson", n_rows=1000, n_features=10, n_components=3)
+    monkeypatch.setattr("expfam.forecast.available_memory", lambda: forecast.beside_data - 1)
+    with pytest.raises(ResourceError, match="are free"):
+        check_memory(forecast)
+    monkeypatch.setattr("expfam.forecast.available_memory", lambda: None)
+    check_memory(forecast)
+
+
+def test_a_container_counts_where_it_has_less(monkeypatch, tmp_path):
+    monkeypatch.setattr("expfam.forecast._CONTROL_GROUP", tmp_path)
+    free = available_memory()
+    assert free > 1e6
+    (tmp_path / "memory.current").write_text("600\n")
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert available_memory() == 400
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory() > 1e6
+
+
+def test_amounts_of_memory():
+    for text, value in (("4GB", 4e9), ("2 GiB", 2**31), ("1e3", 1000), (77, 77), ("1.5k", 1500), ("8b", 8)):
+        assert parse_bytes(text) == value
+    for text in ("", "GB", "4 apples", "-3", "1..2"):
+        with pytest.raises(ValueError, match="amount of memory"):
+            parse_bytes(text)
+    assert [format_bytes(n) for n in (0, 999, 1234, 5e6, 1.5e13)] == ["0 B", "999 B", "1.23 kB", "5 MB", "15 TB"]
