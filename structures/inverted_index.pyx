@@ -53,7 +53,7 @@ cdef class InvertedIndex:
     TypeError
         If X is not sparse, or its values are not real numbers.
     ValueError
-        If X holds a value that is not finite; the first one is named.
+        If X holds a value that is not finite, the first one is named, or indices beyond its shape.
 
     Notes
     -----
@@ -84,10 +84,9 @@ cdef class InvertedIndex:
             raise ValueError(f"X must have two dimensions; got shape {X.shape}")
         if X.dtype.kind not in "biuf":
             raise TypeError(f"X must hold real numbers; got {X.dtype}")
-        X = X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = X.tocsr(copy=True)  # both calls below may change it
+        X.check_format(full_check=True)
+        X.sum_duplicates()
         self._build(X.shape, X.indptr, X.indices, X.data)
 
     def _build(self, shape, indptr, indices, data):
@@ -145,7 +144,7 @@ cdef class InvertedIndex:
         """Fill the place of an entry, already out of its row, with the last one of its posting list."""
         cdef Py_ssize_t w = self._term[e], last
         self._size[w] -= 1
-        self.n_entries -= 1
+        self.n_entries = self.n_entries - 1  # not in place: Cython wants the gil for that where it checks for None
         last = self._begin[w] + self._size[w]
         if last == e:
             return
@@ -386,7 +385,8 @@ cdef class InvertedIndex:
 
     def compact(self):
         """Close the gaps that merged and removed entries left, and give their memory back. O(entries + terms)."""
-        self.__setstate__(self.to_arrays())
+        arrays = self.to_arrays()
+        self._build(tuple(arrays["shape"]), arrays["indptr"], arrays["terms"], arrays["values"])
 
     def to_csr(self):
         """The rows as they are now.
@@ -413,13 +413,10 @@ cdef class InvertedIndex:
     @classmethod
     def from_arrays(cls, arrays):
         """The index that `to_arrays` described; every sum it returns has the same bits."""
-        self = cls.__new__(cls)
-        self.__setstate__(arrays)
-        return self
+        from scipy.sparse import csr_array
 
-    def __setstate__(self, arrays):
         shape = tuple(int(size) for size in arrays["shape"])
-        self._build(shape, arrays["indptr"], arrays["terms"], arrays["values"])
+        return cls(csr_array((arrays["values"], arrays["terms"], arrays["indptr"]), shape=shape))
 
     def __reduce__(self):
         return type(self).from_arrays, (self.to_arrays(),)

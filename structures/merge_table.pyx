@@ -247,9 +247,9 @@ cdef class MergeTable:
             if status != MERGE_OK:
                 return status if status < 0 else -status
             if is_bound:
-                self.n_bounds += size
+                self.n_bounds = self.n_bounds + size  # not in place: needs the gil where Cython checks for None
             else:
-                self.n_scores += size
+                self.n_scores = self.n_scores + size
             for i in range(start, start + size):
                 if isnan(out[i]) or (out[i] == INFINITY and not is_bound):
                     self.bad_k = k
@@ -395,7 +395,7 @@ cdef class MergeTable:
                     deferred = place
                     highest = self._floor[k]
             if deferred >= 0 and highest >= top:
-                self.n_rescans += 1
+                self.n_rescans = self.n_rescans + 1
                 status = self.c_scan(deferred)
                 if status != MERGE_OK:
                     return status
@@ -421,7 +421,7 @@ cdef class MergeTable:
         self.n_live = m + 1
         self._id[k] = self.n_items + self.n_merges
         self._id[l] = -1
-        self.n_merges += 1
+        self.n_merges = self.n_merges + 1
         self._n_listed[k] = self._n_listed[l] = 0
         self._floor[k] = self._floor[l] = -INFINITY
 
@@ -517,6 +517,7 @@ cdef class MergeTable:
             raise ValueError(f"n_clusters must be a positive integer; got {n_clusters!r}")
         if absorb is None and self._source.absorb == NULL:
             raise TypeError("absorb(k, l) is needed: the score does not bring one")
+        cdef Py_ssize_t k, l
         children, scores = [], []
         while self.n_live > n_clusters:
             pair = self.best()
@@ -620,6 +621,9 @@ cdef class MergeTable:
                     f"array {name!r} has shape {arrays[name].shape}; a table of {n_items} items that keeps {n_kept} "
                     f"needs {shape}"
                 )
+        for name, low, high in (("live", 0, n_items), ("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items)):
+            if arrays[name].size and not (low <= arrays[name].min() and arrays[name].max() < high):
+                raise ValueError(f"array {name!r} must hold numbers from {low} to {high - 1}: it was damaged")
         self.n_live, self.n_merges, self.n_scores, self.n_bounds, self.n_rescans = counters
         np.asarray(self._live)[:self.n_live] = arrays["live"]
         np.asarray(self._id)[:] = arrays["id"]

@@ -195,6 +195,10 @@ def test_bad_input_is_named():
     with pytest.raises(TypeError, match="complex"):
         InvertedIndex(csr_array(np.eye(2, dtype=complex)))
     index = InvertedIndex(csr_array(np.eye(3)))
+    arrays = index.to_arrays()
+    arrays["terms"][1] = 3
+    with pytest.raises(ValueError, match="indices must be < 3"):
+        InvertedIndex.from_arrays(arrays)
     with pytest.raises(ValueError, match="itself: both slots are 1"):
         index.merge(1, 1)
     for call in (lambda: index.merge(0, 3), lambda: index.remove(-1), lambda: index.row(3), lambda: index.scores(7)):

@@ -455,6 +455,11 @@ def test_a_resumed_table_goes_on_to_the_bit():
     arrays["floor"] = arrays["floor"][:-1]
     with pytest.raises(ValueError, match=r"'floor' has shape \(79,\)"):
         MergeTable.from_arrays(arrays, WardScores(X))
+    for name, value in (("live", 80), ("n_listed", 5), ("kept_slot", -2)):
+        arrays = MergeTable(80, WardScores(X)).to_arrays()
+        arrays[name].flat[3] = value
+        with pytest.raises(ValueError, match=f"'{name}' must hold"):
+            MergeTable.from_arrays(arrays, WardScores(X))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
