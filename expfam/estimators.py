@@ -178,8 +178,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             for callback in callbacks:
                 if hasattr(callback, "close"):
                     callback.close()
-        labels = trace.point_partition() if trace.n_kept else state.partition
-        self._adopt(state, labels)
+        self._adopt(state, _chosen_partition(trace, state))
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, labels):
@@ -367,6 +366,17 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
         tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
         return tags
+
+
+def _chosen_partition(trace, state):
+    """The kept partition nearest to the others; the last one where none was kept, or Ctrl-C cuts the choice short."""
+    if not trace.n_kept:
+        return state.partition
+    try:
+        return trace.point_partition()
+    except KeyboardInterrupt:
+        trace.interrupted = True
+        return state.partition
 
 
 class _StayOpen:
