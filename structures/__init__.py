@@ -5,6 +5,7 @@ from importlib import import_module
 _HOMES: dict[str, list[str]] = {
     "expfam.structures.inverted_index": ["InvertedIndex"],
     "expfam.structures.merge_table": ["MergeTable", "WardScores"],
+    "expfam.structures.alias": ["AliasArena", "AliasTable"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
