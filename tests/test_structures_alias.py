@@ -300,9 +300,9 @@ def test_bad_arguments_of_an_arena():
         arena.draw_streams([[0, 1]], 0)
     with pytest.raises(ValueError, match="keep_probability"):
         AliasArena(1, 1).log_probability([0], [0])
+    part = AliasArena(2, 13)
+    part.fill(weights[:1])
     with pytest.raises(ValueError, match="table 1 has not been filled"):
-        part = AliasArena(2, 13)
-        part.fill(weights[:1])
         part.draw([0, 1], rng)
     for n_tables, size in [(0, 3), (3, 0), (1, 2**31 + 1)]:
         with pytest.raises(ValueError, match="arena"):
