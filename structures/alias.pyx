@@ -650,7 +650,8 @@ cdef class AliasArena:
         outcomes = _checked_index(outcomes, self.size, "outcome")
         if outcomes.ndim != 1 or tables.shape[:1] != outcomes.shape or tables.ndim != (1 if shares is None else 2):
             raise ValueError(
-                f"tables must be (N,), or (N, M) with shares, and outcomes (N,); got {tables.shape} and {outcomes.shape}"
+                "tables must be (N,), or (N, M) with shares, and outcomes (N,); "
+                f"got {tables.shape} and {outcomes.shape}"
             )
         with np.errstate(divide="ignore"):
             if shares is None:

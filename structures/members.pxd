@@ -18,7 +18,7 @@ ctypedef struct member_table:
     int32_t *label                      # (n_items,) slot of each item, -1 for none
     int32_t *position                   # (n_items,) its place in the list of that slot
     member_list *lists                  # (n_slots,)
-    int32_t *slots                      # (n_slots,) a permutation: the n_active occupied ones first, then the empty ones
+    int32_t *slots                      # (n_slots,) a permutation: the n_active occupied ones, then the empty ones
     int32_t *place                      # (n_slots,) its inverse
     Py_ssize_t n_items
     Py_ssize_t n_slots

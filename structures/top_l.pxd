@@ -7,9 +7,9 @@ ctypedef fused value_t:
     double
 
 # 0, or 1 when no value of the row is above -inf. `values` and `indices` (n_top,), largest first, ties by lowest index;
-# `work` (size,) is read and written only where `top_needs_work` says so.
+# `work` (size,) is used only where `top_needs_work` says so.
 cdef int top_row(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices,
                  value_t *work) noexcept nogil
 
 cdef inline bint top_needs_work(Py_ssize_t size, Py_ssize_t n_top) noexcept nogil:
-    return n_top > 32 or 8 * n_top > size and n_top > 8
+    return n_top > 32

@@ -3,7 +3,7 @@
 Few of many: a sorted buffer of L and its last value as a threshold; sixteen values at once are compared with it, and
 only the rare blocks with a larger one are looked into: O(K) comparisons and about L log(K / L) insertions for values in
 random order. The first threshold is the L-th largest of 32 maxima, each over every 32nd value, which spares most
-insertions. Many of them: quickselect for the L-th largest value, one pass to collect, and a heap sort of the L.
+insertions. More than 32: quickselect for the L-th largest value, one pass to collect, and a heap sort of the L.
 The order is total in both: values falling, ties by lowest index, NaN as if it were -inf.
 """
 
@@ -17,51 +17,58 @@ from expfam.structures._threads import run
 
 cdef extern from *:
     """
-    #include <math.h>
-    #include <stddef.h>
-    #if defined(__GNUC__) || defined(__clang__)
-    #define TOP_OMP(text) _Pragma(#text)
-    #else
-    #define TOP_OMP(text)
-    #endif
+    #include "kernels.h"
     #define TOP_LANES 32
     #define TOP_STEP 16
     /* Maxima over every 32nd value; a NaN never replaces one. The last values that fill no round are left out. */
-    #define TOP_MAXIMA(NAME, TYPE)                                                      \\
-        static inline void NAME(const TYPE *row, ptrdiff_t size, TYPE *lanes) {         \\
-            for (int l = 0; l < TOP_LANES; l++) lanes[l] = (TYPE)-INFINITY;             \\
-            for (ptrdiff_t k = 0; k + TOP_LANES <= size; k += TOP_LANES)                \\
-                TOP_OMP(omp simd)                                                       \\
-                for (int l = 0; l < TOP_LANES; l++)                                     \\
-                    lanes[l] = row[k + l] > lanes[l] ? row[k + l] : lanes[l];           \\
+    #define TOP_MAXIMA(NAME, TARGET, TYPE)                                                          \
+        TARGET static void NAME(const TYPE *row, ptrdiff_t size, TYPE *out) {                       \
+            TYPE lanes[TOP_LANES];                                                                  \
+            for (int j = 0; j < TOP_LANES; j++) lanes[j] = (TYPE)-INFINITY;                         \
+            for (ptrdiff_t k = 0; k + TOP_LANES <= size; k += TOP_LANES) {                          \
+                EXPFAM_SIMD                                                                         \
+                for (int j = 0; j < TOP_LANES; j++) lanes[j] = row[k + j] > lanes[j] ? row[k + j] : lanes[j]; \
+            }                                                                                       \
+            for (int j = 0; j < TOP_LANES; j++) out[j] = lanes[j];                                  \
         }
-    TOP_MAXIMA(top_maxima_f32, float)
-    TOP_MAXIMA(top_maxima_f64, double)
-    #define TOP_ANY(NAME, TYPE)                                                         \\
-        static inline int NAME(const TYPE *x, TYPE bound) {                             \\
-            int any = 0;                                                                \\
-            TOP_OMP(omp simd reduction(| : any))                                        \\
-            for (int l = 0; l < TOP_STEP; l++) any |= x[l] > bound;                     \\
-            return any;                                                                 \\
+    #define TOP_MAXIMA_F32(NAME, TARGET) TOP_MAXIMA(NAME, TARGET, float)
+    #define TOP_MAXIMA_F64(NAME, TARGET) TOP_MAXIMA(NAME, TARGET, double)
+    /* First block of 16 from k on with a value above the bound, or that is cut short by the end of the row. */
+    #define TOP_NEXT(NAME, TARGET, TYPE)                                                            \
+        TARGET static ptrdiff_t NAME(const TYPE *row, ptrdiff_t k, ptrdiff_t size, TYPE bound) {    \
+            for (; k + TOP_STEP <= size; k += TOP_STEP) {                                           \
+                int any = 0;                                                                        \
+                EXPFAM_PRAGMA(omp simd reduction(| : any))                                          \
+                for (int j = 0; j < TOP_STEP; j++) any |= row[k + j] > bound;                       \
+                if (any) return k;                                                                  \
+            }                                                                                       \
+            return k;                                                                               \
         }
-    TOP_ANY(top_any_f32, float)
-    TOP_ANY(top_any_f64, double)
+    #define TOP_NEXT_F32(NAME, TARGET) TOP_NEXT(NAME, TARGET, float)
+    #define TOP_NEXT_F64(NAME, TARGET) TOP_NEXT(NAME, TARGET, double)
+    #ifndef EXPFAM_PRAGMA
+    #define EXPFAM_PRAGMA(text)
+    #endif
+    EXPFAM_INSTANCES(TOP_MAXIMA_F32, void, top_maxima_f32, (const float *, ptrdiff_t, float *))
+    EXPFAM_INSTANCES(TOP_MAXIMA_F64, void, top_maxima_f64, (const double *, ptrdiff_t, double *))
+    EXPFAM_INSTANCES(TOP_NEXT_F32, ptrdiff_t, top_next_f32, (const float *, ptrdiff_t, ptrdiff_t, float))
+    EXPFAM_INSTANCES(TOP_NEXT_F64, ptrdiff_t, top_next_f64, (const double *, ptrdiff_t, ptrdiff_t, double))
     """
     enum: TOP_LANES
     enum: TOP_STEP
-    void top_maxima_f32(const float *row, Py_ssize_t size, float *lanes) noexcept nogil
-    void top_maxima_f64(const double *row, Py_ssize_t size, double *lanes) noexcept nogil
-    int top_any_f32(const float *x, float bound) noexcept nogil
-    int top_any_f64(const double *x, double bound) noexcept nogil
+    void (*top_maxima_f32)(const float *row, Py_ssize_t size, float *lanes) noexcept nogil
+    void (*top_maxima_f64)(const double *row, Py_ssize_t size, double *lanes) noexcept nogil
+    Py_ssize_t (*top_next_f32)(const float *row, Py_ssize_t k, Py_ssize_t size, float bound) noexcept nogil
+    Py_ssize_t (*top_next_f64)(const double *row, Py_ssize_t k, Py_ssize_t size, double bound) noexcept nogil
 
 _BLOCK_VALUES = 1 << 18             # of a task
 
 
-cdef inline bint any_above(const value_t *x, value_t bound) noexcept nogil:
+cdef inline Py_ssize_t next_block(const value_t *row, Py_ssize_t k, Py_ssize_t size, value_t bound) noexcept nogil:
     if value_t is float:
-        return top_any_f32(x, bound)
+        return top_next_f32(row, k, size, bound)
     else:
-        return top_any_f64(x, bound)
+        return top_next_f64(row, k, size, bound)
 
 
 cdef inline void insert(value_t *values, int32_t *indices, Py_ssize_t n_top, value_t value, int32_t k) noexcept nogil:
@@ -78,34 +85,34 @@ cdef value_t below_threshold(const value_t *row, Py_ssize_t size, Py_ssize_t n_t
     cdef value_t lanes[TOP_LANES]
     cdef value_t best[TOP_LANES]
     cdef int32_t unused[TOP_LANES]
-    cdef Py_ssize_t l, n = 0
+    cdef Py_ssize_t j
     if value_t is float:
         top_maxima_f32(row, size, lanes)
     else:
         top_maxima_f64(row, size, lanes)
     # One more than needed: the L maxima above the (L + 1)-th are values of the row, unless they tie with it.
-    for l in range(n_top + 1):
-        best[l] = -INFINITY
-    for l in range(TOP_LANES):
-        if lanes[l] > best[n_top]:
-            insert(best, unused, n_top + 1, lanes[l], 0)
+    for j in range(n_top + 1):
+        best[j] = -INFINITY
+    for j in range(TOP_LANES):
+        if lanes[j] > best[n_top]:
+            insert(best, unused, n_top + 1, lanes[j], 0)
     return best[n_top] if best[n_top - 1] > best[n_top] else -INFINITY
 
 
 cdef void scan(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices) noexcept nogil:
     cdef value_t bound = -INFINITY
-    cdef Py_ssize_t k = 0, l
+    cdef Py_ssize_t k = 0, j
     if n_top < TOP_LANES // 2 and size >= 2 * TOP_LANES:
         bound = below_threshold(row, size, n_top)
-    for l in range(n_top):
-        values[l], indices[l] = bound, -1
-    while k < size:
-        if k + TOP_STEP <= size and not any_above(row + k, bound):
-            k += TOP_STEP
-            continue
-        for l in range(k, min(k + TOP_STEP, size)):
-            if row[l] > bound:
-                insert(values, indices, n_top, row[l], <int32_t> l)
+    for j in range(n_top):
+        values[j], indices[j] = bound, -1
+    while True:
+        k = next_block(row, k, size, bound)
+        if k >= size:
+            break
+        for j in range(k, min(k + TOP_STEP, size)):
+            if row[j] > bound:
+                insert(values, indices, n_top, row[j], <int32_t> j)
                 bound = values[n_top - 1]
         k += TOP_STEP
 
