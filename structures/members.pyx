@@ -12,6 +12,8 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
+from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
+
 from expfam.errors import DataError
 
 
@@ -295,6 +297,33 @@ cdef class MemberLists:
             raise ValueError(f"slot {k} is empty: it has no member to draw")
         cdef Py_ssize_t place = rng.integers(list_k.size)
         return int(list_k.items[place])
+
+    def draw_members(self, k, size, seed, *, unit=0, step=0):
+        """Uniform members of a slot with repetition, as compiled samplers draw them.
+
+        Parameters
+        ----------
+        k, size : int
+        seed, unit, step : int
+            The counter-based stream (seed, "move"; unit, step): one word a draw, but for rejections of
+            probability size / 2**64.
+
+        Returns
+        -------
+        (size,) int32 ndarray
+        """
+        cdef Py_ssize_t number = self.slot(k), j
+        cdef philox_stream stream
+        if self.table.lists[number].size == 0:
+            raise ValueError(f"slot {k} is empty: it has no member to draw")
+        out = np.empty(size, dtype=np.int32)
+        cdef int32_t[::1] drawn = out
+        philox_init(&stream, seed, MOVE)
+        philox_aim(&stream, unit, step)
+        with nogil:
+            for j in range(drawn.shape[0]):
+                drawn[j] = <int32_t> members_draw(&self.table, number, &stream)
+        return out
 
     def move(self, i, k):
         """Put item i into slot k, occupied or empty; -1 takes it out of all. O(1)."""

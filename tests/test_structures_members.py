@@ -8,6 +8,7 @@ from scipy import stats
 
 from expfam.errors import DataError
 from expfam.structures import MemberLists
+from expfam.structures._rng import stream_words
 
 
 def same(lists, sets):
@@ -82,6 +83,17 @@ def test_a_random_member_is_uniform_whatever_came_before():
         ).pvalue
         < 1e-10
     )
+
+
+def test_members_drawn_from_a_stream():
+    lists = MemberLists([0, 1, 0, 0, 1, 0, 0, 0, 0])
+    words = stream_words(3, 1, 5, 2, 20_000)
+    drawn = lists.draw_members(0, 20_000, 3, unit=5, step=2)
+    members = lists.members(0)
+    assert drawn.tolist() == [members[int(w) * 7 >> 64] for w in words]
+    assert stats.chisquare(np.bincount(drawn, minlength=9)[members]).pvalue > 1e-4
+    with pytest.raises(ValueError, match="slot 2 is empty"):
+        MemberLists([0], n_slots=3).draw_members(2, 1, 0)
 
 
 def test_empty_slots_and_growth():
