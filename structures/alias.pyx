@@ -1,0 +1,706 @@
+"""Draws from a discrete law of K outcomes in O(1), one table or an arena of many.
+
+A table (Walker 1977; Vose 1991) cuts the law into K cells of equal width; each belongs to its own outcome up to a
+threshold and to one other, its alias, beyond it. One 64-bit word is a draw: word times K has the cell in its upper 64
+bits and the place in the cell in its lower ones (Lemire 2019), so that the number of words of every outcome, and hence
+the law that is truly drawn, is a whole number over 2**64; `probability` counts them. Building is O(K), in one sweep
+over light and heavy outcomes (Huebschle-Schneider and Sanders 2022) without stacks; 8 bytes an entry, 16 with its law.
+"""
+
+import numpy as np
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.math cimport INFINITY
+from libc.stdint cimport uint32_t, uint64_t
+from numpy.random cimport bitgen_t
+
+from expfam.structures._kernels cimport expfam_exp1
+from expfam.structures._rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
+
+from expfam.errors import DataError
+from expfam.structures._threads import run
+
+cdef double WHOLE = 4294967296.0                # 2**32
+cdef double UNIT = 1.0 / 18446744073709551616.0   # 2**-64
+cdef Py_ssize_t LARGEST_SIZE = 2**31            # cells are numbered by 32 bits
+cdef double SMALLEST_FLOOR = 2.0**-31           # below it the share of one outcome could round to nothing
+_BLOCK_ENTRIES = 1 << 17                         # of a task that builds tables: about a millisecond
+_BLOCK_DRAWS = 1 << 16
+
+
+# ---- building --------------------------------------------------------------------------------------------------------
+
+
+cdef Py_ssize_t alias_check(const weight_t *weights, Py_ssize_t size, bint is_log, double *largest) noexcept nogil:
+    """ALIAS_OK, ALIAS_NO_MASS or the position of the first weight that is none; the largest one in `largest`."""
+    cdef double lowest = -INFINITY if is_log else 0.0
+    cdef double top = lowest, w
+    cdef Py_ssize_t k
+    for k in range(size):
+        w = weights[k]
+        if not lowest <= w < INFINITY:
+            return k
+        top = w if w > top else top
+    largest[0] = top
+    return ALIAS_OK if top > lowest else ALIAS_NO_MASS
+
+
+cdef double scale_weights(const weight_t *weights, Py_ssize_t size, bint is_log, double largest,
+                          double *out) noexcept nogil:
+    """Weights over the largest in `out`, and their sum: neither overflow nor denormals whatever the scale."""
+    cdef double total = 0.0, x
+    cdef Py_ssize_t k
+    if is_log:
+        for k in range(size):
+            x = weights[k] - largest
+            out[k] = expfam_exp1(x) if x > -80.0 else 0.0   # far below what a threshold resolves
+    else:
+        for k in range(size):
+            out[k] = weights[k] / largest
+    for k in range(size):
+        total += out[k]
+    return total
+
+
+cdef inline uint32_t threshold_of(double part) noexcept nogil:
+    """Nearest multiple of 2**-32; 1 itself cannot be told, and its alias gets 2**-32 of the cell."""
+    cdef double t = part * WHOLE + 0.5
+    return <uint32_t> 0xFFFFFFFF if t >= WHOLE - 1.0 else <uint32_t> 0 if t < 1.0 else <uint32_t> t
+
+
+cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_log, double floor, alias_cell *cells,
+                            double *work, uint32_t *queue) noexcept nogil:
+    """Sweep over light outcomes (below one cell) from the left and heavy ones from the right of one queue."""
+    cdef double largest = 0.0, scale, part, rest
+    cdef Py_ssize_t k, light = 0, n_light = 0, heavy = size, status
+    cdef uint32_t i, j, following, fallback = 0
+    cdef bint is_light
+    status = alias_check(weights, size, is_log, &largest)
+    if status != ALIAS_OK:
+        return status
+    scale = (1.0 - floor) * <double> size / scale_weights(weights, size, is_log, largest, work)
+    for k in range(size):
+        part = work[k] * scale + floor
+        work[k] = part
+        queue[n_light] = <uint32_t> k   # both ends are written and one is kept: no branch to mispredict
+        queue[heavy - 1] = <uint32_t> k
+        is_light = part < 1.0
+        n_light += is_light
+        heavy -= not is_light
+    if heavy == size:                   # all are one up to rounding, all rounded down
+        for k in range(size):
+            cells[k].threshold, cells[k].alias = <uint32_t> 0xFFFFFFFF, <uint32_t> k
+        return ALIAS_OK
+    heavy = size - 1
+    j = queue[heavy]
+    fallback = j
+    rest = work[j]
+    while True:
+        if rest >= 1.0:
+            if light == n_light:        # all others are heavy too: one cell each, up to rounding
+                break
+            i = queue[light]
+            light += 1
+            cells[i].threshold, cells[i].alias = threshold_of(work[i]), j
+            rest -= 1.0 - work[i]
+        elif heavy > n_light:           # the heavy one has become light: the next one tops it up
+            heavy -= 1
+            following = queue[heavy]
+            cells[j].threshold, cells[j].alias = threshold_of(rest), following
+            rest = work[following] - (1.0 - rest)
+            j = following
+        else:
+            break
+    # Whatever is left is one cell wide up to rounding; what has no weight must not be drawn all the same.
+    while light < n_light:
+        i = queue[light]
+        light += 1
+        if work[i] > 0.0:
+            cells[i].threshold, cells[i].alias = <uint32_t> 0xFFFFFFFF, i
+        else:
+            cells[i].threshold, cells[i].alias = 0, fallback
+    cells[j].threshold, cells[j].alias = <uint32_t> 0xFFFFFFFF, j
+    while heavy > n_light:
+        heavy -= 1
+        i = queue[heavy]
+        cells[i].threshold, cells[i].alias = <uint32_t> 0xFFFFFFFF, i
+    return ALIAS_OK
+
+
+cdef void alias_law(const alias_cell *cells, Py_ssize_t size, uint64_t *mass, double *probability) noexcept nogil:
+    """Words of each outcome over 2**64.
+
+    Cell k holds the words w with k 2**64 <= w size < (k + 1) 2**64, and its first part those below
+    k 2**64 + threshold 2**32: differences of quotients rounded up, the remainders carried from cell to cell.
+    """
+    cdef uint64_t K = <uint64_t> size, ones = <uint64_t> 0 - 1, width, own, lack = 0, quotient, remainder, total = 0
+    cdef Py_ssize_t k
+    quotient = ones // K
+    remainder = ones - quotient * K + 1
+    if remainder == K:
+        quotient += 1                   # size 1: 2**64 itself, which wraps to 0 and is mended below
+        remainder = 0
+    for k in range(size):
+        mass[k] = 0
+    for k in range(size):
+        # lack = size start_k - k 2**64, below size
+        own = 0
+        if cells[k].threshold:
+            own = (((<uint64_t> cells[k].threshold) << 32) - lack - 1) // K + 1
+        if remainder > lack:
+            width = quotient + 1
+            lack = K - (remainder - lack)
+        else:
+            width = quotient
+            lack = lack - remainder
+        mass[k] += own
+        mass[cells[k].alias] += width - own
+    for k in range(size):
+        total |= mass[k]
+        probability[k] = <double> mass[k] * UNIT
+    if total == 0:                      # 2**64 wrapped: one outcome has every word
+        k = 0 if cells[0].alias == 0 or cells[0].threshold else cells[0].alias
+        probability[k] = 1.0
+
+
+# ---- between Python and C --------------------------------------------------------------------------------------------
+
+
+cdef bitgen_t *bitgen_of(rng) except NULL:
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0); got {rng!r}")
+    return <bitgen_t *> PyCapsule_GetPointer(rng.bit_generator.capsule, "BitGenerator")
+
+
+cdef double checked_floor(floor) except -1.0:
+    if not (floor == 0.0 or SMALLEST_FLOOR <= floor <= 1.0):
+        raise ValueError(f"floor, the share of the uniform law, must be 0 or lie in [2**-31, 1]; got {floor!r}")
+    return floor
+
+
+def _as_weights(weights, n_dimensions):
+    """float32 weights as they are, others as float64, contiguous and of the right number of dimensions."""
+    weights = np.asarray(weights)
+    if weights.dtype != np.float32:
+        weights = weights.astype(np.float64, copy=False)
+    if weights.ndim != n_dimensions or 0 in weights.shape:
+        raise DataError(f"weights must have {n_dimensions} dimension(s) and at least one entry; got {weights.shape}")
+    size = weights.shape[n_dimensions - 1]
+    if size > LARGEST_SIZE:
+        raise DataError(f"a table has at most {LARGEST_SIZE} outcomes; got {size}")
+    return np.ascontiguousarray(weights)
+
+
+def _refuse(row, status, weights, is_log, first_row):
+    """Raise for a row that is no law, naming the place and the value."""
+    where = f"row {first_row + row}, " if first_row is not None else ""
+    kind = "log-weight" if is_log else "weight"
+    if status == ALIAS_NO_MASS:
+        nothing = "-inf" if is_log else "zero"
+        raise DataError(f"{where}all {kind}s are {nothing}: give at least one outcome some probability")
+    wanted = "below +inf and not NaN" if is_log else "finite and not negative"
+    raise DataError(f"{where}position {status}: {kind} {weights[row, status]} must be {wanted}")
+
+
+cdef tuple check_rows(weights, bint is_log, Py_ssize_t begin, Py_ssize_t end):
+    """First row in [begin, end) that is no law and its status, or None."""
+    cdef Py_ssize_t g, status = ALIAS_OK, size = weights.shape[1]
+    cdef double largest
+    cdef const float[:, ::1] single
+    cdef const double[:, ::1] double_
+    if weights.dtype == np.float32:
+        single = weights
+        with nogil:
+            for g in range(begin, end):
+                status = alias_check(&single[g, 0], size, is_log, &largest)
+                if status != ALIAS_OK:
+                    break
+    else:
+        double_ = weights
+        with nogil:
+            for g in range(begin, end):
+                status = alias_check(&double_[g, 0], size, is_log, &largest)
+                if status != ALIAS_OK:
+                    break
+    return None if status == ALIAS_OK else (g, status)
+
+
+cdef void build_rows(weights, bint is_log, double floor, Py_ssize_t begin, Py_ssize_t end, alias_cell *cells,
+                     double *law):
+    """Tables of checked rows; row g of `weights` goes to row g of `cells` and, unless NULL, of `law`."""
+    cdef Py_ssize_t g, size = weights.shape[1]
+    cdef double[::1] work = np.empty(size)
+    cdef uint32_t[::1] queue = np.empty(size, dtype=np.uint32)
+    cdef uint64_t[::1] mass = np.empty(size, dtype=np.uint64)
+    cdef const float[:, ::1] single
+    cdef const double[:, ::1] double_
+    if weights.dtype == np.float32:
+        single = weights
+        with nogil:
+            for g in range(begin, end):
+                alias_build(&single[g, 0], size, is_log, floor, cells + g * size, &work[0], &queue[0])
+    else:
+        double_ = weights
+        with nogil:
+            for g in range(begin, end):
+                alias_build(&double_[g, 0], size, is_log, floor, cells + g * size, &work[0], &queue[0])
+    if law != NULL:
+        with nogil:
+            for g in range(begin, end):
+                alias_law(cells + g * size, size, &mass[0], law + g * size)
+
+
+def _check_cells(cells, n_dimensions):
+    """Cells from an archive: uint32 pairs whose aliases are outcomes."""
+    cells = np.array(cells, order="C")
+    shape = cells.shape
+    if cells.dtype != np.uint32 or cells.ndim != n_dimensions or 0 in shape or shape[n_dimensions - 1] != 2:
+        wanted = "(size, 2)" if n_dimensions == 2 else "(n_tables, size, 2)"
+        raise DataError(f"cells must be uint32 of shape {wanted}; got {cells.dtype} of shape {shape}")
+    largest, size = cells[..., 1].max(), shape[n_dimensions - 2]
+    if largest >= size:
+        raise DataError(f"an alias is {largest}, outcomes are below {size}: damaged cells")
+    return cells
+
+
+cdef alias_cell *pointer_of(cells):
+    cdef uint32_t[::1] flat = cells.reshape(-1)
+    return <alias_cell *> &flat[0]
+
+
+# ---- one table -------------------------------------------------------------------------------------------------------
+
+
+cdef class AliasTable:
+    """One discrete law from which a draw costs O(1).
+
+    Parameters
+    ----------
+    weights : (K,) array_like of float
+        Finite, not negative, not all zero; need not sum to one. float32 is read without a copy.
+    is_log : bool
+        Whether they are logarithms (nats); -inf is an outcome that never occurs.
+    floor : float
+        Share of the uniform law mixed in: 0, or in [2**-31, 1], where every outcome has positive probability.
+
+    Attributes
+    ----------
+    size : int
+        Number of outcomes K.
+    cells : (K, 2) uint32 ndarray
+        Threshold (of 2**32) and alias of each cell, read-only.
+
+    Raises
+    ------
+    DataError
+        A weight that is negative, infinite or NaN, with its position; or no weight at all.
+
+    Notes
+    -----
+    O(K) to build, O(1) a draw (Vose 1991). Probabilities are off the weights by at most about 2**-33 / K for every
+    cell that an outcome shares; one whose weight is below 2**-33 / K of the total may never be drawn.
+    `probability` tells the law of the cells themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures import AliasTable
+    >>> table = AliasTable([1.0, 0.0, 3.0])
+    >>> table.probability().round(6)
+    array([0.25, 0.  , 0.75])
+    >>> table.draw(np.random.default_rng(0), 6).shape
+    (6,)
+    """
+
+    def __init__(self, weights, *, is_log=False, floor=0.0):
+        cdef double share = checked_floor(floor)
+        rows = _as_weights(weights, 1)[None]
+        self.size = rows.shape[1]
+        found = check_rows(rows, is_log, 0, 1)
+        if found is not None:
+            _refuse(*found, rows, is_log, None)
+        cells = np.empty((self.size, 2), dtype=np.uint32)
+        self.view = pointer_of(cells)
+        build_rows(rows, is_log, share, 0, 1, self.view, NULL)
+        cells.flags.writeable = False
+        self.cells = cells
+
+    def draw(self, rng, size=None):
+        """Independent draws, one 64-bit word each.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        size : int, tuple or None
+            Shape of the result; None for a single int.
+
+        Returns
+        -------
+        int or intp ndarray
+        """
+        cdef bitgen_t *bitgen = bitgen_of(rng)
+        out = np.empty(1 if size is None else size, dtype=np.intp)
+        cdef Py_ssize_t[::1] flat = out.reshape(-1)
+        cdef Py_ssize_t i
+        with rng.bit_generator.lock, nogil:
+            for i in range(flat.shape[0]):
+                flat[i] = alias_draw(self.view, self.size, bitgen.next_uint64(bitgen.state))
+        return int(out[0]) if size is None else out
+
+    def draw_words(self, words):
+        """Outcomes of given words.
+
+        Parameters
+        ----------
+        words : array_like of uint64
+
+        Returns
+        -------
+        intp ndarray of the same shape
+        """
+        words = np.ascontiguousarray(words, dtype=np.uint64)
+        out = np.empty(words.shape, dtype=np.intp)
+        cdef const uint64_t[::1] given = words.reshape(-1)
+        cdef Py_ssize_t[::1] flat = out.reshape(-1)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(flat.shape[0]):
+                flat[i] = alias_draw(self.view, self.size, given[i])
+        return out
+
+    def probability(self, j=None):
+        """Probability with which each outcome is truly drawn, counted from the cells.
+
+        Parameters
+        ----------
+        j : int, array_like of int or None
+            Outcomes; None for all.
+
+        Returns
+        -------
+        float64 ndarray, or float for one outcome
+        """
+        cdef double[::1] law
+        cdef uint64_t[::1] mass
+        if self.law is None:
+            law = made = np.empty(self.size)
+            mass = np.empty(self.size, dtype=np.uint64)
+            with nogil:
+                alias_law(self.view, self.size, &mass[0], &law[0])
+            self.law = made
+        return self.law.copy() if j is None else self.law[_checked_index(j, self.size, "outcome")]
+
+    def log_probability(self, j=None):
+        """Logarithm of `probability` (nats); -inf for what is never drawn."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.probability(j))
+
+    def to_arrays(self):
+        """The state as arrays: ``{"cells": (K, 2) uint32}``."""
+        return {"cells": self.cells}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Table of the arrays of `to_arrays`, checked."""
+        cdef AliasTable table = cls.__new__(cls)
+        cells = _check_cells(arrays["cells"], 2)
+        table.size = cells.shape[0]
+        table.view = pointer_of(cells)
+        cells.flags.writeable = False
+        table.cells = cells
+        return table
+
+    def __reduce__(self):
+        return type(self).from_arrays, (self.to_arrays(),)
+
+    def __repr__(self):
+        return f"AliasTable of {self.size} outcomes"
+
+
+def _checked_index(index, bound, noun):
+    """Integers in [0, bound) as intp, contiguous; an IndexError otherwise."""
+    index = np.asarray(index)
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"{noun} numbers must be integers; got {index.dtype}")
+    if index.size and (index.min() < 0 or index.max() >= bound):
+        bad = index.min() if index.min() < 0 else index.max()
+        raise IndexError(f"{noun} {bad} does not exist: there are {bound}")
+    return np.ascontiguousarray(index, dtype=np.intp).reshape(index.shape)
+
+
+# ---- many tables -----------------------------------------------------------------------------------------------------
+
+
+cdef class AliasArena:
+    """Many tables over the same outcomes in one allocation.
+
+    Parameters
+    ----------
+    n_tables, size : int
+        G tables of K outcomes.
+    floor : float
+        Share of the uniform law in every table: 0, or in [2**-31, 1].
+    keep_probability : bool
+        Whether the law of every table is kept: what an acceptance step and mixtures need. 16 instead of 8 bytes an
+        entry, and twice the time to build.
+
+    Notes
+    -----
+    A mixture sum_m c_m q_m of tables is drawn by two words, one for the table and one for the outcome; its
+    log-probability is that of the whole mixture, not of the table that happened to be chosen.
+    Rows are built in parallel and draws have counter-based streams: nothing depends on `n_threads`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures import AliasArena
+    >>> arena = AliasArena(2, 3, keep_probability=True)
+    >>> arena.fill([[1.0, 1.0, 2.0], [0.0, 0.0, 1.0]])
+    >>> arena.draw([1, 1], np.random.default_rng(0))
+    array([2, 2])
+    >>> arena.log_probability([[0, 1]], [2], shares=[0.5, 0.5]).round(4)
+    array([-0.2877])
+    """
+
+    def __cinit__(self, n_tables, size, *, floor=0.0, keep_probability=False):
+        if n_tables < 1 or not 1 <= size <= LARGEST_SIZE:
+            raise ValueError(f"an arena has at least one table of 1 to 2**31 outcomes; got {n_tables} of {size}")
+        self.floor = checked_floor(floor)
+        self.cells = np.zeros((n_tables, size, 2), dtype=np.uint32)
+        self.is_filled = np.zeros(n_tables, dtype=bool)
+        self.arena.cells = pointer_of(self.cells)
+        self.arena.n_tables, self.arena.size = n_tables, size
+        self.arena.probability = NULL
+        cdef double[:, ::1] law
+        if keep_probability:
+            self.law = law = np.zeros((n_tables, size))
+            self.arena.probability = &law[0, 0]
+
+    @property
+    def n_tables(self):
+        """Number of tables G."""
+        return self.arena.n_tables
+
+    @property
+    def size(self):
+        """Number of outcomes K of each table."""
+        return self.arena.size
+
+    def fill(self, weights, *, first=0, is_log=False, n_threads=1):
+        """Make the tables ``first, first + 1, ...`` anew, one from each row.
+
+        Parameters
+        ----------
+        weights : (G, K) array_like of float, or fewer rows
+            Each row finite, not negative, not all zero; or logarithms (nats) below +inf, not all -inf.
+        first : int
+            Table of the first row.
+        is_log : bool
+        n_threads : int or None
+
+        Raises
+        ------
+        DataError
+            Names the first bad row and position; no table has then been changed.
+        """
+        weights = _as_weights(weights, 2)
+        n_rows, size = weights.shape
+        if size != self.size or not 0 <= first <= self.n_tables - n_rows:
+            raise DataError(
+                f"weights of shape {weights.shape} from table {first} on do not fit {self.n_tables} tables of "
+                f"{self.size} outcomes"
+            )
+        step = max(1, _BLOCK_ENTRIES // size)
+        blocks = [(weights, is_log, b, min(b + step, n_rows)) for b in range(0, n_rows, step)]
+        for found in run(check_rows, blocks, n_threads):
+            if found is not None:
+                _refuse(*found, weights, is_log, first)
+        run(self._build, [(*block, first) for block in blocks], n_threads)
+        self.is_filled[first : first + n_rows] = True
+
+    def _build(self, weights, is_log, begin, end, first):
+        cdef Py_ssize_t offset = first * self.arena.size
+        cdef double *law = NULL if self.arena.probability == NULL else self.arena.probability + offset
+        build_rows(weights, is_log, self.floor, begin, end, self.arena.cells + offset, law)
+
+    def _checked_tables(self, tables):
+        tables = _checked_index(tables, self.n_tables, "table")
+        if not self.is_filled.all() and not self.is_filled[tables].all():
+            missing = tables[~self.is_filled[tables]]
+            raise ValueError(f"table {missing.flat[0]} has not been filled: call fill first")
+        return tables
+
+    def draw(self, tables, rng):
+        """One draw from each named table.
+
+        Parameters
+        ----------
+        tables : array_like of int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        intp ndarray of the shape of `tables`
+        """
+        cdef bitgen_t *bitgen = bitgen_of(rng)
+        tables = self._checked_tables(tables)
+        out = np.empty(tables.shape, dtype=np.intp)
+        cdef const Py_ssize_t[::1] g = tables.reshape(-1)
+        cdef Py_ssize_t[::1] flat = out.reshape(-1)
+        cdef Py_ssize_t i
+        with rng.bit_generator.lock, nogil:
+            for i in range(flat.shape[0]):
+                flat[i] = alias_arena_draw(&self.arena, g[i], bitgen.next_uint64(bitgen.state))
+        return out
+
+    def draw_streams(self, tables, seed, *, shares=None, first_unit=0, step=0, n_threads=1):
+        """One draw for each datum from its own counter-based stream, the same for any number of threads.
+
+        Parameters
+        ----------
+        tables : (N,) array_like of int, or (N, M)
+            Table of each datum; with `shares`, the M tables of its mixture.
+        seed : int in [0, 2**64)
+        shares : (M,) or (N, M) array_like of float, optional
+            Weight of each table in the mixture; not negative, normalised row by row.
+        first_unit, step : int
+            Datum i reads the stream (seed, "tables"; unit ``first_unit + i``, step): its first word, or its first two
+            (table, outcome) for a mixture.
+        n_threads : int or None
+
+        Returns
+        -------
+        (N,) intp ndarray
+        """
+        tables = self._checked_tables(tables)
+        if tables.ndim != (1 if shares is None else 2):
+            raise ValueError(f"tables must be (N,), or (N, M) with shares; got {tables.shape}")
+        tables = tables.reshape(len(tables), -1)
+        given = None if shares is None else _checked_shares(shares, tables.shape)
+        out = np.empty(len(tables), dtype=np.intp)
+        blocks = range(0, len(tables), _BLOCK_DRAWS)
+        tasks = []
+        for b in blocks:
+            part = slice(b, b + _BLOCK_DRAWS)
+            tasks.append((tables[part], None if given is None else given[part], seed, first_unit + b, step, out[part]))
+        run(self._draw_block, tasks, n_threads)
+        return out
+
+    def _draw_block(self, const Py_ssize_t[:, ::1] tables, shares, uint64_t seed, uint64_t unit, uint64_t step,
+                    Py_ssize_t[::1] out):
+        cdef philox_stream stream
+        cdef uint64_t choice
+        cdef const double[:, ::1] share
+        cdef Py_ssize_t i, m = tables.shape[1]
+        philox_init(&stream, seed, TABLES)
+        if shares is None:
+            with nogil:
+                for i in range(out.shape[0]):
+                    philox_aim(&stream, unit + <uint64_t> i, step)
+                    out[i] = alias_arena_draw(&self.arena, tables[i, 0], philox_next64(&stream))
+            return
+        share = shares
+        with nogil:
+            for i in range(out.shape[0]):
+                philox_aim(&stream, unit + <uint64_t> i, step)
+                choice = philox_next64(&stream)
+                out[i] = alias_mixture_draw(&self.arena, &tables[i, 0], &share[i, 0], m, choice,
+                                            philox_next64(&stream))
+
+    def probability(self, table):
+        """Law of one table as its cells have it.
+
+        Returns
+        -------
+        (K,) float64 ndarray
+        """
+        cdef Py_ssize_t g = self._checked_tables(table)
+        cdef double[::1] law
+        cdef uint64_t[::1] mass
+        if self.law is not None:
+            return self.law[g].copy()
+        law = out = np.empty(self.size)
+        mass = np.empty(self.size, dtype=np.uint64)
+        with nogil:
+            alias_law(self.arena.cells + g * self.arena.size, self.arena.size, &mass[0], &law[0])
+        return out
+
+    def log_probability(self, tables, outcomes, *, shares=None):
+        """Log-probability (nats) of one outcome for each datum, under its table or under its whole mixture.
+
+        Parameters
+        ----------
+        tables : (N,) array_like of int, or (N, M) with shares
+        outcomes : (N,) array_like of int
+        shares : (M,) or (N, M) array_like of float, optional
+
+        Returns
+        -------
+        (N,) float64 ndarray
+            Of the law that is drawn; -inf for what is never drawn.
+
+        Raises
+        ------
+        ValueError
+            Unless the arena keeps probabilities.
+        """
+        if self.law is None:
+            raise ValueError("this arena keeps no probabilities: make it with keep_probability=True")
+        tables = self._checked_tables(tables)
+        outcomes = _checked_index(outcomes, self.size, "outcome")
+        if outcomes.ndim != 1 or tables.shape[:1] != outcomes.shape or tables.ndim != (1 if shares is None else 2):
+            raise ValueError(
+                "tables must be (N,), or (N, M) with shares, and outcomes (N,); "
+                f"got {tables.shape} and {outcomes.shape}"
+            )
+        with np.errstate(divide="ignore"):
+            if shares is None:
+                return np.log(self.law[tables, outcomes])
+            return np.log((_checked_shares(shares, tables.shape) * self.law[tables, outcomes[:, None]]).sum(axis=1))
+
+    def to_arrays(self):
+        """The state as arrays: cells, which tables are filled, floor and whether laws are kept."""
+        return {
+            "cells": self.cells.copy(),
+            "is_filled": self.is_filled.copy(),
+            "floor": np.float64(self.floor),
+            "keep_probability": np.bool_(self.law is not None),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Arena of the arrays of `to_arrays`, checked; laws are counted from the cells."""
+        cdef AliasArena arena
+        cells = _check_cells(arrays["cells"], 3)
+        if np.shape(arrays["is_filled"]) != cells.shape[:1]:
+            raise DataError(f"is_filled must be ({len(cells)},); got {np.shape(arrays['is_filled'])}")
+        keep = bool(arrays["keep_probability"])
+        arena = cls(cells.shape[0], cells.shape[1], floor=float(arrays["floor"]), keep_probability=keep)
+        arena.cells[:] = cells
+        arena.is_filled[:] = arrays["is_filled"]
+        cdef uint64_t[::1] mass = np.empty(arena.arena.size, dtype=np.uint64)
+        cdef Py_ssize_t g, size = arena.arena.size
+        if keep:
+            with nogil:
+                for g in range(arena.arena.n_tables):
+                    alias_law(arena.arena.cells + g * size, size, &mass[0], arena.arena.probability + g * size)
+        return arena
+
+    def __reduce__(self):
+        return type(self).from_arrays, (self.to_arrays(),)
+
+    def __repr__(self):
+        return f"AliasArena of {self.n_tables} tables of {self.size} outcomes"
+
+
+def _checked_shares(shares, shape):
+    """Shares of mixtures as (N, M) float64 with rows that sum to one."""
+    shares = np.asarray(shares, dtype=np.float64)
+    try:
+        shares = np.broadcast_to(shares, shape)
+    except ValueError:
+        raise ValueError(f"shares must be (M,) or (N, M) = {shape}; got {shares.shape}") from None
+    totals = shares.sum(axis=1)
+    if not ((shares >= 0).all() and (totals > 0).all() and np.isfinite(totals).all()):
+        raise DataError("shares must be finite, not negative, and not all zero in a row")
+    return np.ascontiguousarray(shares / totals[:, None])

@@ -1,0 +1,97 @@
+"""Selection of the largest values of each row against a stable sort, with ties, infinities and NaN."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from expfam.errors import DataError, SupportError
+from expfam.structures import select_top
+
+
+def by_sorting(values, n_top):
+    clean = np.where(np.isnan(values), -np.inf, values)
+    order = np.argsort(-clean, axis=1, kind="stable")[:, :n_top]
+    return np.take_along_axis(clean, order, axis=1), order
+
+
+def compare(values, n_top):
+    top, indices = select_top(values, n_top)
+    expected, order = by_sorting(values, n_top)
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(top, expected)
+    assert top.dtype == values.dtype
+    assert indices.dtype == np.int32
+
+
+SIZES = [1, 2, 3, 15, 16, 17, 31, 32, 33, 50, 63, 64, 65, 100, 200, 257, 800]
+COUNTS = [1, 2, 4, 8, 9, 15, 16, 17, 31, 32, 33, 60, 800]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_against_a_stable_sort(size, dtype):
+    rng = np.random.default_rng(size)
+    normal = rng.normal(size=(40, size))
+    kinds = [
+        normal,
+        np.round(normal),  # many ties
+        np.sort(normal, axis=1),
+        -np.sort(normal, axis=1),
+        np.ones((3, size)),
+        np.where(rng.random(normal.shape) < 0.7, -np.inf, normal),
+        np.where(rng.random(normal.shape) < 0.3, np.nan, np.round(normal)),
+        np.where(rng.random(normal.shape) < 0.1, np.inf, normal),
+        np.where(rng.random(normal.shape) < 0.5, np.nan, -np.inf),
+    ]
+    for values in kinds:
+        values = values.astype(dtype)
+        values[:, rng.integers(size)] = 0.5  # no row without a value
+        for n_top in {min(n, size) for n in COUNTS} | {size}:
+            compare(values, n_top)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_row(data):
+    element = st.sampled_from([-np.inf, np.nan, -1.0, 0.0, -0.0, 2.0, 3.5, np.inf])
+    row = data.draw(st.lists(element, min_size=1, max_size=90))
+    values = np.array([[*row, 1.0]])
+    compare(values, data.draw(st.integers(1, values.shape[1])))
+
+
+def test_the_sort_sees_ties_resolved_the_other_way():
+    values = np.array([[1.0, 2.0, 2.0, 0.0]])
+    wrong = np.argsort(values, axis=1, kind="stable")[:, ::-1][:, :1]
+    assert (wrong != by_sorting(values, 1)[1]).any()
+    assert select_top(values, 1)[1] == 1
+
+
+@pytest.mark.parametrize("n_top", [1, 4, 40, 100])
+@pytest.mark.parametrize("nothing", [-np.inf, np.nan])
+def test_a_row_without_a_value_is_named(n_top, nothing):
+    values = np.random.default_rng(0).normal(size=(6000, 100))
+    values[[4321, 5000]] = nothing
+    for n_threads in (1, 2):
+        with pytest.raises(SupportError, match="row 4321 has no value above -inf"):
+            select_top(values, n_top, n_threads=n_threads)
+
+
+def test_threads_and_layouts_make_no_difference():
+    values = np.random.default_rng(1).normal(size=(9000, 64))
+    one = select_top(values, 5)
+    for other in (select_top(values, 5, n_threads=2), select_top(np.asfortranarray(values), 5)):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+    whole = select_top(np.arange(6).reshape(2, 3), 2)
+    assert whole[0].dtype == np.float64
+    assert select_top(np.empty((0, 3)), 2)[0].shape == (0, 2)
+
+
+def test_bad_arguments():
+    for n_top in (0, 4, 1.5):
+        with pytest.raises(ValueError, match="from 1 to the 3 columns"):
+            select_top(np.ones((2, 3)), n_top)
+    for values in (np.ones(3), np.ones((2, 0))):
+        with pytest.raises(DataError, match="matrix"):
+            select_top(values, 1)
