@@ -2,7 +2,9 @@
 
 from importlib import import_module
 
-_HOMES: dict[str, list[str]] = {}
+_HOMES: dict[str, list[str]] = {
+    "expfam.structures.sign_hash": ["SignCodes", "SignHash", "cosine_table", "hoeffding_bound", "kl_bound"],
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = list(_HOME_OF)
