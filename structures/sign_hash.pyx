@@ -838,6 +838,36 @@ cdef class SignCodes:
         self._check_code(k)
         self._clear(k)
 
+    def save_code(self, k):
+        """All that is kept of vector k, to undo updates of it: O(l), no hashing.
+
+        Parameters
+        ----------
+        k : int
+
+        Returns
+        -------
+        bytes
+            For `restore_code` of this object, vector k.
+        """
+        self._check_code(k)
+        cdef bytes record = bytes(self.record_size())
+        self.save(k, record)
+        return record
+
+    def restore_code(self, k, bytes record not None):
+        """Put back what `save_code` gave for vector k.
+
+        Parameters
+        ----------
+        k : int
+        record : bytes
+        """
+        self._check_code(k)
+        if len(record) != self.record_size():
+            raise DataError(f"a record has {self.record_size()} bytes; got {len(record)}: give what save_code returned")
+        self.restore(k, record)
+
     def rebuild(self, V):
         """Replace all vectors.
 

@@ -103,7 +103,7 @@ def fault(found):
     height = LAYERS.index("families" if source.startswith("expfam.plugins.") else layer(source))
     if target in CONTRACTS:
         if target == "expfam.errors" and layer(source) == "structures":
-            return None  # what a structure raises is not about models
+            return None  # errors are named by cause, not by model
         return None if height > LAYERS.index("structures") else "structures know numbers, not contracts of models"
     if LAYERS.index(layer(target)) > height:
         return f"{LAYERS[height]} may not import upwards, from {layer(target)}"

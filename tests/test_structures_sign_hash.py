@@ -262,6 +262,25 @@ def test_the_order_of_updates_does_not_matter():
     assert_same(a, b)
 
 
+@pytest.mark.parametrize("dots", ["int32", "int64"])
+def test_a_saved_code_is_put_back(dots):
+    rng = np.random.default_rng(11)
+    codes, _ = new_codes(rng, dots=dots)
+    codes.rebuild(rng.uniform(-3, 3, (7, 60)))
+    before, query = state(codes), codes.hash.codes(rng.normal(size=(1, 60)))[0]
+    _, weights, _ = codes.propose(query, 0.5, norm=0.2, bias=np.zeros(7), factor=0.1)
+    record = codes.save_code(4)
+    codes.update(4, np.arange(60), old=np.full(60, 2.0), new=np.full(60, -3.0))
+    assert not np.array_equal(codes.dots[4], before[0][4])
+    assert codes.propose(query, 0.5, norm=0.2, bias=np.zeros(7), factor=0.1)[1][4] != weights[4]
+    codes.restore_code(4, record)
+    for a, b in zip(before, state(codes)):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(codes.propose(query, 0.5, norm=0.2, bias=np.zeros(7), factor=0.1)[1], weights)
+    with pytest.raises(DataError, match="save_code"):
+        codes.restore_code(4, record[1:])
+
+
 def test_long_updates_cross_the_chunks():
     rng = np.random.default_rng(8)
     for n in (1, 63, 64, 65, 129):
