@@ -673,8 +673,8 @@ cdef class SignCodes:
                 self.hash.add_64(coordinates + at, step_64, m, (<uint64_t *>self.dots) + k * self.hash.n_bits)
             else:
                 self.hash.add_32(coordinates + at, step_32, m, (<uint32_t *>self.dots) + k * self.hash.n_bits)
-        self.squares[k] += square
-        self.slopes[k] += slope
+        self.squares[k] = self.squares[k] + square  # in place needs the gil when checks are on
+        self.slopes[k] = self.slopes[k] + slope
         self.sign(k)
 
     cdef void sign(self, Py_ssize_t k) noexcept nogil:
