@@ -8,6 +8,7 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.alias": ["AliasArena", "AliasTable"],
     "expfam.structures.members": ["MemberLists"],
     "expfam.structures.top_l": ["select_top"],
+    "expfam.structures.sign_hash": ["SignCodes", "SignHash", "cosine_table", "hoeffding_bound", "kl_bound"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

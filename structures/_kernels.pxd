@@ -1,6 +1,6 @@
 # The instances by instruction set of kernels.h, as nogil functions.
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
     enum: EXPFAM_BLOCK
@@ -54,3 +54,28 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
     void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
                          const double *about, double weight, double *out, Py_ssize_t d) noexcept
+
+    # sign codes
+    uint64_t expfam_mix64(uint64_t x) noexcept
+    uint64_t EXPFAM_HASH_WORD
+    void (*expfam_sign_keys)(const int64_t *coordinates, uint64_t seed, uint64_t *keys, Py_ssize_t n) noexcept
+    void (*expfam_sign_words)(const uint64_t *keys, uint64_t p, uint64_t *words, Py_ssize_t n) noexcept
+    void (*expfam_sign_add_32)(const uint64_t *words, const uint32_t *v, Py_ssize_t n, uint32_t *dots) noexcept
+    void (*expfam_sign_add_64)(const uint64_t *words, const uint64_t *v, Py_ssize_t n, uint64_t *dots) noexcept
+    void (*expfam_sign_add_real)(const uint64_t *words, const double *v, Py_ssize_t n, double *dots) noexcept
+    void (*expfam_byte_add_32)(const uint64_t *words, const uint32_t *v, const uint32_t *table, Py_ssize_t n,
+                               uint32_t *dots) noexcept
+    void (*expfam_byte_add_64)(const uint64_t *words, const uint64_t *v, const uint64_t *table, Py_ssize_t n,
+                               uint64_t *dots) noexcept
+    void (*expfam_byte_add_real)(const uint64_t *words, const double *v, const double *table, Py_ssize_t n,
+                                 double *dots) noexcept
+    uint64_t (*expfam_sign_bits_32)(const int32_t *dots, const int32_t *centre, uint64_t tie) noexcept
+    uint64_t (*expfam_sign_bits_64)(const int64_t *dots, const int64_t *centre, uint64_t tie) noexcept
+    uint64_t (*expfam_sign_bits_real)(const double *dots, const double *centre, uint64_t tie) noexcept
+    void (*expfam_hamming)(const uint64_t *planes, Py_ssize_t stride, const uint64_t *code, Py_ssize_t n_words,
+                           int32_t *out, Py_ssize_t n) noexcept
+    float (*expfam_sign_scores)(const uint64_t *planes, Py_ssize_t stride, const uint64_t *code, Py_ssize_t n_words,
+                                const float *table, const float *norms, float norm, const float *slopes, float factor,
+                                const float *bias, float *scores, Py_ssize_t n) noexcept
+    double (*expfam_sign_weights)(float *x, float shift, float *sums, Py_ssize_t n_blocks) noexcept
+    Py_ssize_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform, Py_ssize_t n) noexcept

@@ -809,4 +809,403 @@ EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
                  (const double *, const double *, const double *, const double *, double, const double *, double,
                   double *, ptrdiff_t))
 /* ---- end of Gaussian clusters ---- */
+
+/* ---- sign codes: random signs from hash bits, Hamming distances, weights of a proposal -------------------------------
+ * Every instance gives the same bits here, of floats too: sums run in lanes whose order is fixed below, and a product
+ * is never fused with a sum. Popcounts of whole vectors need AVX-512 VPOPCNTDQ; without it the AVX2 instance is taken. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EXPFAM_UNFUSED __attribute__((optimize("fp-contract=off")))
+#else
+#define EXPFAM_UNFUSED
+#endif
+#if defined(__clang__)
+#define EXPFAM_UNFUSED_BODY _Pragma("STDC FP_CONTRACT OFF")
+#else
+#define EXPFAM_UNFUSED_BODY
+#endif
+#define EXPFAM_LANES_SIGN 16
+
+/* Bits set in a word without an instruction for it: shifts and sums, so that loops over it vectorise. */
+EXPFAM_INLINE uint64_t expfam_popcount1(uint64_t x) {
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x += x >> 8;
+    x += x >> 16;
+    return (x + (x >> 32)) & 127;
+}
+
+#if EXPFAM_DISPATCH
+#include <immintrin.h>
+#define EXPFAM_AVX2_POPCNT __attribute__((target("avx2,fma,popcnt")))
+#define EXPFAM_AVX512_VPOPCNT                                                                               \
+    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vpopcntdq,avx2,fma,popcnt,prefer-vector-width=512")))
+/* As EXPFAM_INSTANCES; BODY takes two more arguments, the popcount and the table look-up of its instance. */
+#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments)                                            \
+    BODY(name##_base, , expfam_popcount1, expfam_lookup_base)                                               \
+    BODY(name##_avx2, EXPFAM_AVX2_POPCNT, __builtin_popcountll, expfam_lookup_avx2)                         \
+    BODY(name##_avx512, EXPFAM_AVX512_VPOPCNT, __builtin_popcountll, expfam_lookup_avx512)                  \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
+    __attribute__((constructor)) static void name##_pick(void) {                                            \
+        int level = expfam_popcount_isa();                                                                  \
+        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
+    }
+#else
+#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments)                                            \
+    BODY(name##_base, , expfam_popcount1, expfam_lookup_base)                                               \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;
+#endif
+
+/* out[i] = table[h[i]], i < 64. Compilers will not gather of themselves; loads are the same bits either way. */
+EXPFAM_INLINE void expfam_lookup_base(const float *table, const int32_t *h, float *out) {
+    for (int i = 0; i < 64; i++) out[i] = table[h[i]];
+}
+#if EXPFAM_DISPATCH
+EXPFAM_AVX2_POPCNT EXPFAM_INLINE void expfam_lookup_avx2(const float *table, const int32_t *h, float *out) {
+    for (int i = 0; i < 64; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_i32gather_ps(table, _mm256_loadu_si256((const __m256i *)(h + i)), 4));
+}
+EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_lookup_avx512(const float *table, const int32_t *h, float *out) {
+    for (int i = 0; i < 64; i += 16)
+        _mm512_storeu_ps(out + i, _mm512_i32gather_ps(_mm512_loadu_si512(h + i), table, 4));
+}
+#endif
+
+/* expfam_isa() for loops that count bits: 2 only where vectors have a popcount, 1 only where words have. */
+EXPFAM_UNUSED static int expfam_popcount_isa(void) {
+#if EXPFAM_DISPATCH
+    int level = expfam_isa();
+    if (level == 2 && !__builtin_cpu_supports("avx512vpopcntdq")) level = 1;
+    return level && __builtin_cpu_supports("popcnt") ? level : 0;
+#else
+    return 0;
+#endif
+}
+
+/* 64-bit finaliser of MurmurHash3 (Appleby): a bijection whose output bits each depend on all input bits. */
+EXPFAM_INLINE uint64_t expfam_mix64(uint64_t x) {
+    x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ (x >> 33);
+}
+#define EXPFAM_HASH_COORDINATE UINT64_C(0x9e3779b97f4a7c15)
+#define EXPFAM_HASH_WORD UINT64_C(0xd1b54a32d192ed03)
+
+/* keys[i] = mix(coordinate c1 + seed): what the hash words of one coordinate share. */
+#define EXPFAM_SIGN_KEYS(NAME, TARGET)                                                                      \
+    TARGET static void NAME(const int64_t *coordinates, uint64_t seed, uint64_t *keys, ptrdiff_t n) {       \
+        for (ptrdiff_t i = 0; i < n; i++)                                                                   \
+            keys[i] = expfam_mix64((uint64_t)coordinates[i] * EXPFAM_HASH_COORDINATE + seed);               \
+    }
+EXPFAM_INSTANCES(EXPFAM_SIGN_KEYS, void, expfam_sign_keys, (const int64_t *, uint64_t, uint64_t *, ptrdiff_t))
+
+/* words[i] = mix(keys[i] + p c2): the 64 hash bits of word p. */
+#define EXPFAM_SIGN_WORDS(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const uint64_t *keys, uint64_t p, uint64_t *words, ptrdiff_t n) {               \
+        for (ptrdiff_t i = 0; i < n; i++) words[i] = expfam_mix64(keys[i] + p * EXPFAM_HASH_WORD);          \
+    }
+EXPFAM_INSTANCES(EXPFAM_SIGN_WORDS, void, expfam_sign_words, (const uint64_t *, uint64_t, uint64_t *, ptrdiff_t))
+
+/* dots[j] += sum_i (bit j of words[i] ? v[i] : -v[i]), j < 64. Integers modulo 2^32 or 2^64: twice the sum over set bits
+ * less the sum of all, one addition a lane. Doubles: each lane sums in the order of i. The instances are written out,
+ * because no compiler was seen to keep 64 sums in registers and to use bits as a mask of lanes. */
+#define EXPFAM_SIGN_ADD(NAME, TYPE)                                                                         \
+    static void NAME(const uint64_t *words, const TYPE *v, ptrdiff_t n, TYPE *dots) {                       \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                                 \
+            const uint64_t word = words[i];                                                                 \
+            const TYPE add = v[i];                                                                          \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 64; j++) {                                                                  \
+                const TYPE off = (TYPE)((word >> j & 1) - 1); /* all bits set where the bit is not */       \
+                dots[j] += (add ^ off) - off;                                                               \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+EXPFAM_SIGN_ADD(expfam_sign_add_32_base, uint32_t)
+EXPFAM_SIGN_ADD(expfam_sign_add_64_base, uint64_t)
+
+static void expfam_sign_add_real_base(const uint64_t *words, const double *v, ptrdiff_t n, double *dots) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double both[2] = {-v[i], v[i]};
+        for (int j = 0; j < 64; j++) dots[j] += both[words[i] >> j & 1];
+    }
+}
+
+#if EXPFAM_DISPATCH
+EXPFAM_AVX2 static void expfam_sign_add_32_avx2(const uint64_t *words, const uint32_t *v, ptrdiff_t n, uint32_t *dots) {
+    const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    for (int half = 0; half < 2; half++) {
+        __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a, all = a;
+        const __m256i bits_b = _mm256_slli_epi32(bits, 8), bits_c = _mm256_slli_epi32(bits, 16);
+        const __m256i bits_d = _mm256_slli_epi32(bits, 24);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const __m256i word = _mm256_set1_epi32((int32_t)(words[i] >> (32 * half)));
+            const __m256i add = _mm256_set1_epi32((int32_t)v[i]);
+            all = _mm256_add_epi32(all, add);
+            a = _mm256_add_epi32(a, _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(word, bits), bits), add));
+            b = _mm256_add_epi32(b, _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(word, bits_b), bits_b), add));
+            c = _mm256_add_epi32(c, _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(word, bits_c), bits_c), add));
+            d = _mm256_add_epi32(d, _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(word, bits_d), bits_d), add));
+        }
+#define EXPFAM_STORE(x, at)                                                                                 \
+    _mm256_storeu_si256((__m256i *)(dots + 32 * half + at),                                                 \
+                        _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(dots + 32 * half + at)),      \
+                                         _mm256_sub_epi32(_mm256_add_epi32(x, x), all)))
+        EXPFAM_STORE(a, 0);
+        EXPFAM_STORE(b, 8);
+        EXPFAM_STORE(c, 16);
+        EXPFAM_STORE(d, 24);
+#undef EXPFAM_STORE
+    }
+}
+
+EXPFAM_AVX2 static void expfam_sign_add_64_avx2(const uint64_t *words, const uint64_t *v, ptrdiff_t n, uint64_t *dots) {
+    for (int j = 0; j < 64; j += 8) {
+        const __m256i bits = _mm256_setr_epi64x(1, 2, 4, 8), bits_b = _mm256_slli_epi64(bits, 4);
+        __m256i a = _mm256_loadu_si256((const __m256i *)(dots + j));
+        __m256i b = _mm256_loadu_si256((const __m256i *)(dots + j + 4));
+        for (ptrdiff_t i = 0; i < n; i++) { /* x xor -1 less -1 is -x */
+            const __m256i word = _mm256_set1_epi64x((int64_t)(words[i] >> j)), add = _mm256_set1_epi64x((int64_t)v[i]);
+            const __m256i off = _mm256_cmpeq_epi64(_mm256_and_si256(word, bits), _mm256_setzero_si256());
+            const __m256i off_b = _mm256_cmpeq_epi64(_mm256_and_si256(word, bits_b), _mm256_setzero_si256());
+            a = _mm256_add_epi64(a, _mm256_sub_epi64(_mm256_xor_si256(add, off), off));
+            b = _mm256_add_epi64(b, _mm256_sub_epi64(_mm256_xor_si256(add, off_b), off_b));
+        }
+        _mm256_storeu_si256((__m256i *)(dots + j), a);
+        _mm256_storeu_si256((__m256i *)(dots + j + 4), b);
+    }
+}
+
+EXPFAM_AVX2 static void expfam_sign_add_real_avx2(const uint64_t *words, const double *v, ptrdiff_t n, double *dots) {
+    const __m256i shifts = _mm256_setr_epi64x(63, 62, 61, 60);
+    const __m256d sign = _mm256_set1_pd(-0.0);
+    for (int j = 0; j < 64; j += 16) {
+        __m256d a = _mm256_loadu_pd(dots + j), b = _mm256_loadu_pd(dots + j + 4);
+        __m256d c = _mm256_loadu_pd(dots + j + 8), d = _mm256_loadu_pd(dots + j + 12);
+        for (ptrdiff_t i = 0; i < n; i++) { /* the complement of bit j + lane, moved to the sign */
+            const __m256i word = _mm256_sllv_epi64(_mm256_set1_epi64x((int64_t)(~words[i] >> j)), shifts);
+            const __m256d add = _mm256_set1_pd(v[i]);
+#define EXPFAM_TURN(by) _mm256_xor_pd(add, _mm256_and_pd(sign, _mm256_castsi256_pd(by)))
+            a = _mm256_add_pd(a, EXPFAM_TURN(word));
+            b = _mm256_add_pd(b, EXPFAM_TURN(_mm256_sllv_epi64(_mm256_set1_epi64x((int64_t)(~words[i] >> j >> 4)), shifts)));
+            c = _mm256_add_pd(c, EXPFAM_TURN(_mm256_sllv_epi64(_mm256_set1_epi64x((int64_t)(~words[i] >> j >> 8)), shifts)));
+            d = _mm256_add_pd(d, EXPFAM_TURN(_mm256_sllv_epi64(_mm256_set1_epi64x((int64_t)(~words[i] >> j >> 12)), shifts)));
+#undef EXPFAM_TURN
+        }
+        _mm256_storeu_pd(dots + j, a);
+        _mm256_storeu_pd(dots + j + 4, b);
+        _mm256_storeu_pd(dots + j + 8, c);
+        _mm256_storeu_pd(dots + j + 12, d);
+    }
+}
+
+EXPFAM_AVX512 static void expfam_sign_add_32_avx512(const uint64_t *words, const uint32_t *v, ptrdiff_t n, uint32_t *dots) {
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a, all = a;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const uint64_t word = words[i];
+        const __m512i add = _mm512_set1_epi32((int32_t)v[i]);
+        all = _mm512_add_epi32(all, add);
+        a = _mm512_mask_add_epi32(a, (__mmask16)word, a, add);
+        b = _mm512_mask_add_epi32(b, (__mmask16)(word >> 16), b, add);
+        c = _mm512_mask_add_epi32(c, (__mmask16)(word >> 32), c, add);
+        d = _mm512_mask_add_epi32(d, (__mmask16)(word >> 48), d, add);
+    }
+#define EXPFAM_STORE(x, at)                                                                                 \
+    _mm512_storeu_si512(dots + at, _mm512_add_epi32(_mm512_loadu_si512(dots + at),                          \
+                                                    _mm512_sub_epi32(_mm512_add_epi32(x, x), all)))
+    EXPFAM_STORE(a, 0);
+    EXPFAM_STORE(b, 16);
+    EXPFAM_STORE(c, 32);
+    EXPFAM_STORE(d, 48);
+#undef EXPFAM_STORE
+}
+
+EXPFAM_AVX512 static void expfam_sign_add_64_avx512(const uint64_t *words, const uint64_t *v, ptrdiff_t n, uint64_t *dots) {
+    for (int j = 0; j < 64; j += 32) {
+        __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a, all = a;
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const uint32_t word = (uint32_t)(words[i] >> j);
+            const __m512i add = _mm512_set1_epi64((int64_t)v[i]);
+            all = _mm512_add_epi64(all, add);
+            a = _mm512_mask_add_epi64(a, (__mmask8)word, a, add);
+            b = _mm512_mask_add_epi64(b, (__mmask8)(word >> 8), b, add);
+            c = _mm512_mask_add_epi64(c, (__mmask8)(word >> 16), c, add);
+            d = _mm512_mask_add_epi64(d, (__mmask8)(word >> 24), d, add);
+        }
+#define EXPFAM_STORE(x, at)                                                                                 \
+    _mm512_storeu_si512(dots + j + at, _mm512_add_epi64(_mm512_loadu_si512(dots + j + at),                  \
+                                                        _mm512_sub_epi64(_mm512_add_epi64(x, x), all)))
+        EXPFAM_STORE(a, 0);
+        EXPFAM_STORE(b, 8);
+        EXPFAM_STORE(c, 16);
+        EXPFAM_STORE(d, 24);
+#undef EXPFAM_STORE
+    }
+}
+
+EXPFAM_AVX512 static void expfam_sign_add_real_avx512(const uint64_t *words, const double *v, ptrdiff_t n, double *dots) {
+    for (int j = 0; j < 64; j += 32) {
+        __m512d a = _mm512_loadu_pd(dots + j), b = _mm512_loadu_pd(dots + j + 8);
+        __m512d c = _mm512_loadu_pd(dots + j + 16), d = _mm512_loadu_pd(dots + j + 24);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const uint32_t word = (uint32_t)(words[i] >> j);
+            const __m512d plus = _mm512_set1_pd(v[i]), minus = _mm512_set1_pd(-v[i]);
+            a = _mm512_add_pd(a, _mm512_mask_blend_pd((__mmask8)word, minus, plus));
+            b = _mm512_add_pd(b, _mm512_mask_blend_pd((__mmask8)(word >> 8), minus, plus));
+            c = _mm512_add_pd(c, _mm512_mask_blend_pd((__mmask8)(word >> 16), minus, plus));
+            d = _mm512_add_pd(d, _mm512_mask_blend_pd((__mmask8)(word >> 24), minus, plus));
+        }
+        _mm512_storeu_pd(dots + j, a);
+        _mm512_storeu_pd(dots + j + 8, b);
+        _mm512_storeu_pd(dots + j + 16, c);
+        _mm512_storeu_pd(dots + j + 24, d);
+    }
+}
+#endif
+#define EXPFAM_WRITTEN(NAME, TARGET) /* its instances stand above */
+EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_32, (const uint64_t *, const uint32_t *, ptrdiff_t, uint32_t *))
+EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_64, (const uint64_t *, const uint64_t *, ptrdiff_t, uint64_t *))
+EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_real, (const uint64_t *, const double *, ptrdiff_t, double *))
+
+/* dots[t] += sum_i table[byte t of words[i]] v[i], t < 8: entries by quantiles instead of signs. */
+#define EXPFAM_BYTE_ADD(NAME, TARGET, TYPE)                                                                 \
+    TARGET EXPFAM_UNFUSED static void NAME(const uint64_t *words, const TYPE *v, const TYPE *table, ptrdiff_t n, \
+                                           TYPE *dots) {                                                    \
+        EXPFAM_UNFUSED_BODY                                                                                 \
+        for (ptrdiff_t i = 0; i < n; i++)                                                                   \
+            for (int t = 0; t < 8; t++) dots[t] += table[words[i] >> (8 * t) & 255] * v[i];                 \
+    }
+#define EXPFAM_BYTE_ADD_32(NAME, TARGET) EXPFAM_BYTE_ADD(NAME, TARGET, uint32_t)
+#define EXPFAM_BYTE_ADD_64(NAME, TARGET) EXPFAM_BYTE_ADD(NAME, TARGET, uint64_t)
+#define EXPFAM_BYTE_ADD_REAL(NAME, TARGET) EXPFAM_BYTE_ADD(NAME, TARGET, double)
+EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_32, void, expfam_byte_add_32,
+                 (const uint64_t *, const uint32_t *, const uint32_t *, ptrdiff_t, uint32_t *))
+EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_64, void, expfam_byte_add_64,
+                 (const uint64_t *, const uint64_t *, const uint64_t *, ptrdiff_t, uint64_t *))
+EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_REAL, void, expfam_byte_add_real,
+                 (const uint64_t *, const double *, const double *, ptrdiff_t, double *))
+
+/* Word whose bit j says dots[j] > centre[j], or bit j of `tie` where the two are equal. */
+#define EXPFAM_SIGN_BITS(NAME, TARGET, TYPE)                                                                \
+    TARGET static uint64_t NAME(const TYPE *dots, const TYPE *centre, uint64_t tie) {                       \
+        uint64_t above = 0, equal = 0;                                                                      \
+        EXPFAM_PRAGMA(omp simd reduction(| : above, equal))                                                 \
+        for (int j = 0; j < 64; j++) {                                                                      \
+            above |= dots[j] > centre[j] ? UINT64_C(1) << j : 0;                                            \
+            equal |= dots[j] == centre[j] ? UINT64_C(1) << j : 0;                                           \
+        }                                                                                                   \
+        return above | (equal & tie);                                                                       \
+    }
+#define EXPFAM_SIGN_BITS_32(NAME, TARGET) EXPFAM_SIGN_BITS(NAME, TARGET, int32_t)
+#define EXPFAM_SIGN_BITS_64(NAME, TARGET) EXPFAM_SIGN_BITS(NAME, TARGET, int64_t)
+#define EXPFAM_SIGN_BITS_REAL(NAME, TARGET) EXPFAM_SIGN_BITS(NAME, TARGET, double)
+EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_32, uint64_t, expfam_sign_bits_32, (const int32_t *, const int32_t *, uint64_t))
+EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_64, uint64_t, expfam_sign_bits_64, (const int64_t *, const int64_t *, uint64_t))
+EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_REAL, uint64_t, expfam_sign_bits_real, (const double *, const double *, uint64_t))
+
+/* Distances h[0..63] of one code to the 64 codes whose words p lie at planes + p stride. */
+#define EXPFAM_HAMMING_BLOCK(POPCOUNT, planes, stride, code, n_words, h)                                    \
+    do {                                                                                                    \
+        for (int i = 0; i < 64; i++) (h)[i] = (int32_t)POPCOUNT((planes)[i] ^ (code)[0]);                   \
+        for (ptrdiff_t p = 1; p < (n_words); p++)                                                           \
+            for (int i = 0; i < 64; i++) (h)[i] += (int32_t)POPCOUNT((planes)[p * (stride) + i] ^ (code)[p]); \
+    } while (0)
+
+#define EXPFAM_HAMMING(NAME, TARGET, POPCOUNT, LOOKUP)                                                             \
+    TARGET static void NAME(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words, \
+                            int32_t *out, ptrdiff_t n) {                                                    \
+        int32_t h[64];                                                                                      \
+        for (ptrdiff_t b = 0; b < n; b += 64) {                                                             \
+            EXPFAM_HAMMING_BLOCK(POPCOUNT, planes + b, stride, code, n_words, h);                           \
+            memcpy(out + b, h, (size_t)(n - b < 64 ? n - b : 64) * sizeof *h);                              \
+        }                                                                                                   \
+    }
+EXPFAM_POPCOUNT_INSTANCES(EXPFAM_HAMMING, void, expfam_hamming,
+                          (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, int32_t *, ptrdiff_t))
+
+/* scores[k] = norm norms[k] table[h_k] (+ factor slopes[k]) + bias[k] for k < n, -inf up to the next multiple of 64;
+ * returns the largest. `slopes` may be NULL. */
+#define EXPFAM_SIGN_SCORES(NAME, TARGET, POPCOUNT, LOOKUP)                                                         \
+    TARGET EXPFAM_UNFUSED static float NAME(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, \
+                                            ptrdiff_t n_words, const float *table, const float *norms, float norm, \
+                                            const float *slopes, float factor, const float *bias, float *scores, \
+                                            ptrdiff_t n) {                                                  \
+        EXPFAM_UNFUSED_BODY                                                                                 \
+        float best = -INFINITY, cosines[64];                                                                \
+        int32_t h[64];                                                                                      \
+        for (ptrdiff_t b = 0; b < n; b += 64) {                                                             \
+            const ptrdiff_t m = n - b < 64 ? n - b : 64;                                                    \
+            float *row = scores + b;                                                                        \
+            EXPFAM_HAMMING_BLOCK(POPCOUNT, planes + b, stride, code, n_words, h);                           \
+            LOOKUP(table, h, cosines);                                                                      \
+            EXPFAM_SIMD                                                                                     \
+            for (int i = 0; i < 64; i++) row[i] = norm * norms[b + i] * cosines[i]; /* norms are padded */  \
+            if (slopes) {                                                                                   \
+                EXPFAM_SIMD                                                                                 \
+                for (int i = 0; i < 64; i++) row[i] += factor * slopes[b + i];                              \
+            }                                                                                               \
+            for (ptrdiff_t i = m; i < 64; i++) row[i] = -INFINITY;                                          \
+            if (m == 64) {                                                                                  \
+                EXPFAM_SIMD                                                                                 \
+                for (int i = 0; i < 64; i++) row[i] += bias[b + i];                                         \
+            } else {                                                                                        \
+                for (ptrdiff_t i = 0; i < m; i++) row[i] += bias[b + i];                                    \
+            }                                                                                               \
+            EXPFAM_SIMD_MAX(best)                                                                           \
+            for (int i = 0; i < 64; i++) best = row[i] > best ? row[i] : best;                              \
+        }                                                                                                   \
+        return best;                                                                                        \
+    }
+EXPFAM_POPCOUNT_INSTANCES(EXPFAM_SIGN_SCORES, float, expfam_sign_scores,
+                          (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, const float *, const float *, float,
+                           const float *, float, const float *, float *, ptrdiff_t))
+
+/* x := exp(max(x - shift, -80)), 0 where x is -inf; sums of each 64 into `sums`; returns the total. The exponential has a
+ * relative error of 3e-6: these weights are the law of the draw, whatever they are. */
+#define EXPFAM_SIGN_WEIGHTS(NAME, TARGET)                                                                   \
+    TARGET EXPFAM_UNFUSED static double NAME(float *x, float shift, float *sums, ptrdiff_t n_blocks) {      \
+        EXPFAM_UNFUSED_BODY                                                                                 \
+        const float low = shift - 80.0f; /* a variable: a constant bound becomes a branch, and nothing vectorises */ \
+        double total = 0.0;                                                                                 \
+        for (ptrdiff_t b = 0; b < n_blocks; b++) {                                                          \
+            float lanes[EXPFAM_LANES_SIGN], *row = x + 64 * b;                                              \
+            EXPFAM_SIMD                                                                                     \
+            for (int i = 0; i < 64; i++) {                                                                  \
+                const float u = ((row[i] < low ? low : row[i]) - shift) * 1.44269504f;                      \
+                const float whole = u + 12582912.0f, f = u - (whole - 12582912.0f);                         \
+                const float w = (((9.57010143e-3f * f + 5.59178603e-2f) * f + 2.40247448e-1f) * f + 6.93121815e-1f) * f + \
+                                0.999999261f; /* 2^f, |f| <= 1/2, of least relative error */                \
+                uint32_t bits, steps, before;                                                               \
+                memcpy(&before, row + i, 4);                                                                \
+                memcpy(&steps, &whole, 4);                                                                  \
+                memcpy(&bits, &w, 4);                                                                       \
+                bits += steps << 23; /* 12582912 = 0x4b400000 is 0 modulo 2^9 */                            \
+                bits &= before == UINT32_C(0xff800000) ? 0 : UINT32_C(0xffffffff); /* -inf; a NaN stays one */ \
+                memcpy(row + i, &bits, 4);                                                                  \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < EXPFAM_LANES_SIGN; j++)                                                     \
+                lanes[j] = (row[j] + row[j + 16]) + (row[j + 32] + row[j + 48]);                            \
+            for (int half = EXPFAM_LANES_SIGN / 2; half; half /= 2)                                         \
+                for (int j = 0; j < half; j++) lanes[j] += lanes[j + half];                                 \
+            sums[b] = lanes[0];                                                                             \
+            total += lanes[0];                                                                              \
+        }                                                                                                   \
+        return total;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_SIGN_WEIGHTS, double, expfam_sign_weights, (float *, float, float *, ptrdiff_t))
+
+/* Index drawn with the weights of expfam_sign_weights by one uniform in [0, 1): a block first, then inside it. */
+EXPFAM_UNUSED static ptrdiff_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform, ptrdiff_t n) {
+    double left = uniform * total;
+    ptrdiff_t b = 0, last = (n - 1) / 64, i, stop;
+    while (b < last && left >= sums[b]) left -= sums[b++];
+    stop = 64 * b + 64 < n ? 64 * b + 64 : n;
+    for (i = 64 * b; i < stop - 1 && left >= w[i]; i++) left -= w[i];
+    /* rounding may run past the last positive weight: step back to it */
+    while (i > 0 && w[i] == 0.0f) i--;
+    if (w[i] == 0.0f) while (i < n - 1 && w[i] == 0.0f) i++;
+    return i;
+}
+/* ---- end of sign codes ---- */
 #endif

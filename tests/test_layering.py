@@ -104,6 +104,8 @@ def fault(found):
     if target == "expfam.errors" and layer(source) == "structures":
         return None  # errors are named by cause, not by model
     if target in CONTRACTS:
+        if target == "expfam.errors" and layer(source) == "structures":
+            return None  # errors are named by cause, not by model
         return None if height > LAYERS.index("structures") else "structures know numbers, not contracts of models"
     if LAYERS.index(layer(target)) > height:
         return f"{LAYERS[height]} may not import upwards, from {layer(target)}"

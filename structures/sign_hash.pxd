@@ -1,0 +1,68 @@
+# Signs of random projections from hash bits, and the codes of K vectors kept exactly under updates.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+
+cdef class SignHash:
+    cdef readonly Py_ssize_t n_bits         # a multiple of 64
+    cdef readonly Py_ssize_t n_words        # n_bits / 64
+    cdef readonly Py_ssize_t n_bits_asked
+    cdef readonly str entries               # "rademacher" or "gaussian8"
+    cdef readonly uint64_t seed
+    cdef readonly int largest_entry         # 1, or 127
+    cdef uint64_t key                       # seed of entries
+    cdef uint64_t tie_key                   # seed of the bits that decide ties
+    cdef bint by_bytes                      # entries are quantiles by byte
+    cdef uint32_t table_32[256]             # those quantiles, modulo 2^32 and 2^64, and as they are
+    cdef uint64_t table_64[256]
+    cdef double table_real[256]
+
+    cdef void add_32(self, const int64_t *coordinates, const uint32_t *v, Py_ssize_t n, uint32_t *dots) noexcept nogil
+    cdef void add_64(self, const int64_t *coordinates, const uint64_t *v, Py_ssize_t n, uint64_t *dots) noexcept nogil
+    cdef void add_real(self, const int64_t *coordinates, const double *v, Py_ssize_t n, double *dots) noexcept nogil
+    cdef uint64_t tie_word(self, int64_t owner, Py_ssize_t p) noexcept nogil
+
+
+cdef class SignCodes:
+    cdef readonly SignHash hash
+    cdef readonly Py_ssize_t n_codes        # K
+    cdef readonly Py_ssize_t n_padded       # K rounded up to 64: length of a plane, of norms and of weights
+    cdef readonly Py_ssize_t n_features     # D
+    cdef readonly int exponent              # a value v is kept as round(2^exponent v)
+    cdef readonly int slope_exponent        # and a direction as round(2^slope_exponent a)
+    cdef bint wide                          # dots are int64
+    cdef object _dots                       # (K, n_bits) int32 or int64, without the centre
+    cdef object _planes                     # (n_words, n_padded) uint64
+    cdef object _squares, _slopes           # (K,) int64
+    cdef object _norms_32, _slopes_32       # (n_padded,) float32
+    cdef object _limit, _centre             # (D,) int32, fixed point
+    cdef object _direction                  # (D,) int32, fixed point of its own
+    cdef object _centre_dots                # (n_bits,) as dots
+    cdef object _table                      # (n_bits + 1,) float32, cosines
+    cdef int64_t empty_square, empty_slope  # of the zero vector
+    cdef char *dots                         # the same memory
+    cdef char *centre_dots
+    cdef uint64_t *planes
+    cdef int64_t *squares
+    cdef int64_t *slopes
+    cdef float *norms_32
+    cdef float *slopes_32
+    cdef const int32_t *limit
+    cdef const int32_t *centre
+    cdef const int32_t *direction           # NULL without a direction
+
+    cdef _set_up(self, SignHash hash, Py_ssize_t n_codes, bint wide, int exponent, int slope_exponent, limit, centre,
+                 direction)
+    cdef _clear(self, Py_ssize_t k)
+    # old and new: fixed-point values of the coordinates named, each once, |new| <= limit. Not checked here.
+    cdef void move(self, Py_ssize_t k, const int64_t *coordinates, const int32_t *old, const int32_t *new,
+                   Py_ssize_t n) noexcept nogil
+    cdef void sign(self, Py_ssize_t k) noexcept nogil           # bits and float32 figures of code k from its integers
+    cdef Py_ssize_t record_size(self) noexcept nogil            # bytes of `save`
+    cdef void save(self, Py_ssize_t k, char *record) noexcept nogil
+    cdef void restore(self, Py_ssize_t k, const char *record) noexcept nogil
+    cdef void hamming_to(self, const uint64_t *code, int32_t *out) noexcept nogil       # out: (K,)
+    # Index drawn, or -1 where no weight is positive and finite. weights: (n_padded,), sums: (n_padded / 64,).
+    cdef Py_ssize_t draw_one(self, const uint64_t *code, float norm, float factor, const float *bias,
+                             const float *table, double uniform, float *weights, float *sums,
+                             double *total) noexcept nogil
