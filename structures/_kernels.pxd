@@ -54,3 +54,7 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
     void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
                          const double *about, double weight, double *out, Py_ssize_t d) noexcept
+
+    # weighted min-hash
+    void (*expfam_icws)(const double *draws, double log_x, double feature, double *best, double *level, double *winner,
+                        Py_ssize_t n) noexcept
