@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from libc.math cimport INFINITY, fabs, isfinite, log
+from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
 from expfam.structures._kernels cimport expfam_icws, expfam_log1
@@ -365,12 +366,16 @@ cdef class WeightedMinHash:
 
     def _take_in(self, X, out, part, n_threads):
         """Fold a block of hashes, `part` (first, number, number to a key), into the keys of all rows."""
-        ready, stored = None, X.nnz if sparse.issparse(X) else X.size
+        ready = None
         if not self.is_icws:
             ready = self._throw(min(X.shape[0], READY_DARTS))
-        # tabulated draws pay when each is read more than once; they change no bit of the result
-        elif stored > self.n_weights and 24 * part[1] * self.n_weights <= TABLE_BYTES:
-            ready = self._tabulate(part[0], part[1], n_threads)
+        elif 24 * part[1] * self.n_weights <= TABLE_BYTES:
+            used = np.ones(self.n_features, dtype=np.uint8)
+            if sparse.issparse(X):
+                used[:] = np.bincount(X.indices, minlength=self.n_features)[: self.n_features] > 0
+            # tabulated draws pay when each is read more than once; they change no bit of the result
+            if (X.nnz if sparse.issparse(X) else X.size) > np.count_nonzero(used) * (self.n_weights // self.n_features):
+                ready = self._tabulate(part[0], part[1], used, n_threads)
 
         def work(start, stop):
             return self._chunk(X, start, stop, ready, out[start:stop], part)
@@ -380,6 +385,8 @@ cdef class WeightedMinHash:
     def _matrix(self, X):
         if sparse.issparse(X):
             X = X.tocsr()
+            if X.nnz and not (0 <= X.indices.min() and X.indices.max() < X.shape[1]):
+                raise ValueError(f"X has column numbers outside [0, {X.shape[1]})")
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
@@ -391,7 +398,7 @@ cdef class WeightedMinHash:
             raise ValueError(f"{type(self).__name__} was made for shape (N, {self.n_features}); got {X.shape}")
         return X
 
-    def _tabulate(self, Py_ssize_t first, Py_ssize_t size, n_threads):
+    def _tabulate(self, Py_ssize_t first, Py_ssize_t size, const uint8_t[::1] used, n_threads):
         table = np.empty((self.n_weights, 3, size))
         cdef double[:, :, ::1] view = table
 
@@ -399,7 +406,8 @@ cdef class WeightedMinHash:
             cdef Py_ssize_t a = start, b = stop, j
             with nogil:
                 for j in range(a, b):
-                    icws_draws(self.seed, <uint64_t> j, first, size, &view[j, 0, 0])
+                    if used[j >> 1 if self.is_signed else j]:
+                        icws_draws(self.seed, <uint64_t> j, first, size, &view[j, 0, 0])
 
         run(fill, [(j, min(j + ROWS, self.n_weights)) for j in range(0, self.n_weights, ROWS)], n_threads)
         return table
@@ -487,8 +495,6 @@ def entries(X, start, stop):
         return np.arange(stop - start + 1, dtype=np.int64) * X.shape[1], None, values
     a, b = X.indptr[start], X.indptr[stop]
     columns = X.indices[a:b].astype(np.int64)
-    if columns.size and not (0 <= columns.min() and columns.max() < X.shape[1]):
-        raise ValueError(f"rows {start} to {stop - 1} have column numbers outside [0, {X.shape[1]})")
     return X.indptr[start : stop + 1].astype(np.int64) - a, columns, X.data[a:b].astype(np.float64)
 
 
