@@ -9,6 +9,8 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.members": ["MemberLists"],
     "expfam.structures.top_l": ["select_top"],
     "expfam.structures.sign_hash": ["SignCodes", "SignHash", "cosine_table", "hoeffding_bound", "kl_bound"],
+    "expfam.structures.lsh": ["LshTables"],
+    "expfam.structures.min_hash": ["WeightedMinHash", "collision", "column_bounds", "first_dart", "split_probability"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

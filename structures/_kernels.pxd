@@ -79,3 +79,6 @@ cdef extern from "kernels.h" nogil:
                                 const float *bias, float *scores, Py_ssize_t n) noexcept
     double (*expfam_sign_weights)(float *x, float shift, float *sums, Py_ssize_t n_blocks) noexcept
     Py_ssize_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform, Py_ssize_t n) noexcept
+    # weighted min-hash
+    void (*expfam_icws)(const double *draws, double log_x, double feature, double *best, double *level, double *winner,
+                        Py_ssize_t n) noexcept

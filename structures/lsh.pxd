@@ -1,0 +1,74 @@
+# Hash tables over any keys: who shares a bucket with item i, drawn in O(1) without the gil.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from numpy.random cimport bitgen_t
+
+ctypedef struct lsh_bucket:
+    uint64_t key
+    int64_t start           # of its members within the table's array
+    int32_t size
+    int32_t capacity
+
+ctypedef struct lsh_table:
+    lsh_bucket *buckets     # in order of their first item; an emptied one keeps its number until the next compaction
+    int32_t *members        # items, bucket by bucket, with gaps
+    int32_t *index          # (mask + 1,) bucket number by hash of the key, linear probing; -1 is free
+    int64_t mask
+    int64_t end             # used part of members, gaps included
+    int64_t members_room
+    int32_t n_buckets
+    int32_t buckets_room
+    int32_t n_empty
+
+ctypedef struct lsh_state:
+    Py_ssize_t n_tables
+    Py_ssize_t n_items
+    Py_ssize_t capacity     # items are numbered below it
+    Py_ssize_t n_tries
+    int32_t *bucket         # (capacity, n_tables) bucket of each item, -1 when it is absent
+    int32_t *position       # (capacity, n_tables) place within the bucket
+    lsh_table *tables       # (n_tables,)
+
+
+cdef inline uint32_t lsh_below(uint32_t half, uint32_t n, bitgen_t *rng) noexcept nogil:
+    """Uniform on 0..n-1 from 32 random bits, and further words where they fall into the uneven rest (Lemire 2019)."""
+    cdef uint64_t product = <uint64_t> half * n
+    cdef uint32_t uneven
+    if <uint32_t> product < n:
+        uneven = <uint32_t> ((<uint64_t> 1 << 32) % n)
+        while <uint32_t> product < uneven:
+            product = (rng.next_uint64(rng.state) >> 32) * n
+    return <uint32_t> (product >> 32)
+
+
+cdef inline Py_ssize_t lsh_draw(const lsh_state *s, Py_ssize_t i, bitgen_t *rng) noexcept nogil:
+    """A neighbour of i, or -1 when every try met a bucket with nobody else, or i is absent. One word a try."""
+    cdef const int32_t *own = s.bucket + i * s.n_tables
+    cdef const lsh_bucket *bucket
+    cdef Py_ssize_t _attempt, which
+    cdef uint64_t word
+    cdef uint32_t r
+    if own[0] < 0:
+        return -1
+    for _attempt in range(s.n_tries):
+        word = rng.next_uint64(rng.state)
+        which = lsh_below(<uint32_t> (word >> 32), <uint32_t> s.n_tables, rng)
+        bucket = s.tables[which].buckets + own[which]
+        if bucket.size > 1:
+            r = lsh_below(<uint32_t> word, <uint32_t> (bucket.size - 1), rng)
+            r += r >= <uint32_t> s.position[i * s.n_tables + which]
+            return s.tables[which].members[bucket.start + r]
+    return -1
+
+
+cdef double lsh_probability(const lsh_state *s, Py_ssize_t i, Py_ssize_t j, bint found) noexcept nogil
+cdef double lsh_found(const lsh_state *s, Py_ssize_t i, Py_ssize_t *n_open) noexcept nogil
+
+
+cdef class LshTables:
+    cdef lsh_state state
+    cdef int allocate(self, Py_ssize_t capacity) except -1
+    cdef void drop(self) noexcept nogil
+    cdef Py_ssize_t draw(self, Py_ssize_t i, bitgen_t *rng) noexcept nogil
+    cdef double probability(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil
+    cdef Py_ssize_t known(self, object item) except -1

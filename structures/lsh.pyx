@@ -1,0 +1,868 @@
+"""Hash tables over the keys of any locality-sensitive hash, with the exact law of a drawn neighbour.
+
+Items are numbers 0, 1, ...; each has one 64-bit key a table, and items with equal keys share a bucket. A bucket is a
+run of one array, and each item knows its place in it, so removal swaps with the last member. Build O(N L), insert and
+remove O(L) amortised, draw O(1) expected, 36 bytes or less for an item and table when buckets hold a few items.
+
+Invariant: what is drawn depends on the random words and on the order of members within buckets, never on the
+numbers of buckets or on memory layout; `to_arrays` keeps that order, hence resumed runs repeat bit by bit.
+"""
+
+import numpy as np
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.math cimport pow
+from libc.stdint cimport INT32_MAX
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from expfam.structures._threads import resolve_n_threads, run
+
+
+cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
+    # MurmurHash3's finaliser: keys may be small integers, whose low bits alone would crowd the index
+    key ^= key >> 33
+    key *= <uint64_t> 0xff51afd7ed558ccd
+    key ^= key >> 33
+    key *= <uint64_t> 0xc4ceb9fe1a85ec53
+    return key ^ (key >> 33)
+
+
+cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil:
+    """Bucket number of a key, or -1."""
+    cdef int64_t at = <int64_t> (scramble(key) & <uint64_t> t.mask)
+    while t.index[at] >= 0:
+        if t.buckets[t.index[at]].key == key:
+            return t.index[at]
+        at = (at + 1) & t.mask
+    return -1
+
+
+cdef void enter(lsh_table *t, int32_t number) noexcept nogil:
+    cdef int64_t at = <int64_t> (scramble(t.buckets[number].key) & <uint64_t> t.mask)
+    while t.index[at] >= 0:
+        at = (at + 1) & t.mask
+    t.index[at] = number
+
+
+cdef int reserve_bucket(lsh_table *t) noexcept nogil:
+    """Room for one more bucket, the index at most half full; -1 without memory, everything as it was."""
+    cdef lsh_bucket *buckets
+    cdef int32_t *index
+    cdef int32_t b
+    cdef int64_t room
+    if t.n_buckets == t.buckets_room:
+        room = 2 * <int64_t> t.buckets_room + 8
+        if room > INT32_MAX:
+            return -1
+        buckets = <lsh_bucket *> realloc(t.buckets, room * sizeof(lsh_bucket))
+        if buckets == NULL:
+            return -1
+        t.buckets = buckets
+        t.buckets_room = <int32_t> room
+    if 2 * (<int64_t> t.n_buckets + 1) > t.mask + 1 or t.index == NULL:
+        room = 16 if t.index == NULL else 2 * (t.mask + 1)
+        index = <int32_t *> malloc(room * sizeof(int32_t))
+        if index == NULL:
+            return -1
+        memset(index, 0xff, room * sizeof(int32_t))
+        free(t.index)
+        t.index = index
+        t.mask = room - 1
+        for b in range(t.n_buckets):
+            enter(t, b)
+    return 0
+
+
+cdef int reserve_members(lsh_table *t, int64_t extra) noexcept nogil:
+    cdef int32_t *members
+    cdef int64_t room = t.end + extra
+    if room > t.members_room:
+        room += room / 2
+        members = <int32_t *> realloc(t.members, room * sizeof(int32_t))
+        if members == NULL:
+            return -1
+        t.members = members
+        t.members_room = room
+    return 0
+
+
+cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil:
+    """Bucket number of a key, a new empty bucket if need be; room for it was reserved."""
+    cdef int32_t number = find(t, key)
+    cdef lsh_bucket *bucket
+    if number < 0:
+        number = t.n_buckets
+        bucket = t.buckets + number
+        bucket.key = key
+        bucket.start = bucket.size = bucket.capacity = 0
+        t.n_buckets += 1
+        t.n_empty += 1
+        enter(t, number)
+    return number
+
+
+cdef void place(lsh_state *s, Py_ssize_t which, int32_t number, int32_t item) noexcept nogil:
+    """Append an item to a bucket; room in `members` was reserved."""
+    cdef lsh_table *t = s.tables + which
+    cdef lsh_bucket *bucket = t.buckets + number
+    if bucket.size == bucket.capacity:
+        bucket.capacity = 2 * bucket.capacity if bucket.capacity else 1
+        memcpy(t.members + t.end, t.members + bucket.start, bucket.size * sizeof(int32_t))
+        bucket.start = t.end
+        t.end += bucket.capacity
+    t.n_empty -= bucket.size == 0
+    t.members[bucket.start + bucket.size] = item
+    s.bucket[item * s.n_tables + which] = number
+    s.position[item * s.n_tables + which] = bucket.size
+    bucket.size += 1
+
+
+cdef void lay_out(lsh_table *t) noexcept nogil:
+    """Turn the sizes counted so far into runs without gaps, all of them still empty."""
+    cdef int32_t b
+    t.end = 0
+    for b in range(t.n_buckets):
+        t.buckets[b].start = t.end
+        t.buckets[b].capacity = t.buckets[b].size
+        t.end += t.buckets[b].size
+        t.buckets[b].size = 0
+    t.n_empty = t.n_buckets
+
+
+cdef int build_table(lsh_state *s, Py_ssize_t which, const uint64_t *keys, Py_ssize_t n) noexcept nogil:
+    """One table of the items 0..n-1, members in rising order."""
+    cdef lsh_table *t = s.tables + which
+    cdef Py_ssize_t i
+    cdef int32_t number
+    for i in range(n):
+        if reserve_bucket(t):
+            return -1
+        number = find_or_open(t, keys[i * s.n_tables + which])
+        s.bucket[i * s.n_tables + which] = number
+        t.buckets[number].size += 1
+    if reserve_members(t, n):
+        return -1
+    lay_out(t)
+    for i in range(n):
+        place(s, which, s.bucket[i * s.n_tables + which], <int32_t> i)
+    return 0
+
+
+cdef void free_table(lsh_table *t) noexcept nogil:
+    free(t.buckets)
+    free(t.members)
+    free(t.index)
+    memset(t, 0, sizeof(lsh_table))
+
+
+cdef int fill_table(lsh_state *s, Py_ssize_t which, const int32_t *members, const int64_t *sizes, const uint64_t *keys,
+                    Py_ssize_t n_buckets) noexcept nogil:
+    """One table from buckets laid end to end; an item met twice or a key met twice: -2, no memory: -1."""
+    cdef lsh_table *t = s.tables + which
+    cdef Py_ssize_t b, _p, at = 0, n = 0
+    cdef int32_t number
+    for b in range(n_buckets):
+        n += sizes[b]
+    if reserve_members(t, n):
+        return -1
+    for b in range(n_buckets):
+        if reserve_bucket(t):
+            return -1
+        number = find_or_open(t, keys[b])
+        if number != b:
+            return -2
+        t.buckets[number].size = <int32_t> sizes[b]
+    lay_out(t)
+    for b in range(n_buckets):
+        for _p in range(sizes[b]):
+            if s.bucket[members[at] * s.n_tables + which] >= 0:
+                return -2
+            place(s, which, <int32_t> b, members[at])
+            at += 1
+    return 0
+
+
+cdef int compact(lsh_state *s, Py_ssize_t which) noexcept nogil:
+    """One table without gaps and without empty buckets; the order within buckets is kept. -1 without memory."""
+    cdef lsh_table fresh
+    cdef lsh_table *t = s.tables + which
+    cdef int32_t b, p, number = 0
+    memset(&fresh, 0, sizeof(lsh_table))
+    if reserve_members(&fresh, s.n_items):
+        return -1
+    for b in range(t.n_buckets):
+        if t.buckets[b].size:
+            if reserve_bucket(&fresh):
+                free_table(&fresh)
+                return -1
+            find_or_open(&fresh, t.buckets[b].key)
+    for b in range(t.n_buckets):  # nothing can fail from here on
+        if t.buckets[b].size:
+            fresh.buckets[number].start = fresh.end
+            fresh.buckets[number].size = fresh.buckets[number].capacity = t.buckets[b].size
+            memcpy(fresh.members + fresh.end, t.members + t.buckets[b].start, t.buckets[b].size * sizeof(int32_t))
+            for p in range(t.buckets[b].size):
+                s.bucket[fresh.members[fresh.end + p] * s.n_tables + which] = number
+            fresh.end += t.buckets[b].size
+            number += 1
+    fresh.n_empty = 0
+    free_table(t)
+    t[0] = fresh
+    return 0
+
+
+cdef bint is_wasteful(const lsh_state *s, const lsh_table *t) noexcept nogil:
+    # both bounds are a multiple of the items, so that O(n_items) for a compaction is paid by as many changes
+    return t.end > 4 * s.n_items + 64 or t.n_empty > s.n_items / 2 + 32
+
+
+cdef int prepare_insert(lsh_state *s, const uint64_t *keys) noexcept nogil:
+    """Reserve what `place` will need in every table, so that an insertion happens in all of them or in none."""
+    cdef Py_ssize_t which
+    cdef int32_t number
+    cdef int64_t extra
+    for which in range(s.n_tables):
+        number = find(s.tables + which, keys[which]) if s.tables[which].index != NULL else -1
+        extra = 1
+        if number >= 0:
+            extra = 2 * <int64_t> s.tables[which].buckets[number].capacity + 1
+        if reserve_bucket(s.tables + which) or reserve_members(s.tables + which, extra):
+            return -1
+    return 0
+
+
+cdef void take_out(lsh_state *s, Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t which
+    cdef lsh_table *t
+    cdef lsh_bucket *bucket
+    cdef int32_t p, last
+    for which in range(s.n_tables):
+        t = s.tables + which
+        bucket = t.buckets + s.bucket[i * s.n_tables + which]
+        p = s.position[i * s.n_tables + which]
+        bucket.size -= 1
+        last = t.members[bucket.start + bucket.size]
+        t.members[bucket.start + p] = last
+        s.position[last * s.n_tables + which] = p
+        s.bucket[i * s.n_tables + which] = -1
+        t.n_empty += bucket.size == 0
+    s.n_items -= 1
+
+
+cdef double lsh_found(const lsh_state *s, Py_ssize_t i, Py_ssize_t *n_open) noexcept nogil:
+    """Probability that the tries for i end with a neighbour; n_open: tables where it has one."""
+    cdef const int32_t *own = s.bucket + i * s.n_tables
+    cdef Py_ssize_t which
+    n_open[0] = 0
+    if own[0] < 0:
+        return 0.0
+    for which in range(s.n_tables):
+        n_open[0] += s.tables[which].buckets[own[which]].size > 1
+    return 1.0 - pow(1.0 - <double> n_open[0] / <double> s.n_tables, <double> s.n_tries)
+
+
+cdef double lsh_probability(const lsh_state *s, Py_ssize_t i, Py_ssize_t j, bint found) noexcept nogil:
+    """Law of `lsh_draw`, j given i; `found`: given that a neighbour was found at all. O(n_tables)."""
+    cdef const int32_t *own = s.bucket + i * s.n_tables
+    cdef const int32_t *other = s.bucket + j * s.n_tables
+    cdef Py_ssize_t which, n_open
+    cdef double total = 0.0, success
+    if i == j or own[0] < 0 or other[0] < 0:
+        return 0.0
+    for which in range(s.n_tables):
+        if own[which] == other[which]:
+            total += 1.0 / <double> (s.tables[which].buckets[own[which]].size - 1)
+    if total == 0.0:
+        return 0.0
+    success = lsh_found(s, i, &n_open)
+    return total / <double> n_open if found else success * total / <double> n_open
+
+
+cdef class LshTables:
+    """Buckets of items with equal keys in several tables, from which neighbours are drawn.
+
+    Parameters
+    ----------
+    keys : (N, n_tables) uint64 array_like
+        Key of each item in each table, from any hash: sign projections, weighted min-hash, cells of a tree.
+        N may be 0. Items get the numbers 0..N-1.
+    n_tries : int, optional
+        Tables that one draw looks at before it gives up; ``3 * n_tables`` when not given.
+    n_threads : int or None
+        Threads for building, a table each; no result depends on it.
+
+    Attributes
+    ----------
+    n_tables, n_items, n_tries : int
+
+    Raises
+    ------
+    ValueError
+        For keys of wrong shape or type, or ``n_tries < 1``.
+
+    Notes
+    -----
+    A draw for item i looks at a table chosen uniformly; where the bucket of i holds others, one of them is returned,
+    each equally likely; otherwise a table is chosen anew, `n_tries` times at most. With T(i) the tables in which i is
+    not alone, B(i, l) its bucket, R the number of tries and L of tables, the law of the draw for these very tables is
+
+        P(j | i) = [1 - (1 - |T(i)|/L)^R] / |T(i)| * sum over l in T(i) of [j in B(i, l)] / (|B(i, l)| - 1).
+
+    It is not 1 - (1 - p^K)^L over the bucket's size, as printed for these samplers by Luo and Shrivastava (2018):
+    one bucket is looked at, not the union of L, and the mean of a reciprocal is not the reciprocal of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures.lsh import LshTables
+    >>> tables = LshTables(np.array([[1, 9], [1, 8], [2, 9]], dtype=np.uint64))
+    >>> tables.bucket(0, table=0).tolist(), tables.bucket(0, table=1).tolist()
+    ([0, 1], [0, 2])
+    >>> tables.lss_probability(0, [1, 2], given_found=True).tolist()
+    [0.5, 0.5]
+    >>> bool(tables.draw_neighbours([0], np.random.default_rng(1))[0] in (1, 2))
+    True
+    """
+
+    def __cinit__(self):
+        memset(&self.state, 0, sizeof(lsh_state))
+
+    def __init__(self, keys, *, n_tries=None, n_threads=None):
+        cdef const uint64_t[:, ::1] view = key_matrix(keys)
+        cdef int[::1] codes
+        if self.state.tables != NULL:
+            raise RuntimeError("the tables exist already: make a new LshTables for other keys")
+        n_threads = resolve_n_threads(n_threads)
+        self.state.n_tables = view.shape[1]
+        self.state.n_tries = number_of_tries(n_tries, view.shape[1])
+        self.allocate(view.shape[0])
+        if view.shape[0] == 0:
+            return
+        codes = np.zeros(view.shape[1], dtype=np.intc)
+
+        def build(which):
+            cdef Py_ssize_t table = which
+            with nogil:
+                codes[table] = build_table(&self.state, table, &view[0, 0], view.shape[0])
+
+        run(build, [(which,) for which in range(view.shape[1])], n_threads)
+        if np.any(codes):
+            raise MemoryError(f"no memory for {view.shape[1]} tables of {view.shape[0]} items")
+        self.state.n_items = view.shape[0]
+
+    cdef int allocate(self, Py_ssize_t capacity) except -1:
+        """Room for items below `capacity`, all absent."""
+        cdef lsh_state *s = &self.state
+        cdef Py_ssize_t cells = (capacity if capacity else 1) * s.n_tables
+        if capacity > INT32_MAX:
+            raise ValueError(f"items are numbered below 2**31; got {capacity} of them")
+        if s.tables == NULL:
+            s.tables = <lsh_table *> calloc(s.n_tables, sizeof(lsh_table))
+        cdef int32_t *bucket = <int32_t *> realloc(s.bucket, cells * sizeof(int32_t))
+        if bucket != NULL:
+            s.bucket = bucket
+        cdef int32_t *position = <int32_t *> realloc(s.position, cells * sizeof(int32_t))
+        if position != NULL:
+            s.position = position
+        if s.tables == NULL or bucket == NULL or position == NULL:
+            raise MemoryError(f"no memory for {capacity} items in {s.n_tables} tables")
+        memset(s.bucket + s.capacity * s.n_tables, 0xff, (cells - s.capacity * s.n_tables) * sizeof(int32_t))
+        memset(s.position + s.capacity * s.n_tables, 0, (cells - s.capacity * s.n_tables) * sizeof(int32_t))
+        s.capacity = capacity
+        return 0
+
+    cdef void drop(self) noexcept nogil:
+        cdef Py_ssize_t which
+        if self.state.tables != NULL:
+            for which in range(self.state.n_tables):
+                free_table(self.state.tables + which)
+        free(self.state.tables)
+        free(self.state.bucket)
+        free(self.state.position)
+
+    def __dealloc__(self):
+        self.drop()
+
+    cdef Py_ssize_t draw(self, Py_ssize_t i, bitgen_t *rng) noexcept nogil:
+        return lsh_draw(&self.state, i, rng)
+
+    cdef double probability(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        return lsh_probability(&self.state, i, j, False)
+
+    @property
+    def n_tables(self):
+        """Number of tables."""
+        return self.state.n_tables
+
+    @property
+    def n_items(self):
+        """Number of items that are in the tables."""
+        return self.state.n_items
+
+    @property
+    def n_tries(self):
+        """Tables that one draw looks at before it gives up."""
+        return self.state.n_tries
+
+    def __len__(self):
+        return self.state.n_items
+
+    def __contains__(self, item):
+        return 0 <= item < self.state.capacity and self.state.bucket[<Py_ssize_t> item * self.state.n_tables] >= 0
+
+    def __repr__(self):
+        return f"LshTables(n_items={self.n_items}, n_tables={self.n_tables}, n_tries={self.n_tries})"
+
+    cdef Py_ssize_t known(self, object item) except -1:
+        if item not in self:
+            raise ValueError(f"item {item!r} is not in the tables")
+        return item
+
+    def insert(self, item, keys):
+        """Put an absent item into its bucket of each table; O(n_tables) amortised.
+
+        Parameters
+        ----------
+        item : int in [0, 2**31 - 1)
+            Its number; memory is proportional to the largest.
+        keys : (n_tables,) uint64 array_like
+
+        Raises
+        ------
+        ValueError
+            When the item is present already, or keys or number are out of shape or range.
+        """
+        cdef lsh_state *s = &self.state
+        cdef const uint64_t[::1] view = key_matrix(keys[None] if isinstance(keys, np.ndarray) else [keys])[0]
+        cdef Py_ssize_t which, i
+        if not 0 <= item < INT32_MAX:
+            raise ValueError(f"an item's number must lie in [0, 2**31 - 1); got {item}")
+        i = item
+        if view.shape[0] != s.n_tables:
+            raise ValueError(f"item {i} needs {s.n_tables} keys, one a table; got {view.shape[0]}")
+        if item in self:
+            raise ValueError(f"item {i} is in the tables already: remove it first")
+        if i >= s.capacity:
+            self.allocate(min(max(i + 1, s.capacity + s.capacity // 2), <Py_ssize_t> INT32_MAX))
+        with nogil:
+            which = prepare_insert(s, &view[0])
+        if which:
+            raise MemoryError(f"no memory to insert item {i}")
+        for which in range(s.n_tables):
+            place(s, which, find_or_open(s.tables + which, view[which]), <int32_t> i)
+        s.n_items += 1
+        self._tidy()
+
+    def remove(self, item):
+        """Take an item out of all tables; O(n_tables) amortised.
+
+        Parameters
+        ----------
+        item : int
+
+        Raises
+        ------
+        ValueError
+            When it is not in the tables.
+        """
+        take_out(&self.state, self.known(item))
+        self._tidy()
+
+    def _tidy(self):
+        cdef Py_ssize_t which
+        for which in range(self.state.n_tables):
+            if is_wasteful(&self.state, self.state.tables + which) and compact(&self.state, which):
+                raise MemoryError("no memory to compact a table; the tables are intact")
+
+    def draw_neighbours(self, items, rng):
+        """A neighbour of each item, drawn by the law of `lss_probability`; O(1) each.
+
+        Parameters
+        ----------
+        items : (M,) int array_like
+            Repetitions are independent draws.
+        rng : numpy.random.Generator
+            Advanced by one word a try, and rarely one more to keep the law exact.
+
+        Returns
+        -------
+        (M,) int64 ndarray
+            -1 where all tries met buckets with nobody else.
+
+        Raises
+        ------
+        ValueError
+            For an item that is not in the tables.
+        """
+        cdef const int64_t[::1] who = item_array(items)
+        cdef Py_ssize_t m
+        self._require(who)
+        result = np.empty(who.shape[0], dtype=np.int64)
+        cdef int64_t[::1] out = result
+        capsule = rng.bit_generator.capsule
+        cdef bitgen_t *bits = <bitgen_t *> PyCapsule_GetPointer(capsule, "BitGenerator")
+        with rng.bit_generator.lock, nogil:
+            for m in range(who.shape[0]):
+                out[m] = lsh_draw(&self.state, who[m], bits)
+        return result
+
+    def _require(self, const int64_t[::1] who):
+        cdef Py_ssize_t m
+        for m in range(who.shape[0]):
+            if not 0 <= who[m] < self.state.capacity or self.state.bucket[who[m] * self.state.n_tables] < 0:
+                raise ValueError(f"item {who[m]} is not in the tables")
+
+    def lss_probability(self, i, j, *, given_found=False):
+        """Probability that a draw for i returns j, these tables given; O(n_tables) a pair.
+
+        Parameters
+        ----------
+        i, j : int or int array_like
+            Items; arrays are broadcast against each other.
+        given_found : bool
+            Condition on the tries having found a neighbour: the probabilities of a row then sum to 1 if it has any.
+
+        Returns
+        -------
+        float64 scalar or ndarray of the broadcast shape
+            0.0 where i == j or the two share no bucket.
+
+        Raises
+        ------
+        ValueError
+            For an item that is not in the tables.
+        """
+        left, right = np.broadcast_arrays(np.asarray(i), np.asarray(j))
+        cdef const int64_t[::1] a = item_array(left.ravel())
+        cdef const int64_t[::1] b = item_array(right.ravel())
+        cdef bint found = given_found
+        cdef Py_ssize_t m
+        self._require(a)
+        self._require(b)
+        result = np.empty(a.shape[0])
+        cdef double[::1] out = result
+        with nogil:
+            for m in range(a.shape[0]):
+                out[m] = lsh_probability(&self.state, a[m], b[m], found)
+        return result.reshape(left.shape)[()]
+
+    def found_probability(self, items):
+        """Probability that the tries for each item end with a neighbour; O(n_tables) each.
+
+        Parameters
+        ----------
+        items : (M,) int array_like
+
+        Returns
+        -------
+        (M,) float64 ndarray
+
+        Raises
+        ------
+        ValueError
+            For an item that is not in the tables.
+        """
+        cdef const int64_t[::1] who = item_array(items)
+        cdef Py_ssize_t m, n_open
+        self._require(who)
+        result = np.empty(who.shape[0])
+        cdef double[::1] out = result
+        for m in range(who.shape[0]):
+            out[m] = lsh_found(&self.state, who[m], &n_open)
+        return result
+
+    def neighbours(self, item):
+        """All items that share a bucket with an item; O(sum of its buckets' sizes), up to a logarithm.
+
+        Parameters
+        ----------
+        item : int
+
+        Returns
+        -------
+        (M,) int64 ndarray
+            Rising, without the item itself.
+
+        Raises
+        ------
+        ValueError
+            When it is not in the tables.
+        """
+        found = np.unique(np.concatenate([self.bucket(item, table=which) for which in range(self.n_tables)]))
+        return found[found != item]
+
+    def bucket(self, item, *, table):
+        """Members of an item's bucket, itself included, in the order in which draws number them.
+
+        Parameters
+        ----------
+        item, table : int
+
+        Returns
+        -------
+        (M,) int64 ndarray
+
+        Raises
+        ------
+        ValueError
+            For an absent item or table.
+        """
+        cdef Py_ssize_t i = self.known(item), which = self._table(table)
+        return self._members(which, self.state.bucket[i * self.state.n_tables + which])
+
+    def find(self, key, *, table):
+        """Members of the bucket with a key, none when there is no such bucket.
+
+        Parameters
+        ----------
+        key : int in [0, 2**64)
+        table : int
+
+        Returns
+        -------
+        (M,) int64 ndarray
+
+        Raises
+        ------
+        ValueError
+            For an absent table.
+        """
+        cdef Py_ssize_t which = self._table(table)
+        cdef int32_t number = find(self.state.tables + which, key) if self.state.tables[which].index != NULL else -1
+        return np.empty(0, dtype=np.int64) if number < 0 else self._members(which, number)
+
+    def _table(self, table):
+        if not 0 <= table < self.state.n_tables:
+            raise ValueError(f"table must lie in [0, {self.state.n_tables}); got {table}")
+        return table
+
+    def _members(self, Py_ssize_t which, int32_t number):
+        cdef lsh_bucket *bucket = self.state.tables[which].buckets + number
+        cdef int32_t p
+        result = np.empty(bucket.size, dtype=np.int64)
+        cdef int64_t[::1] out = result
+        for p in range(bucket.size):
+            out[p] = self.state.tables[which].members[bucket.start + p]
+        return result
+
+    def buckets(self, *, table):
+        """All buckets of a table, laid end to end; O(n_items).
+
+        Parameters
+        ----------
+        table : int
+
+        Returns
+        -------
+        members : (n_items,) int32 ndarray
+        sizes : (B,) int64 ndarray
+            Of the buckets, none of them empty: ``np.split(members, np.cumsum(sizes)[:-1])`` lists them.
+        keys : (B,) uint64 ndarray
+
+        Raises
+        ------
+        ValueError
+            For an absent table.
+        """
+        cdef Py_ssize_t which = self._table(table)
+        cdef lsh_table *t = self.state.tables + which
+        cdef Py_ssize_t b, n = 0, at = 0
+        members = np.empty(self.state.n_items, dtype=np.int32)
+        sizes = np.empty(t.n_buckets - t.n_empty, dtype=np.int64)
+        keys = np.empty(t.n_buckets - t.n_empty, dtype=np.uint64)
+        cdef int32_t[::1] out = members
+        cdef int64_t[::1] size = sizes
+        cdef uint64_t[::1] key = keys
+        for b in range(t.n_buckets):
+            if t.buckets[b].size:
+                memcpy(&out[at], t.members + t.buckets[b].start, t.buckets[b].size * sizeof(int32_t))
+                size[n] = t.buckets[b].size
+                key[n] = t.buckets[b].key
+                at += size[n]
+                n += 1
+        return members, sizes, keys
+
+    def statistics(self):
+        """How the buckets of each table came out; O(n_items n_tables).
+
+        Returns
+        -------
+        dict of ndarray
+            By table: ``n_buckets``, ``n_alone`` (items with a bucket to themselves), ``largest`` (size of the largest
+            bucket) and ``mean_others`` (other members of the bucket of an average item). A largest bucket of more
+            than half of the items means that the keys of that table hardly tell the items apart.
+        """
+        sizes = [self.buckets(table=which)[1] for which in range(self.n_tables)]
+        items = max(self.n_items, 1)
+        return {
+            "n_buckets": np.array([s.size for s in sizes], dtype=np.int64),
+            "n_alone": np.array([np.count_nonzero(s == 1) for s in sizes], dtype=np.int64),
+            "largest": np.array([s.max(initial=0) for s in sizes], dtype=np.int64),
+            "mean_others": np.array([float(s @ (s - 1)) / items for s in sizes]),
+        }
+
+    @property
+    def nbytes(self):
+        """Bytes held, gaps included."""
+        cdef Py_ssize_t which
+        cdef lsh_table *t
+        cdef size_t total = self.state.capacity * self.state.n_tables * 2 * sizeof(int32_t)
+        for which in range(self.state.n_tables):
+            t = self.state.tables + which
+            total += t.members_room * sizeof(int32_t) + t.buckets_room * sizeof(lsh_bucket) + sizeof(lsh_table)
+            total += (t.mask + 1) * sizeof(int32_t) if t.index != NULL else 0
+        return total
+
+    def to_arrays(self):
+        """Everything a later draw reads, as arrays.
+
+        Returns
+        -------
+        dict of ndarray
+            ``settings`` (capacity, n_tables, n_tries), ``n_buckets`` by table, and ``members``, ``sizes``, ``keys``
+            of all buckets, table after table.
+        """
+        parts = [self.buckets(table=which) for which in range(self.n_tables)]
+        return {
+            "settings": np.array([self.state.capacity, self.n_tables, self.n_tries], dtype=np.int64),
+            "n_buckets": np.array([sizes.size for _, sizes, _ in parts], dtype=np.int64),
+            "members": np.concatenate([members for members, _, _ in parts]),
+            "sizes": np.concatenate([sizes for _, sizes, _ in parts]),
+            "keys": np.concatenate([keys for _, _, keys in parts]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Tables that draw what the exported ones would.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+            From `to_arrays`.
+
+        Returns
+        -------
+        LshTables
+
+        Raises
+        ------
+        ValueError
+            When the arrays contradict each other.
+        """
+        cdef LshTables tables = cls.__new__(cls)
+        cdef Py_ssize_t which, start = 0, stop
+        capacity, n_tables, n_tries = (int(value) for value in arrays["settings"])
+        n_buckets = np.asarray(arrays["n_buckets"], dtype=np.int64)
+        cdef const int32_t[::1] members = np.ascontiguousarray(arrays["members"], dtype=np.int32)
+        cdef const int64_t[::1] sizes = np.ascontiguousarray(arrays["sizes"], dtype=np.int64)
+        cdef const uint64_t[::1] keys = np.ascontiguousarray(arrays["keys"], dtype=np.uint64)
+        per_table = check_arrays(capacity, n_tables, n_buckets, members, sizes, keys)
+        tables.state.n_tables = n_tables
+        tables.state.n_tries = number_of_tries(n_tries, n_tables)
+        tables.allocate(capacity)
+        tables.state.n_items = per_table
+        for which in range(n_tables if per_table else 0):
+            stop = start + n_buckets[which]
+            code = fill_table(&tables.state, which, &members[which * tables.state.n_items], &sizes[start], &keys[start],
+                              stop - start)
+            if code == -1:
+                raise MemoryError(f"no memory for {n_tables} tables of {per_table} items")
+            if code:
+                raise ValueError(f"arrays of table {which} hold an item or a key twice")
+            start = stop
+        return tables
+
+    def __reduce__(self):
+        return LshTables.from_arrays, (self.to_arrays(),)
+
+    def check(self):
+        """Verify every invariant; O(n_items n_tables).
+
+        Raises
+        ------
+        AssertionError
+            Naming the table and what is wrong with it.
+        """
+        cdef lsh_table *t
+        cdef lsh_bucket *bucket
+        cdef Py_ssize_t which, b, p, item, present = 0
+        for item in range(self.state.capacity):
+            present += self.state.bucket[item * self.state.n_tables] >= 0
+        if present != self.state.n_items:
+            raise AssertionError(f"{present} items have buckets, {self.state.n_items} were counted")
+        for which in range(self.state.n_tables):
+            t = self.state.tables + which
+            total, empty, runs = 0, 0, []
+            for b in range(t.n_buckets):
+                bucket = t.buckets + b
+                if find(t, bucket.key) != b:
+                    raise AssertionError(f"table {which}: bucket {b} is not found by its key")
+                if not 0 <= bucket.size <= bucket.capacity:
+                    raise AssertionError(f"table {which}: bucket {b} holds {bucket.size} of {bucket.capacity}")
+                total += bucket.size
+                empty += bucket.size == 0
+                runs.append((bucket.start, bucket.start + bucket.capacity))
+                for p in range(bucket.size):
+                    item = t.members[bucket.start + p]
+                    if self.state.bucket[item * self.state.n_tables + which] != b:
+                        raise AssertionError(f"table {which}: item {item} stands in bucket {b} and believes otherwise")
+                    if self.state.position[item * self.state.n_tables + which] != p:
+                        raise AssertionError(f"table {which}: item {item} does not know its place {p}")
+            runs = sorted(run for run in runs if run[0] < run[1])
+            if any(left[1] > right[0] for left, right in zip(runs, [*runs[1:], (t.end, t.end)])):
+                raise AssertionError(f"table {which}: runs of buckets overlap")
+            if (total, empty) != (self.state.n_items, t.n_empty):
+                raise AssertionError(f"table {which}: {total} members and {empty} empty buckets were found")
+
+
+def key_matrix(keys):
+    array = np.asarray(keys)
+    if array.dtype.kind == "f" and not isinstance(keys, np.ndarray):
+        # NumPy makes floats of Python integers on both sides of 2**63
+        exact = np.array(keys, dtype=object)
+        if all(isinstance(key, (int, np.integer)) for key in exact.ravel()):
+            array = exact.astype(np.uint64)
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise ValueError(f"keys must have shape (N, n_tables) with at least one table; got shape {array.shape}")
+    if array.dtype.kind not in "ui" and array.size:
+        raise ValueError(f"keys must be unsigned 64-bit integers; got dtype {array.dtype}")
+    if array.dtype.kind == "i" and array.size and array.min() < 0:
+        row, column = np.argwhere(array < 0)[0]
+        raise ValueError(f"keys must not be negative; row {row}, table {column} holds {array[row, column]}")
+    return np.ascontiguousarray(array, dtype=np.uint64)
+
+
+def item_array(items):
+    array = np.atleast_1d(np.asarray(items))
+    if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
+        raise ValueError(f"items must be a vector of integers; got shape {array.shape}, dtype {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def number_of_tries(n_tries, Py_ssize_t n_tables):
+    if n_tries is None:
+        return 3 * n_tables
+    if n_tries < 1:
+        raise ValueError(f"n_tries must be at least 1; got {n_tries}")
+    return n_tries
+
+
+def check_arrays(capacity, n_tables, n_buckets, const int32_t[::1] members, const int64_t[::1] sizes,
+                 const uint64_t[::1] keys):
+    """Number of items, after everything is checked that would make filling the tables unsafe."""
+    if n_tables < 1 or capacity < 0 or n_buckets.shape != (n_tables,) or n_buckets.min() < 0:
+        raise ValueError(f"{n_tables} tables of capacity {capacity} with bucket counts {n_buckets} cannot be")
+    if sizes.shape[0] != n_buckets.sum() or keys.shape[0] != sizes.shape[0] or members.shape[0] % n_tables:
+        raise ValueError(
+            f"{sizes.shape[0]} sizes, {keys.shape[0]} keys and {members.shape[0]} members do not fit"
+            f" {n_buckets.sum()} buckets in {n_tables} tables"
+        )
+    per_table = members.shape[0] // n_tables
+    ends = np.concatenate([[0], np.cumsum(n_buckets)])
+    totals = [int(np.asarray(sizes)[a:b].sum()) for a, b in zip(ends, ends[1:])]
+    if (sizes.shape[0] and np.min(sizes) < 1) or any(total != per_table for total in totals):
+        raise ValueError(f"buckets must be of positive sizes that sum to {per_table} in each table; got {totals}")
+    if members.shape[0] and not (0 <= np.min(members) and np.max(members) < capacity):
+        raise ValueError(f"members must be numbers below {capacity}; got {np.min(members)} to {np.max(members)}")
+    return per_table
