@@ -2,7 +2,10 @@
 
 from importlib import import_module
 
-_HOMES: dict[str, list[str]] = {}
+_HOMES: dict[str, list[str]] = {
+    "expfam.structures.cover_tree": ["CoverTree", "CoverTreeWarning"],
+    "expfam.structures.grouping": ["Grouping"],
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = list(_HOME_OF)

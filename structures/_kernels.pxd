@@ -44,3 +44,6 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_svec_add)(const double *S, const double *x, double sign, double *out, Py_ssize_t d) noexcept
     void (*expfam_scale)(const double *prior, const double *S, const double *first, const double *shift, double n,
                          const double *about, double weight, double *out, Py_ssize_t d) noexcept
+
+    # geometry in single precision
+    double (*expfam_square_distance)(const float *a, const float *b, Py_ssize_t n) noexcept

@@ -605,4 +605,22 @@ EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
                  (const double *, const double *, const double *, const double *, double, const double *, double,
                   double *, ptrdiff_t))
 /* ---- end of Gaussian clusters ---- */
+
+/* ---- geometry in single precision ----
+ * Squared Euclidean distance by direct differences: the expansion into norms cancels. Sums run in float over at most
+ * 4096 terms, then in double. */
+#define EXPFAM_SQUARE_DISTANCE(NAME, TARGET)                                                                \
+    TARGET static double NAME(const float *a, const float *b, ptrdiff_t n) {                               \
+        double total = 0.0;                                                                                 \
+        for (ptrdiff_t start = 0; start < n; start += 4096) {                                               \
+            ptrdiff_t stop = n - start < 4096 ? n : start + 4096;                                           \
+            float sum = 0.0f;                                                                               \
+            EXPFAM_SIMD_SUM(sum)                                                                            \
+            for (ptrdiff_t i = start; i < stop; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);                  \
+            total += sum;                                                                                   \
+        }                                                                                                   \
+        return total;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_SQUARE_DISTANCE, double, expfam_square_distance, (const float *, const float *, ptrdiff_t))
+/* ---- end of geometry ---- */
 #endif
