@@ -11,6 +11,8 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.sign_hash": ["SignCodes", "SignHash", "cosine_table", "hoeffding_bound", "kl_bound"],
     "expfam.structures.lsh": ["LshTables"],
     "expfam.structures.min_hash": ["WeightedMinHash", "collision", "column_bounds", "first_dart", "split_probability"],
+    "expfam.structures.cover_tree": ["CoverTree", "CoverTreeWarning"],
+    "expfam.structures.grouping": ["Grouping"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -82,3 +82,5 @@ cdef extern from "kernels.h" nogil:
     # weighted min-hash
     void (*expfam_icws)(const double *draws, double log_x, double feature, double *best, double *level, double *winner,
                         Py_ssize_t n) noexcept
+    # geometry in single precision
+    double (*expfam_square_distance)(const float *a, const float *b, Py_ssize_t n) noexcept

@@ -1228,4 +1228,21 @@ EXPFAM_UNUSED static ptrdiff_t expfam_sign_pick(const float *w, const float *sum
 EXPFAM_INSTANCES(EXPFAM_ICWS, void, expfam_icws,
                  (const double *, double, double, double *, double *, double *, ptrdiff_t))
 /* ---- end of weighted min-hash ---- */
+/* ---- geometry in single precision ----
+ * Squared Euclidean distance by direct differences: the expansion into norms cancels. Sums run in float over at most
+ * 4096 terms, then in double. */
+#define EXPFAM_SQUARE_DISTANCE(NAME, TARGET)                                                                \
+    TARGET static double NAME(const float *a, const float *b, ptrdiff_t n) {                               \
+        double total = 0.0;                                                                                 \
+        for (ptrdiff_t start = 0; start < n; start += 4096) {                                               \
+            ptrdiff_t stop = n - start < 4096 ? n : start + 4096;                                           \
+            float sum = 0.0f;                                                                               \
+            EXPFAM_SIMD_SUM(sum)                                                                            \
+            for (ptrdiff_t i = start; i < stop; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);                  \
+            total += sum;                                                                                   \
+        }                                                                                                   \
+        return total;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_SQUARE_DISTANCE, double, expfam_square_distance, (const float *, const float *, ptrdiff_t))
+/* ---- end of geometry ---- */
 #endif

@@ -1,0 +1,62 @@
+# Cells of a cover tree and the splitting of one cell, as nogil functions over plain structs.
+
+from libc.stdint cimport int32_t
+
+cdef enum:
+    UNSPLITTABLE = 1            # flag of a cell that the guard against high dimensions left whole
+    SPLIT_DONE = 0
+    SPLIT_REFUSED = 1           # the guard
+    SPLIT_MEMORY = -1
+
+ctypedef struct cover_cell:     # one record of the structured array `CELL`
+    float radius                # largest distance from the centre to a member; an upper bound after removals
+    float pdist                 # distance to the parent's centre; 0 for the self-child
+    int32_t lo                  # position of the centre; a leaf's members lie in [lo, lo + size)
+    int32_t size                # stored vectors below, ghosts included
+    int32_t alive               # data below
+    int32_t cap                 # positions that a leaf owns from lo on
+    int32_t parent              # -1 for the root
+    int32_t child               # first child, the one with the same centre; -1 for a leaf
+    int32_t next                # next sibling or -1
+    int32_t level               # d(centre, parent centre) <= base**(level + 1); radius <= base**level when built,
+                                # times base / (base - 1) after inserts
+    int32_t flags
+
+ctypedef struct split_space:    # what a split reads and writes; a cell touches only its own positions
+    const float *rows           # (., F) vectors
+    int32_t *order              # (N,) row at each position
+    float *near                 # (N,) distance to the centre of the cell that holds the position
+    int32_t *owner              # (N,) scratch
+    int32_t *order_scratch      # (N,)
+    float *near_scratch         # (N,)
+    Py_ssize_t F
+    double base
+    Py_ssize_t max_children
+    double slack                # relative error of a computed distance
+
+ctypedef struct centre_list:
+    int32_t *position           # (n,) where each centre lies
+    float *gap                  # (n,) distance from the newest centre
+    int32_t *count              # (n,) members
+    int32_t *start              # (n,) next free position of each child
+    Py_ssize_t n
+    Py_ssize_t cap
+
+ctypedef struct cell_list:
+    cover_cell *cells
+    Py_ssize_t n
+    Py_ssize_t cap
+
+cdef double level_at(double radius, double base, int32_t *level) noexcept nogil
+cdef double distance(const split_space *space, Py_ssize_t p, Py_ssize_t q) noexcept nogil
+cdef int append_cell(cell_list *cells, const cover_cell *cell) noexcept nogil
+cdef int append_centre(centre_list *centres, Py_ssize_t position) noexcept nogil
+cdef void free_centres(centre_list *centres) noexcept nogil
+cdef void measure_gaps(const split_space *space, centre_list *centres) noexcept nogil
+cdef Py_ssize_t relax(split_space *space, const centre_list *centres, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil
+cdef int guard(const split_space *space, Py_ssize_t n_centres, const cover_cell *cell, double threshold) noexcept nogil
+cdef void give_back(split_space *space, const cover_cell *cell) noexcept nogil
+cdef int hand_out(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number, int32_t level,
+                  cell_list *children) noexcept nogil
+cdef int split(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number,
+               cell_list *children) noexcept nogil

@@ -1,0 +1,1045 @@
+"""Cover tree of vectors: nearest neighbours, ranges, nested prototypes and frontiers, with inserts and removals.
+
+A cell is a centre with the data below it, within its stored true radius. The children of a cell, the first of which
+has the cell's own centre, lie more than base**level apart and cover its members; levels that would not split are
+skipped, and small, identical or unsplittable sets of data stay together in a leaf. Searches are exact and use only
+stored distances and radii. Build O(c N log(spread)) distances with an expansion constant c of the data and a cap for
+data that have none; a query visits the cells that may hold an answer, best first.
+"""
+
+import warnings
+
+import numpy as np
+
+from cython cimport final
+from libc.math cimport INFINITY, fabs, sqrt
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from expfam.structures._cover_split cimport (
+    SPLIT_MEMORY,
+    SPLIT_REFUSED,
+    UNSPLITTABLE,
+    cell_list,
+    centre_list,
+    cover_cell,
+    free_centres,
+    level_at,
+    split,
+    split_space,
+)
+from expfam.structures._kernels cimport expfam_square_distance
+
+from expfam.structures._cover_split import CELL, build, centred, column_bounds
+from expfam.structures._cover_tree_check import check_cover_tree
+from expfam.structures._threads import run, segments
+
+cdef enum:
+    QUERIES = 64                # queries of a task
+
+cdef extern from "<math.h>" nogil:
+    double c_pow "pow"(double x, double y)
+
+
+class CoverTreeWarning(UserWarning):
+    """Many data lie in cells that could not be split: searches there are exhaustive."""
+
+
+cdef inline bint _before(neighbour a, neighbour b) noexcept nogil:
+    return a.square < b.square or (a.square == b.square and a.id < b.id)
+
+
+cdef inline Py_ssize_t _offer(neighbour *found, Py_ssize_t size, Py_ssize_t k, neighbour new) noexcept nogil:
+    """Keep the k first of all offered ones in a heap with the last on top; returns the new size."""
+    cdef Py_ssize_t at, child
+    if size < k:
+        at = size
+        while at > 0 and _before(found[(at - 1) // 2], new):
+            found[at] = found[(at - 1) // 2]
+            at = (at - 1) // 2
+        found[at] = new
+        return size + 1
+    if not _before(new, found[0]):
+        return size
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _before(found[child], found[child + 1]):
+            child += 1
+        if not _before(new, found[child]):
+            break
+        found[at] = found[child]
+        at = child
+    found[at] = new
+    return size
+
+
+cdef inline void _sort(neighbour *found, Py_ssize_t size) noexcept nogil:
+    """Heap sort in place of what `_offer` has kept."""
+    cdef neighbour last
+    cdef Py_ssize_t left = size
+    while left > 1:
+        left -= 1
+        last = found[left]
+        found[left] = found[0]
+        _offer(found, left, left, last)  # takes the place of the old top, which it comes before
+
+
+cdef inline void _push(visit *visits, Py_ssize_t size, visit new) noexcept nogil:
+    cdef Py_ssize_t at = size
+    while at > 0 and visits[(at - 1) // 2].bound > new.bound:
+        visits[at] = visits[(at - 1) // 2]
+        at = (at - 1) // 2
+    visits[at] = new
+
+
+cdef inline visit _pop(visit *visits, Py_ssize_t size) noexcept nogil:
+    cdef visit top = visits[0]
+    cdef visit last = visits[size - 1]
+    cdef Py_ssize_t at = 0, child
+    while True:
+        child = 2 * at + 1
+        if child >= size - 1:
+            break
+        if child + 1 < size - 1 and visits[child + 1].bound < visits[child].bound:
+            child += 1
+        if visits[child].bound >= last.bound:
+            break
+        visits[at] = visits[child]
+        at = child
+    visits[at] = last
+    return top
+
+
+@final
+cdef class CoverTree:
+    """Cover tree of the rows of a matrix under the Euclidean distance.
+
+    Parameters
+    ----------
+    X : (N, F) array_like
+        Dense, finite. Rows are centred in double precision and then kept in float32: distances carry a relative error
+        of about 1e-7 and an absolute one of 1e-7 of the columns' ranges.
+    base : float
+        Ratio of the separations of neighbouring levels, above 1. 1.3 builds faster, 2 searches somewhat faster.
+    leaf : int
+        A cell of at most so many data is not split; after inserts, of twice as many.
+    max_children : int
+        A cell of more than 4096 data that would need more children than this (four times as many where each would
+        hold 64 data or more) stays whole: at the scale of noise all pairs are equally far, and a tree of them is
+        expensive and useless. `CoverTreeWarning` tells.
+    n_threads : int or None
+        Threads of the build and of queries; -1 for all cores. Results are the same bits for any number.
+
+    Attributes
+    ----------
+    center : (F,) float64 ndarray
+        What is subtracted from each row: the middle of each column's range, rounded to a power of two of that range.
+    n_alive, n_cells, n_features : int
+    is_compact : bool
+        Every cell's data are contiguous: true until the first insert or removal.
+    radius_is_bound : bool
+        Stored radii are upper bounds, as they are after removals.
+
+    Raises
+    ------
+    ValueError
+        X empty, not two-dimensional, not finite, or with columns wider than 1e18 or all narrower than 1e-15;
+        base <= 1, leaf < 1 or max_children < 8.
+
+    Notes
+    -----
+    Beygelzimer, Kakade and Langford (2006), with separation among the children of one cell only, explicit
+    self-children, true radii, and members given to the nearest centre as in Izbicki and Shelton (2015). Built farthest
+    first inside each cell, all cells of a level at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures import CoverTree
+    >>> tree = CoverTree([[0.0, 0.0], [1.0, 0.0], [8.0, 8.0]], leaf=1)
+    >>> distance, index = tree.knn([[0.2, 0.0]], 2)
+    >>> index
+    array([[0, 1]])
+    >>> tree.range([[8.0, 8.0]], 0.5)
+    (array([0, 1]), array([2]))
+    """
+
+    def __init__(self, X, *, base=1.3, leaf=16, max_children=512, n_threads=None):
+        if not 1.0 < base < INFINITY:
+            raise ValueError(f"base must be a finite number above 1; got {base!r}")
+        if leaf < 1 or leaf != int(leaf):
+            raise ValueError(f"leaf must be a positive integer; got {leaf!r}")
+        if max_children < 8 or max_children != int(max_children):
+            raise ValueError(f"max_children must be an integer of at least 8; got {max_children!r}")
+        self.base, self.leaf, self.max_children, self.n_threads = base, leaf, max_children, n_threads
+        X = _matrix(X)
+        if len(X) == 0 or X.shape[1] == 0:
+            raise ValueError(f"X has shape {X.shape}; a tree needs at least one row and one column")
+        if len(X) > 2**31 - 1:
+            raise ValueError(f"X has {len(X)} rows; a tree holds at most 2**31 - 1")
+        self._take_width(X.shape[1])
+        bounds = run(column_bounds, [(X, lo, hi) for lo, hi in segments(len(X))], n_threads)
+        self.center = _center(np.array(bounds))
+        self._build(self._centred(X), np.arange(len(X), dtype=np.int32))
+        self._next_id = len(X)
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def _take_width(self, n_features):
+        """Number of columns and what follows from it."""
+        self.n_features = self.F = n_features
+        # (m + 2) roundings in a sum of m squares, in any order; twice that for the root of two of them
+        self.slack = (min(n_features, 4096) + 16) * 2.0**-24
+
+    def _centred(self, X):
+        """Rows in the tree's own coordinates."""
+        out = np.empty(X.shape, dtype=np.float32)
+        run(centred, [(X, self.center, out, lo, hi) for lo, hi in segments(len(X))], self.n_threads)
+        return out
+
+    def _queries(self, Q):
+        """Checked queries in the tree's own coordinates."""
+        Q = _matrix(Q)
+        if Q.shape[1] != self.n_features:
+            raise ValueError(f"rows have {Q.shape[1]} columns; the tree was built from {self.n_features}")
+        Q = self._centred(Q)
+        if not np.all(np.abs(Q) <= 1e18):  # a NaN fails too
+            bad = np.flatnonzero(~np.all(np.abs(Q) <= 1e18, axis=1))[0]
+            raise ValueError(f"row {bad} is not finite or more than 1e18 from the tree's centre; rescale the data")
+        return Q
+
+    def _build(self, rows, ids):
+        """Batch build over the centred rows of some data."""
+        cells, order, dist = build(
+            rows, base=self.base, leaf=self.leaf, max_children=self.max_children, slack=self.slack,
+            n_threads=self.n_threads,
+        )
+        points = np.empty_like(rows)
+        run(_gather, [(rows, order, points, lo, hi) for lo, hi in segments(len(rows))], self.n_threads)
+        self._cells, self._points, self._ids, self._dist = cells, points, ids[order], dist
+        self.n_cells, self._n_positions, self.n_alive = len(cells), len(rows), len(rows)
+        self._n_waste, self.is_compact, self.radius_is_bound = 0, True, False
+        self._where = self._home = None
+        self._aim()
+        whole = cells["size"][(cells["flags"] & UNSPLITTABLE) != 0].sum()
+        if whole:
+            warnings.warn(
+                f"{whole} of {len(rows)} points lie in cells that would need more than {self.max_children} children "
+                "and were left whole: searches there look at every point. The data have no structure at that scale; "
+                "reduce their dimension, or raise max_children if the tree is wanted nevertheless",
+                CoverTreeWarning, stacklevel=3,
+            )
+
+    def _aim(self):
+        """Point the C face at the arrays, which may have moved."""
+        cdef char[::1] cells = self._cells.view(np.int8)
+        cdef const float[:, ::1] points = self._points
+        cdef const int32_t[::1] ids = self._ids
+        cdef const float[::1] dist = self._dist
+        self.cells, self.points, self.ids, self.dist = <cover_cell *> &cells[0], &points[0, 0], &ids[0], &dist[0]
+
+    def __len__(self):
+        return self.n_alive
+
+    def __repr__(self):
+        return (f"<CoverTree of {self.n_alive} points in {self.n_features} dimensions: {self.n_cells} cells, "
+                f"base {self.base}, leaf {self.leaf}>")
+
+    # ---- queries -----------------------------------------------------------------------------------------------------
+
+    cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits) noexcept nogil:
+        cdef Py_ssize_t size = 0, waiting = 1, p, c, F = self.F
+        cdef double worst = INFINITY, d, apart, square
+        cdef visit now, new
+        cdef const cover_cell *cell
+        now.cell, now.bound = 0, 0.0
+        now.square = expfam_square_distance(q, self.points + self.cells[0].lo * F, F)
+        if self.ids[self.cells[0].lo] >= 0:
+            size = _offer(found, size, k, neighbour(now.square, self.ids[self.cells[0].lo]))
+            worst = sqrt(found[0].square) if size == k else INFINITY
+        visits[0] = now
+        while waiting:
+            now = _pop(visits, waiting)
+            waiting -= 1
+            if now.bound > worst:
+                break
+            cell = &self.cells[now.cell]
+            d = sqrt(now.square)
+            if cell.child < 0:
+                for p in range(cell.lo + 1, cell.lo + cell.size):  # the centre was offered where it was first met
+                    if fabs(d - self.dist[p]) - self.slack * (d + self.dist[p]) > worst:
+                        continue
+                    square = expfam_square_distance(q, self.points + p * F, F)
+                    if size < k or square <= found[0].square:
+                        size = _offer(found, size, k, neighbour(square, self.ids[p]))
+                        worst = sqrt(found[0].square) if size == k else INFINITY
+                continue
+            c = cell.child
+            while c >= 0:
+                cell = &self.cells[c]
+                new.cell = <int32_t> c
+                c = cell.next
+                if cell.lo == self.cells[now.cell].lo:
+                    new.square = now.square
+                    apart = d
+                else:
+                    apart = fabs(d - cell.pdist) - cell.radius - self.slack * (d + cell.pdist + cell.radius)
+                    if apart > worst:
+                        continue
+                    new.square = expfam_square_distance(q, self.points + cell.lo * F, F)
+                    if self.ids[cell.lo] >= 0 and (size < k or new.square <= found[0].square):
+                        size = _offer(found, size, k, neighbour(new.square, self.ids[cell.lo]))
+                        worst = sqrt(found[0].square) if size == k else INFINITY
+                    apart = sqrt(new.square)
+                new.bound = apart - cell.radius - self.slack * (apart + cell.radius)
+                if new.bound <= worst and cell.size > 1:
+                    _push(visits, waiting, new)
+                    waiting += 1
+        _sort(found, size)
+        return size
+
+    cdef Py_ssize_t next_below(self, Py_ssize_t c, Py_ssize_t top) noexcept nogil:
+        """Cell after c in the depth-first order below `top`, or -1."""
+        if self.cells[c].child >= 0:
+            return self.cells[c].child
+        while c != top and self.cells[c].next < 0:
+            c = self.cells[c].parent
+        return -1 if c == top else self.cells[c].next
+
+    cdef Py_ssize_t inside(self, const float *q, double r, visit *visits, int32_t **out, Py_ssize_t *cap,
+                           Py_ssize_t size) noexcept nogil:
+        """Append the data within r of q to a growing buffer; returns its new size, -1 without memory."""
+        cdef Py_ssize_t waiting = 1, p, c, F = self.F
+        cdef double d, square
+        cdef bint whole
+        cdef int32_t *grown
+        cdef visit now, new
+        cdef const cover_cell *cell
+        now.cell, now.bound = 0, 0.0
+        now.square = expfam_square_distance(q, self.points + self.cells[0].lo * F, F)
+        visits[0] = now
+        while waiting:
+            waiting -= 1
+            now = visits[waiting]
+            cell = &self.cells[now.cell]
+            d = sqrt(now.square)
+            # bound < 0 marks the cells below one that lies inside
+            whole = now.bound < 0.0 or d + cell.radius + self.slack * (d + cell.radius) <= r
+            if not whole and d - cell.radius - self.slack * (d + cell.radius) > r:
+                continue
+            if cell.child >= 0:
+                c = cell.child
+                while c >= 0:
+                    new.cell = <int32_t> c
+                    new.square = now.square
+                    new.bound = -1.0 if whole else 0.0
+                    if not whole and self.cells[c].lo != cell.lo:
+                        new.square = expfam_square_distance(q, self.points + self.cells[c].lo * F, F)
+                    visits[waiting] = new
+                    waiting += 1
+                    c = self.cells[c].next
+                continue
+            if size + cell.size > cap[0]:
+                grown = <int32_t *> realloc(out[0], 2 * (size + cell.size) * sizeof(int32_t))
+                if grown == NULL:
+                    return -1
+                out[0] = grown
+                cap[0] = 2 * (size + cell.size)
+            for p in range(cell.lo, cell.lo + cell.size):
+                if self.ids[p] < 0:
+                    continue
+                if not whole:
+                    if fabs(d - self.dist[p]) - self.slack * (d + self.dist[p]) > r:
+                        continue
+                    square = now.square if p == cell.lo else expfam_square_distance(q, self.points + p * F, F)
+                    if sqrt(square) > r:
+                        continue
+                out[0][size] = self.ids[p]
+                size += 1
+        return size
+
+    cdef Py_ssize_t descend_to(self, const float *q, int32_t *path, Py_ssize_t room) noexcept nogil:
+        cdef Py_ssize_t c, best, at = 0, depth = 0, F = self.F
+        cdef double d, least, here = expfam_square_distance(q, self.points + self.cells[0].lo * F, F)
+        while True:
+            if path != NULL and depth < room:
+                path[depth] = <int32_t> at
+            depth += 1
+            if self.cells[at].child < 0:
+                return depth
+            best = c = self.cells[at].child
+            least = here
+            c = self.cells[c].next
+            while c >= 0:
+                d = fabs(sqrt(here) - self.cells[c].pdist)
+                if d * (1.0 - 4.0 * self.slack) <= sqrt(least):
+                    d = expfam_square_distance(q, self.points + self.cells[c].lo * F, F)
+                    if d < least:
+                        least = d
+                        best = c
+                c = self.cells[c].next
+            at, here = best, least
+
+    def _knn_block(self, const float[:, ::1] Q, Py_ssize_t k, double[:, ::1] distance, Py_ssize_t[:, ::1] index,
+                   Py_ssize_t lo, Py_ssize_t hi):
+        """Answers of the queries lo..hi."""
+        cdef Py_ssize_t i, j, size
+        cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
+        cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
+        if found == NULL or visits == NULL:
+            free(found)
+            free(visits)
+            raise MemoryError("no memory for the search of a cover tree")
+        with nogil:
+            for i in range(lo, hi):
+                size = self.nearest(&Q[i, 0], k, found, visits)
+                for j in range(size):
+                    distance[i, j] = sqrt(found[j].square)
+                    index[i, j] = found[j].id
+        free(found)
+        free(visits)
+
+    def _range_block(self, const float[:, ::1] Q, double r, Py_ssize_t lo, Py_ssize_t hi):
+        """Number of answers of each query lo..hi, and the answers."""
+        cdef Py_ssize_t i, size = 0, cap = 0
+        cdef int32_t *out = NULL
+        cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
+        cdef int32_t[::1] view
+        counts = np.empty(hi - lo, dtype=np.intp)
+        cdef Py_ssize_t[::1] count = counts
+        if visits == NULL:
+            raise MemoryError("no memory for the search of a cover tree")
+        with nogil:
+            for i in range(lo, hi):
+                count[i - lo] = size
+                size = self.inside(&Q[i, 0], r, visits, &out, &cap, size)
+                if size < 0:
+                    break
+                count[i - lo] = size - count[i - lo]
+        free(visits)
+        ids = np.empty(max(size, 0), dtype=np.int32)
+        if size > 0:
+            view = ids
+            memcpy(&view[0], out, size * sizeof(int32_t))
+        free(out)
+        if size < 0:
+            raise MemoryError("no memory for the answers of a range query")
+        return counts, ids
+
+    def knn(self, Q, k):
+        """Nearest data of each query, exactly.
+
+        Parameters
+        ----------
+        Q : (M, F) array_like
+        k : int
+            At least 1; with fewer data than that, all are returned.
+
+        Returns
+        -------
+        distance : (M, min(k, n_alive)) float64 ndarray
+        index : (M, min(k, n_alive)) intp ndarray
+            Sorted by distance, equal distances by the number of the datum.
+
+        Raises
+        ------
+        ValueError
+            k < 1, another number of columns, values not finite.
+        """
+        if k < 1 or k != int(k):
+            raise ValueError(f"k must be a positive integer; got {k!r}")
+        Q = self._queries(Q)
+        k = min(int(k), self.n_alive)
+        distance, index = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.intp)
+        if k:
+            tasks = [(Q, k, distance, index, lo, min(lo + QUERIES, len(Q))) for lo in range(0, len(Q), QUERIES)]
+            run(self._knn_block, tasks, self.n_threads)
+        return distance, index
+
+    def range(self, Q, r):
+        """Data within a distance of each query, bounds included.
+
+        Parameters
+        ----------
+        Q : (M, F) array_like
+        r : float
+            Non-negative.
+
+        Returns
+        -------
+        indptr : (M + 1,) intp ndarray
+        index : (indptr[-1],) intp ndarray
+            ``index[indptr[i]:indptr[i + 1]]``, ascending, belong to query i.
+
+        Raises
+        ------
+        ValueError
+            r negative or NaN, another number of columns, values not finite.
+        """
+        if not r >= 0.0:
+            raise ValueError(f"r must be a non-negative distance; got {r!r}")
+        Q = self._queries(Q)
+        tasks = [(Q, float(r), lo, min(lo + QUERIES, len(Q))) for lo in range(0, len(Q), QUERIES)]
+        parts = run(self._range_block, tasks, self.n_threads)
+        counts = np.concatenate([part[0] for part in parts] + [np.zeros(0, dtype=np.intp)])
+        index = np.concatenate([part[1] for part in parts] + [np.zeros(0, dtype=np.int32)]).astype(np.intp)
+        order = np.lexsort((index, np.repeat(np.arange(len(Q)), counts)))
+        return np.concatenate([[0], np.cumsum(counts)]), index[order]
+
+    def descend(self, x):
+        """Cells from the root to a leaf, always to the child with the nearest centre.
+
+        Parameters
+        ----------
+        x : (F,) array_like
+
+        Returns
+        -------
+        (depth,) intp ndarray
+        """
+        cdef const float[:, ::1] q = self._queries(np.atleast_2d(x))
+        cdef Py_ssize_t depth = self.descend_to(&q[0, 0], NULL, 0)
+        path = np.empty(depth, dtype=np.int32)
+        cdef int32_t[::1] view = path
+        self.descend_to(&q[0, 0], &view[0], depth)
+        return path.astype(np.intp)
+
+    # ---- levels and frontiers ----------------------------------------------------------------------------------------
+
+    @property
+    def cells(self):
+        """(n_cells,) structured array of the cells; a copy."""
+        return self._cells[: self.n_cells].copy()
+
+    @property
+    def levels(self):
+        """(L,) ndarray of the levels that occur, from the root's down."""
+        return np.unique(self._cells["level"][: self.n_cells])[::-1].astype(np.intp)
+
+    def cells_at(self, level):
+        """Cells whose centres are the net of a level: they divide the data among themselves.
+
+        Parameters
+        ----------
+        level : int
+
+        Returns
+        -------
+        (m,) intp ndarray
+            Cells of this level or above whose children are below it; the root above its own level.
+        """
+        cells = self._cells[: self.n_cells]
+        child = cells["child"]
+        ends = (child < 0) | (cells["level"][child] < level)
+        is_root = cells["parent"] < 0
+        return np.flatnonzero(ends & ((cells["level"] >= level) | is_root))
+
+    def prototypes(self, level):
+        """Data that are centres at a level: more than base**level apart within a cell, base**(level + 1) cover.
+
+        Parameters
+        ----------
+        level : int
+
+        Returns
+        -------
+        (m,) intp ndarray
+            Without centres that were removed.
+        """
+        ids = self._ids[self._cells["lo"][self.cells_at(level)]]
+        return ids[ids >= 0].astype(np.intp)
+
+    def level_sets(self):
+        """Prototypes of each level that occurs: a dict from level to (m,) intp ndarray, growing as levels fall."""
+        return {int(level): self.prototypes(level) for level in self.levels}
+
+    def frontier(self, max_size):
+        """Largest cells of at most so many data; leaves that are larger are included whole.
+
+        Parameters
+        ----------
+        max_size : int
+
+        Returns
+        -------
+        (m,) intp ndarray
+            Cells in tree order; every datum is in exactly one.
+        """
+        if max_size < 1:
+            raise ValueError(f"max_size must be at least 1; got {max_size!r}")
+        cells = self._cells[: self.n_cells]
+        small = (cells["size"] <= max_size) | (cells["child"] < 0)
+        found = np.flatnonzero(small & ((cells["parent"] < 0) | ~small[cells["parent"]]))
+        return found[np.argsort(cells["lo"][found], kind="stable")]
+
+    def members(self, cell):
+        """Data below a cell, in tree order: (alive,) intp ndarray."""
+        cdef Py_ssize_t c = cell
+        if not 0 <= c < self.n_cells:
+            raise IndexError(f"cell {cell} of a tree of {self.n_cells}")
+        parts = []
+        while c >= 0:
+            if self.cells[c].child < 0:
+                parts.append(self._ids[self.cells[c].lo : self.cells[c].lo + self.cells[c].size])
+            c = self.next_below(c, cell)
+        ids = np.concatenate(parts)
+        return ids[ids >= 0].astype(np.intp)
+
+    def assign(self, cells):
+        """Which of some cells holds each datum.
+
+        Parameters
+        ----------
+        cells : (m,) array_like of int
+            Disjoint cells, such as `frontier` and `cells_at` return.
+
+        Returns
+        -------
+        (n_ids,) intp ndarray
+            Position in `cells`, or -1 for data in none of them and for removed ones.
+        """
+        cdef Py_ssize_t[::1] tops = np.ascontiguousarray(cells, dtype=np.intp)
+        cdef Py_ssize_t t, c, p
+        group = np.full(self._next_id, -1, dtype=np.intp)
+        cdef Py_ssize_t[::1] out = group
+        if len(tops) and not (0 <= np.min(tops) and np.max(tops) < self.n_cells):
+            raise IndexError(f"cells must lie in 0..{self.n_cells - 1}")
+        with nogil:
+            for t in range(tops.shape[0]):
+                c = tops[t]
+                while c >= 0:
+                    if self.cells[c].child < 0:
+                        for p in range(self.cells[c].lo, self.cells[c].lo + self.cells[c].size):
+                            if self.ids[p] >= 0:
+                                out[self.ids[p]] = t
+                    c = self.next_below(c, tops[t])
+        return group
+
+    def ancestors(self, datum):
+        """Cells that hold a datum, from the root to its leaf: (depth,) intp ndarray."""
+        self._index()
+        if not 0 <= datum < self._next_id or self._where[datum] < 0:
+            raise KeyError(f"datum {datum} is not in the tree")
+        cdef Py_ssize_t c = self._home[datum]
+        path = []
+        while c >= 0:
+            path.append(c)
+            c = self.cells[c].parent
+        return np.array(path, dtype=np.intp)[::-1]
+
+    def vectors(self, data):
+        """Stored rows of some data in the user's coordinates: (m, F) float64 ndarray."""
+        self._index()
+        data = np.asarray(data, dtype=np.intp)
+        where = self._where[data]
+        if np.any((data < 0) | (where < 0)):
+            raise KeyError(f"datum {data[(data < 0) | (where < 0)][0]} is not in the tree")
+        return self._points[where].astype(np.float64) + self.center
+
+    # ---- inserts and removals ----------------------------------------------------------------------------------------
+
+    def _index(self):
+        """Position and leaf of each datum, made when first needed."""
+        if self._where is not None:
+            return
+        cells, ids = self._cells[: self.n_cells], self._ids[: self._n_positions]
+        self._where = np.full(self._next_id, -1, dtype=np.int32)
+        held = np.flatnonzero(ids >= 0)
+        self._where[ids[held]] = held
+        self._home = np.full(self._next_id, -1, dtype=np.int32)
+        leaves = np.flatnonzero(cells["child"] < 0)
+        self._home[:] = np.where(self._where >= 0, leaves[self.assign(leaves)], -1)
+
+    def insert(self, X):
+        """Add rows; each goes down through the nearest centres that cover it.
+
+        Parameters
+        ----------
+        X : (M, F) array_like
+
+        Returns
+        -------
+        (M,) intp ndarray
+            Their numbers, which follow on all numbers given before.
+
+        Raises
+        ------
+        ValueError
+            Another number of columns, values not finite or more than 1e18 away.
+
+        Notes
+        -----
+        O(children on the way) distances a row. When inserts, removed centres and abandoned places exceed a quarter
+        of the data, the tree is built anew; numbers of data stay.
+        """
+        cdef Py_ssize_t i
+        rows = self._queries(X)
+        first = self._next_id
+        if first + len(rows) > 2**31 - 1:
+            raise ValueError("a tree numbers at most 2**31 - 1 data")
+        ids = np.arange(first, first + len(rows), dtype=np.int32)
+        self._index()
+        self._next_id += len(rows)
+        if len(rows) and 4 * len(rows) > self.n_alive:
+            held = self._ids[: self._n_positions]
+            alive = held >= 0
+            self._build(np.concatenate([self._points[: self._n_positions][alive], rows]),
+                        np.concatenate([held[alive], ids]))
+            return ids.astype(np.intp)
+        self._where = np.concatenate([self._where, np.full(len(rows), -1, dtype=np.int32)])
+        self._home = np.concatenate([self._home, np.full(len(rows), -1, dtype=np.int32)])
+        cdef const float[:, ::1] view = rows
+        for i in range(len(rows)):
+            self._insert(&view[i, 0], ids[i])
+            self._n_waste += 1
+        self._tidy()
+        return ids.astype(np.intp)
+
+    def remove(self, data):
+        """Take data out; a centre stays as a vector without a datum until the tree is built anew.
+
+        Parameters
+        ----------
+        data : int or (M,) array_like of int
+
+        Raises
+        ------
+        KeyError
+            A number that is not in the tree, or twice the same; nothing is removed then.
+        """
+        data = np.atleast_1d(np.asarray(data, dtype=np.intp))
+        self._index()
+        known = (data >= 0) & (data < self._next_id)
+        known[known] = self._where[data[known]] >= 0
+        if not np.all(known):
+            raise KeyError(f"datum {data[~known][0]} is not in the tree; nothing was removed")
+        if len(np.unique(data)) < len(data):
+            raise KeyError("a datum is named twice; nothing was removed")
+        for datum in data:
+            self._remove(datum)
+        self._tidy()
+
+    def _tidy(self):
+        """Build anew where a quarter of the data is waste."""
+        if self.n_alive and 4 * self._n_waste > self.n_alive:
+            held = self._ids[: self._n_positions]
+            alive = np.flatnonzero(held >= 0)
+            alive = alive[np.argsort(held[alive])]
+            self._build(self._points[alive], held[alive])
+
+    cdef Py_ssize_t _new_positions(self, Py_ssize_t count) except -1:
+        """First of some free positions at the end."""
+        cdef Py_ssize_t first = self._n_positions, cap = len(self._ids)
+        if first + count > 2**31 - 1:
+            raise ValueError("a tree has at most 2**31 - 1 places")
+        if first + count > cap:
+            cap = 2 * (first + count)
+            points, dist = np.zeros((cap, self.F), np.float32), np.zeros(cap, np.float32)
+            ids = np.full(cap, -1, np.int32)
+            points[:first], ids[:first], dist[:first] = self._points[:first], self._ids[:first], self._dist[:first]
+            self._points, self._ids, self._dist = points, ids, dist
+            self._aim()
+        self._ids[first : first + count] = -1
+        self._n_positions += count
+        return first
+
+    cdef Py_ssize_t _new_cell(self, cover_cell cell) except -1:
+        """Number of a cell appended to the array, which may move."""
+        if self.n_cells == len(self._cells):
+            grown = np.zeros(2 * self.n_cells + 8, dtype=CELL)
+            grown[: self.n_cells] = self._cells
+            self._cells = grown
+            self._aim()
+        self.cells[self.n_cells] = cell
+        self.n_cells += 1
+        return self.n_cells - 1
+
+    cdef Py_ssize_t _store(self, const float *x, Py_ssize_t datum, double d, Py_ssize_t position) except -1:
+        """Write a datum to a position."""
+        memcpy(<float *> self.points + position * self.F, x, self.F * sizeof(float))
+        (<int32_t *> self.ids)[position] = <int32_t> datum
+        (<float *> self.dist)[position] = <float> d
+        if datum >= 0:
+            self._where[datum] = position
+        return position
+
+    cdef int _relocate(self, Py_ssize_t c, Py_ssize_t cap) except -1:
+        """Move a leaf to a larger place at the end; every cell with its centre follows."""
+        cdef Py_ssize_t p, old = self.cells[c].lo, new = self._new_positions(cap)
+        for p in range(self.cells[c].size):
+            self._store(self.points + (old + p) * self.F, self.ids[old + p], self.dist[old + p], new + p)
+            (<int32_t *> self.ids)[old + p] = -1
+        self._n_waste += self.cells[c].cap // 4
+        self.cells[c].cap = <int32_t> cap
+        while True:
+            self.cells[c].lo = <int32_t> new
+            if self.cells[c].parent < 0 or self.cells[self.cells[c].parent].lo != old:
+                return 0
+            c = self.cells[c].parent
+
+    cdef int _lift(self, Py_ssize_t c, int32_t level, float radius) except -1:
+        """Put a cell between c and its children, so that c may have children at a higher level."""
+        cdef cover_cell inner = self.cells[c]
+        inner.parent, inner.next, inner.level, inner.pdist, inner.radius = <int32_t> c, -1, level, 0.0, radius
+        inner.size -= 1  # c counts the newcomer already
+        inner.alive -= 1
+        cdef Py_ssize_t number = self._new_cell(inner), child = inner.child
+        self.cells[c].child = <int32_t> number
+        while child >= 0:
+            self.cells[child].parent = <int32_t> number
+            child = self.cells[child].next
+        return 0
+
+    cdef int _insert(self, const float *x, Py_ssize_t datum) except -1:
+        cdef Py_ssize_t c = 0, child, last, best, F = self.F
+        cdef float d = <float> sqrt(expfam_square_distance(x, self.points + self.cells[0].lo * F, F))
+        cdef float here, least, radius
+        cdef double threshold
+        cdef int32_t level
+        cdef cover_cell cell
+        self.n_alive += 1
+        self.is_compact = False
+        while True:
+            radius = self.cells[c].radius
+            self.cells[c].radius = max(radius, d)
+            self.cells[c].size += 1
+            self.cells[c].alive += 1
+            child = self.cells[c].child
+            if child < 0:
+                return self._append(c, x, datum, d)
+            level = self.cells[child].level
+            threshold, least, best, last = c_pow(self.base, level), INFINITY, -1, -1
+            while child >= 0:
+                if fabs(d - self.cells[child].pdist) <= threshold * (1.0 + 8.0 * self.slack):
+                    here = <float> sqrt(expfam_square_distance(x, self.points + self.cells[child].lo * F, F))
+                    if here < least:
+                        least, best = here, child
+                last, child = child, self.cells[child].next
+            if best >= 0 and least <= threshold:
+                c, d = best, least
+                continue
+            if d > c_pow(self.base, level + 1):
+                level_at(d, self.base, &level)
+                self._lift(c, level, radius)
+                last = self.cells[c].child
+                if c == 0:
+                    self.cells[0].level = max(self.cells[0].level, level + 1)
+            cell = cover_cell(0.0, d, 0, 1, 1, 4, <int32_t> c, -1, -1, level, 0)
+            cell.lo = <int32_t> self._new_positions(4)
+            best = self._new_cell(cell)
+            self.cells[last].next = <int32_t> best
+            self._store(x, datum, 0.0, cell.lo)
+            self._home[datum] = best
+            return 0
+
+    cdef int _append(self, Py_ssize_t c, const float *x, Py_ssize_t datum, double d) except -1:
+        """Add a datum to a leaf that already counts it."""
+        cdef int32_t level
+        if self.cells[c].size > self.cells[c].cap:
+            self.cells[c].size -= 1
+            self._relocate(c, self.cells[c].size + self.cells[c].size // 4 + 4)
+            self.cells[c].size += 1
+        self._store(x, datum, d, self.cells[c].lo + self.cells[c].size - 1)
+        self._home[datum] = c
+        if c == 0 and self.cells[0].radius > 0.0:
+            level_at(self.cells[0].radius, self.base, &level)
+            self.cells[0].level = level + 1
+        return self._split_leaf(c)
+
+    cdef int _split_leaf(self, Py_ssize_t c) except -1:
+        """Split a leaf that has become too large, and its children as far as needed."""
+        cdef cover_cell cell = self.cells[c]
+        cdef Py_ssize_t m = cell.size, p, t, first
+        cdef int status
+        if m <= 2 * self.leaf or cell.radius == 0.0 or cell.flags & UNSPLITTABLE:
+            return 0
+        cdef float[:, ::1] rows = self._points[cell.lo : cell.lo + m].copy()
+        cdef int32_t[::1] held = self._ids[cell.lo : cell.lo + m].copy()
+        cdef float[::1] near = self._dist[cell.lo : cell.lo + m].copy()
+        cdef int32_t[:, ::1] integers = np.empty((3, m), dtype=np.int32)
+        cdef float[::1] scratch = np.empty(m, dtype=np.float32)
+        cdef centre_list centres = centre_list(NULL, NULL, NULL, NULL, 0, 0)
+        cdef cell_list made = cell_list(NULL, 0, 0)
+        cdef split_space space = split_space(&rows[0, 0], &integers[0, 0], &near[0], &integers[1, 0], &integers[2, 0],
+                                             &scratch[0], self.F, self.base, self.max_children, self.slack)
+        for p in range(m):
+            integers[0, p] = <int32_t> p
+        cell.lo = 0
+        if self.radius_is_bound:
+            cell.radius = np.max(near)
+        status = split(&space, &centres, &cell, c, &made) if cell.radius > 0.0 else SPLIT_REFUSED
+        free_centres(&centres)
+        if status == SPLIT_MEMORY:
+            free(made.cells)
+            raise MemoryError("no memory for the cells of a cover tree")
+        if status == SPLIT_REFUSED:
+            free(made.cells)
+            self.cells[c].radius = cell.radius
+            if cell.radius > 0.0:
+                self.cells[c].flags |= UNSPLITTABLE
+            return 0
+        first = self.n_cells
+        for p in range(m):
+            t = integers[0, p]
+            self._store(&rows[t, 0], held[t], near[p], self.cells[c].lo + p)
+        for t in range(made.n):
+            made.cells[t].lo += self.cells[c].lo
+            made.cells[t].alive -= self.ids[made.cells[t].lo] < 0
+            made.cells[t].next = <int32_t> (first + t + 1) if t + 1 < made.n else -1
+            self._new_cell(made.cells[t])
+            for p in range(made.cells[t].lo, made.cells[t].lo + made.cells[t].size):
+                if self.ids[p] >= 0:
+                    self._home[self.ids[p]] = first + t
+        m = made.n
+        free(made.cells)
+        self.cells[c].child = <int32_t> first
+        for t in range(m):
+            self._split_leaf(first + t)
+        return 0
+
+    cdef int _remove(self, Py_ssize_t datum) except -1:
+        cdef Py_ssize_t p = self._where[datum], c = self._home[datum], last
+        cdef bint is_centre = p == self.cells[c].lo
+        self.n_alive -= 1
+        self.is_compact = False
+        self.radius_is_bound = True
+        self._where[datum] = self._home[datum] = -1
+        (<int32_t *> self.ids)[p] = -1
+        if is_centre:
+            self._n_waste += 1
+        else:
+            last = self.cells[c].lo + self.cells[c].size - 1
+            if last != p:
+                self._store(self.points + last * self.F, self.ids[last], self.dist[last], p)
+                (<int32_t *> self.ids)[last] = -1
+        while c >= 0:
+            self.cells[c].alive -= 1
+            self.cells[c].size -= not is_centre
+            c = self.cells[c].parent
+        return 0
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def invariants(self):
+        """Check all that the tree promises, from its arrays alone; O(N depth) in plain NumPy.
+
+        Raises
+        ------
+        AssertionError
+            Naming the promise and the cell.
+        """
+        check_cover_tree(self.to_arrays())
+
+    def to_arrays(self):
+        """The whole tree as a dict of arrays; `from_arrays` gives the same bits."""
+        cells = self._cells[: self.n_cells]
+        arrays = {name: cells[name].copy() for name in CELL.names}
+        n = self._n_positions
+        arrays |= {"points": self._points[:n].copy(), "ids": self._ids[:n].copy(), "dist": self._dist[:n].copy()}
+        arrays["center"] = self.center.copy()
+        arrays["base"] = np.float64(self.base)
+        counts = (self.leaf, self.max_children, self.n_alive, self._next_id, self._n_waste, self.is_compact,
+                  self.radius_is_bound)
+        return arrays | {"counts": np.array(counts, dtype=np.int64)}
+
+    @classmethod
+    def from_arrays(cls, arrays, *, n_threads=None):
+        """Tree of the arrays of `to_arrays`.
+
+        Raises
+        ------
+        ValueError
+            Arrays of other shapes, or links that leave the tree.
+        """
+        cdef CoverTree tree = cls.__new__(cls)
+        tree.base, tree.n_threads = float(arrays["base"]), n_threads
+        (tree.leaf, tree.max_children, tree.n_alive, tree._next_id, tree._n_waste, tree.is_compact,
+         tree.radius_is_bound) = (int(count) for count in arrays["counts"])
+        tree._points = np.array(arrays["points"], dtype=np.float32, order="C", ndmin=2)
+        tree._ids, tree._dist = np.array(arrays["ids"], np.int32), np.array(arrays["dist"], np.float32)
+        tree.center = np.array(arrays["center"], dtype=np.float64)
+        tree._cells = np.zeros(len(arrays["lo"]), dtype=CELL)
+        for name in CELL.names:
+            tree._cells[name] = arrays[name]
+        tree.n_cells, tree._n_positions = len(tree._cells), len(tree._ids)
+        _check_links(tree._cells, tree._points, tree._ids, tree._dist, tree.center, tree._next_id)
+        tree._take_width(tree._points.shape[1])
+        tree._aim()
+        return tree
+
+    def __reduce__(self):
+        return _unpickle, (self.to_arrays(), self.n_threads)
+
+
+def _unpickle(arrays, n_threads):
+    return CoverTree.from_arrays(arrays, n_threads=n_threads)
+
+
+def _check_links(cells, points, ids, dist, center, next_id):
+    """Refuse arrays that would lead a search out of bounds or round in circles."""
+    n, m = len(cells), len(ids)
+    if m == 0 or n == 0 or len(points) != m or len(dist) != m or center.shape != points.shape[1:]:
+        raise ValueError(f"arrays of a cover tree do not fit: {n} cells, {points.shape} points, {m} ids, {len(dist)} "
+                         f"distances, center {center.shape}")
+    lo, size = cells["lo"].astype(np.int64), cells["size"].astype(np.int64)
+    is_leaf = cells["child"] < 0
+    if np.any(lo < 0) or np.any(lo >= m) or np.any(size < 1) or np.any((lo + size)[is_leaf] > m):
+        raise ValueError("a cell of the arrays lies outside the points")
+    if np.any(ids < -1) or np.any(ids >= next_id):
+        raise ValueError("the arrays name a datum that was never given")
+    # in a tree every cell but the root is one cell's first child or next sibling, and its parent agrees
+    links = np.concatenate([cells["child"][~is_leaf], cells["next"][cells["next"] >= 0]])
+    parents = np.full(n, -1)
+    if len(links) and links.max() >= n or not np.array_equal(np.sort(links), np.arange(1, n)):
+        raise ValueError("the cells of the arrays do not form one tree")
+    parents[cells["child"][~is_leaf]] = np.flatnonzero(~is_leaf)
+    known = np.flatnonzero(parents >= 0)
+    while len(known):  # along the rows of siblings
+        known = known[cells["next"][known] >= 0]
+        parents[cells["next"][known]] = parents[known]
+        known = cells["next"][known]
+    depth, at = 0, np.arange(n)
+    while np.any(at > 0) and depth <= n:
+        at, depth = np.where(at > 0, parents[np.maximum(at, 0)], 0), depth + 1
+    if not np.array_equal(parents, cells["parent"]) or depth > n or np.any(at < 0):
+        raise ValueError("the cells of the arrays do not form one tree")
+
+
+def _gather(const float[:, ::1] rows, const int32_t[::1] order, float[:, ::1] out, Py_ssize_t lo, Py_ssize_t hi):
+    """Copy rows in tree order."""
+    cdef Py_ssize_t p, F = rows.shape[1]
+    with nogil:
+        for p in range(lo, hi):
+            memcpy(&out[p, 0], &rows[order[p], 0], F * sizeof(float))
+
+
+def _matrix(X):
+    """Two-dimensional C-contiguous float32 or float64 array."""
+    if hasattr(X, "tocsr"):
+        raise TypeError("a cover tree takes dense rows; project sparse ones to a few dozen columns first")
+    X = np.asarray(X)
+    if X.dtype not in (np.float32, np.float64):
+        if X.dtype.kind not in "iubf":
+            raise TypeError(f"X must hold real numbers; its dtype is {X.dtype}")
+        X = X.astype(np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, columns); got shape {X.shape}")
+    return np.ascontiguousarray(X)
+
+
+def _center(bounds):
+    """Middle of each column's range, rounded so that whole numbers stay whole numbers; checks the values."""
+    low, high, bad = bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0), bounds[:, 2].sum(axis=0)
+    if np.any(bad != 0.0):
+        raise ValueError(f"column {np.flatnonzero(bad != 0.0)[0]} of X holds NaN or infinity; remove or impute them")
+    width = high - low
+    if width.max() > 1e18 or 0.0 < width.max() < 1e-15:
+        raise ValueError(f"the widest column of X spans {width.max():g}; squared distances would leave the range of "
+                         "float32: rescale the data")
+    # A power of two of the range: the difference to it is exact wherever the data's own spacing is coarser.
+    unit = np.exp2(np.floor(np.log2(np.where(width > 0.0, width, 1.0))))
+    return np.where(width > 0.0, np.round((0.5 * low + 0.5 * high) / unit) * unit, low)

@@ -1,0 +1,304 @@
+"""A fixed division of data into groups that share a proposal: from tree cells, duplicates, hash buckets or labels.
+
+Groups are numbered 0..G-1 without gaps and none is empty. Members lie contiguously, ascending within a group, so a
+sweep in the order of `members` touches each group once. O(N) to make beside what the maker costs; a grouping never
+changes, and it says nothing about clusters: any division is valid, a tight one is useful.
+"""
+
+import numpy as np
+
+from cython cimport final
+from libc.math cimport sqrt
+from libc.stdint cimport uint64_t
+
+from expfam.structures._threads import run
+
+cdef enum:
+    GROUP_ROWS = 8192           # data of a task
+
+
+@final
+cdef class Grouping:
+    """Division of N data into G groups.
+
+    Parameters
+    ----------
+    group : (N,) array_like of int
+        Number of each datum's group; 0..G-1, each used.
+    phi : (N, F) array_like, optional
+        Vectors of which prototypes and radii are made.
+    n_threads : int or None
+        Threads for those; results are the same bits for any number.
+
+    Attributes
+    ----------
+    group : (N,) intp ndarray
+    indptr : (G + 1,) intp ndarray
+        ``members[indptr[g]:indptr[g + 1]]`` are the data of group g.
+    members : (N,) intp ndarray
+    prototype : (G, F) float64 ndarray or None
+        Mean of phi over each group: of all vectors it has the least sum of squared distances.
+    radius : (G,) float64 ndarray or None
+        Largest distance from a group's prototype to a member.
+
+    Raises
+    ------
+    ValueError
+        No data, a number below 0, an empty group, or phi of another length or not finite.
+
+    Examples
+    --------
+    >>> from expfam.structures import Grouping
+    >>> grouping = Grouping.from_labels(["b", "a", "b"], phi=[[0.0], [5.0], [2.0]])
+    >>> grouping.group, grouping.prototype.ravel(), grouping.radius
+    (array([0, 1, 0]), array([1., 5.]), array([1., 0.]))
+    """
+
+    def __init__(self, group, *, phi=None, n_threads=None):
+        group = np.asarray(group)
+        if group.ndim != 1 or group.dtype.kind not in "iu" or len(group) == 0:
+            raise ValueError(f"group must be a vector of at least one integer; got shape {group.shape}, "
+                             f"dtype {group.dtype}")
+        self.group = _frozen(group)
+        if self.group.min() < 0:
+            raise ValueError(f"datum {self.group.argmin()} has group {self.group.min()}; numbers start at 0")
+        if self.group.max() >= len(group):
+            raise ValueError(f"group {self.group.max()} of {len(group)} data: some group before it is empty; number "
+                             "groups without gaps, or use Grouping.from_labels")
+        sizes = np.bincount(self.group)
+        if not sizes.all():
+            raise ValueError(f"group {np.flatnonzero(sizes == 0)[0]} is empty; number groups without gaps, or use "
+                             "Grouping.from_labels")
+        self.n_groups = len(sizes)
+        self.indptr = _frozen(np.concatenate([[0], np.cumsum(sizes)]))
+        self.members = _frozen(np.argsort(self.group, kind="stable"))
+        self.group_of, self.start, self.member = self.group, self.indptr, self.members
+        if phi is not None:
+            self._describe(phi, n_threads)
+
+    @classmethod
+    def from_tree(cls, tree, max_group, *, phi=None, n_threads=None):
+        """Largest cells of a cover tree with at most so many data.
+
+        Parameters
+        ----------
+        tree : CoverTree
+            Over data 0..N-1, none of them removed.
+        max_group : int
+            Leaves that are larger are cut into runs of this size in the tree's order; copies of one datum are kept
+            together.
+        phi : (N, F) array_like, optional
+            Vectors for prototypes; the tree's own rows without it.
+
+        Raises
+        ------
+        ValueError
+            max_group < 1, or a tree that has lost data.
+        """
+        cells = tree.frontier(max_group)
+        group = tree.assign(cells)
+        if group.min() < 0:
+            raise ValueError(f"datum {group.argmin()} was removed from the tree; a grouping needs all data")
+        records = tree.cells[cells]
+        next_group = len(cells)
+        for g in np.flatnonzero((records["size"] > max_group) & (records["radius"] > 0)):
+            members = tree.members(cells[g])
+            runs = np.arange(len(members)) // max_group
+            group[members] = np.where(runs == 0, g, next_group + runs - 1)
+            next_group += runs.max()
+        alive = np.unique(group, return_inverse=True)[1]  # cells of nothing but removed centres hold no datum
+        return cls(alive, phi=tree.vectors(np.arange(len(group))) if phi is None else phi, n_threads=n_threads)
+
+    @classmethod
+    def from_labels(cls, labels, *, phi=None, n_threads=None):
+        """Groups of equal labels, numbered by first appearance.
+
+        Parameters
+        ----------
+        labels : (N,) array_like
+            Of anything NumPy can sort.
+        """
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"labels must be a vector; got shape {labels.shape}")
+        return cls(_by_appearance(labels), phi=phi, n_threads=n_threads)
+
+    @classmethod
+    def from_buckets(cls, codes, *, phi=None, n_threads=None):
+        """Groups of equal hash codes, numbered by first appearance.
+
+        Parameters
+        ----------
+        codes : (N,) or (N, W) array_like of integers
+            A row is a code.
+        """
+        codes = np.asarray(codes)
+        if codes.ndim not in (1, 2) or codes.dtype.kind not in "iub":
+            raise ValueError(f"codes must be (N,) or (N, W) integers; got shape {codes.shape}, dtype {codes.dtype}")
+        return cls(_by_appearance(codes if codes.ndim == 1 else _row_keys(codes)), phi=phi, n_threads=n_threads)
+
+    @classmethod
+    def from_duplicates(cls, X, *, phi=None, n_threads=None):
+        """Groups of identical rows, numbered by first appearance; 0.0 and -0.0 are identical.
+
+        Parameters
+        ----------
+        X : (N, F) array_like or sparse matrix
+            Sparse rows are compared by what they hold, whatever the order of their indices.
+        """
+        if hasattr(X, "tocsr"):
+            return cls(_by_appearance(_sparse_keys(X)), phi=phi, n_threads=n_threads)
+        X = np.asarray(X)
+        if X.ndim != 2 or X.dtype.kind not in "iubf":
+            raise ValueError(f"X must be a matrix of real numbers; got shape {X.shape}, dtype {X.dtype}")
+        return cls(_by_appearance(_row_keys(X + X.dtype.type(0))), phi=phi, n_threads=n_threads)
+
+    # ---- prototypes --------------------------------------------------------------------------------------------------
+
+    def _describe(self, phi, n_threads):
+        """Means and radii, groups in order, members in order."""
+        phi = np.ascontiguousarray(phi, dtype=np.float64)
+        if phi.ndim != 2 or len(phi) != len(self.group):
+            raise ValueError(f"phi has shape {phi.shape}; it needs a row for each of {len(self.group)} data")
+        prototype, radius = np.zeros((self.n_groups, phi.shape[1])), np.zeros(self.n_groups)
+        # tasks hold whole groups, cut where the number of data before them passes a multiple of the size
+        cuts = np.flatnonzero(np.diff(self.indptr[:-1] // GROUP_ROWS, prepend=-1))
+        tasks = [(phi, prototype, radius, lo, hi) for lo, hi in zip(cuts, [*cuts[1:], self.n_groups])]
+        run(self._mean_of, tasks, n_threads)
+        if not np.all(np.isfinite(radius)):
+            raise ValueError(f"phi is not finite in group {np.flatnonzero(~np.isfinite(radius))[0]}")
+        self.prototype, self.radius = _locked(prototype), _locked(radius)
+
+    def _mean_of(self, const double[:, ::1] phi, double[:, ::1] prototype, double[::1] radius, Py_ssize_t first,
+                 Py_ssize_t last):
+        """Prototypes and radii of the groups first..last."""
+        cdef Py_ssize_t g, t, i, j, F = phi.shape[1]
+        cdef double size, square, worst
+        with nogil:
+            for g in range(first, last):
+                size = self.start[g + 1] - self.start[g]
+                i = self.member[self.start[g]]
+                for t in range(self.start[g] + 1, self.start[g + 1]):
+                    for j in range(F):  # from the first member, so that copies have exactly themselves as mean
+                        prototype[g, j] += phi[self.member[t], j] - phi[i, j]
+                for j in range(F):
+                    prototype[g, j] = phi[i, j] + prototype[g, j] / size
+                worst = 0.0
+                for t in range(self.start[g], self.start[g + 1]):
+                    i = self.member[t]
+                    square = 0.0
+                    for j in range(F):
+                        square += (phi[i, j] - prototype[g, j]) * (phi[i, j] - prototype[g, j])
+                    if not square <= worst:  # a NaN is kept
+                        worst = square
+                radius[g] = sqrt(worst)
+
+    # ---- members -----------------------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self):
+        """(G,) intp ndarray, data in each group."""
+        return np.diff(self.indptr)
+
+    def members_of(self, g):
+        """Data of one group, ascending: (m,) intp ndarray, a read-only view."""
+        if not 0 <= g < self.n_groups:
+            raise IndexError(f"group {g} of {self.n_groups}")
+        return self.members[self.indptr[g] : self.indptr[g + 1]]
+
+    def draw_members(self, n, rng):
+        """Random members of every group, drawn with replacement.
+
+        Parameters
+        ----------
+        n : int
+            Members drawn from each group.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        (G, n) intp ndarray
+        """
+        words = rng.integers(0, 2**64, size=(self.n_groups, n), dtype=np.uint64)
+        drawn = np.empty((self.n_groups, n), dtype=np.intp)
+        cdef const uint64_t[:, ::1] word = words
+        cdef Py_ssize_t[:, ::1] out = drawn
+        cdef Py_ssize_t g, a
+        with nogil:
+            for g in range(word.shape[0]):
+                for a in range(word.shape[1]):
+                    out[g, a] = self.pick(g, word[g, a])
+        return drawn
+
+    def __len__(self):
+        return self.n_groups
+
+    def __repr__(self):
+        sizes = self.sizes
+        return f"<Grouping of {len(self.group)} data into {self.n_groups} groups of {sizes.min()} to {sizes.max()}>"
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """Group numbers, and prototypes and radii where there are any."""
+        arrays = {"group": self.group.copy()}
+        if self.prototype is not None:
+            arrays |= {"prototype": self.prototype.copy(), "radius": self.radius.copy()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Grouping of the arrays of `to_arrays`."""
+        cdef Grouping grouping = cls(arrays["group"])
+        if "prototype" in arrays:
+            prototype, radius = np.array(arrays["prototype"]), np.array(arrays["radius"])
+            if prototype.ndim != 2 or len(prototype) != grouping.n_groups or radius.shape != (grouping.n_groups,):
+                raise ValueError(f"prototypes {prototype.shape} and radii {radius.shape} of {grouping.n_groups} groups")
+            grouping.prototype, grouping.radius = _locked(prototype), _locked(radius)
+        return grouping
+
+    def __reduce__(self):
+        return _unpickle, (self.to_arrays(),)
+
+
+def _unpickle(arrays):
+    return Grouping.from_arrays(arrays)
+
+
+def _locked(array):
+    """The array, read-only from now on."""
+    array.flags.writeable = False
+    return array
+
+
+def _frozen(numbers):
+    """A read-only copy as intp."""
+    return _locked(np.array(numbers, dtype=np.intp))
+
+
+def _by_appearance(keys):
+    """Numbers of equal keys in the order in which they first appear."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.ravel()]
+
+
+def _row_keys(X):
+    """One sortable value for each row: its bytes."""
+    X = np.ascontiguousarray(X)
+    if X.shape[1] == 0:
+        return np.zeros(len(X), dtype=np.int8)
+    return X.view(np.dtype((np.void, X.dtype.itemsize * X.shape[1]))).ravel()
+
+
+def _sparse_keys(X):
+    """One number for each sparse row, equal where the rows are."""
+    X = X.tocsr().copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    seen = {}
+    keys = np.empty(X.shape[0], dtype=np.intp)
+    for i, (lo, hi) in enumerate(zip(X.indptr[:-1], X.indptr[1:])):
+        keys[i] = seen.setdefault((X.indices[lo:hi].tobytes(), X.data[lo:hi].tobytes()), len(seen))
+    return keys

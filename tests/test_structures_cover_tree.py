@@ -1,0 +1,403 @@
+"""The cover tree against brute force, its promises after random updates, and the same bits for any thread count."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from expfam.structures import CoverTree, CoverTreeWarning
+from expfam.structures._cover_tree_check import check_cover_tree
+
+EPS = 2.0**-20  # distances are sums of few float32 squares
+
+
+def lattice(n, d, high, seed):
+    """Whole numbers: distances are exact, ties and duplicates abound."""
+    return np.random.default_rng(seed).integers(0, high, (n, d)).astype(float)
+
+
+def clusters(n, d, k, seed, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return (3 * rng.normal(size=(k, d))[rng.integers(k, size=n)] + rng.normal(size=(n, d))).astype(dtype)
+
+
+def brute_squares(X, Q):
+    return ((np.asarray(Q, float)[:, None] - np.asarray(X, float)[None]) ** 2).sum(axis=2)
+
+
+def brute_knn(X, Q, k, ids=None):
+    squares = brute_squares(X, Q)
+    ids = np.arange(len(X)) if ids is None else np.asarray(ids)
+    order = np.lexsort((np.broadcast_to(ids, squares.shape), squares), axis=1)[:, :k]
+    return np.sqrt(np.take_along_axis(squares, order, axis=1)), ids[order]
+
+
+def same(one, other):
+    """Whether two trees are the same bits."""
+    a, b = one.to_arrays(), other.to_arrays()
+    return a.keys() == b.keys() and all(a[key].tobytes() == b[key].tobytes() for key in a)
+
+
+# ---- searches --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [1.1, 1.3, 2.0])
+@pytest.mark.parametrize("leaf", [1, 16])
+def test_neighbours_and_ranges_with_ties_and_duplicates_are_those_of_brute_force(base, leaf):
+    X, Q = lattice(400, 3, 5, 0), lattice(60, 3, 7, 1)
+    tree = CoverTree(X, base=base, leaf=leaf)
+    tree.invariants()
+    for k in (1, 2, 17, 400):
+        distance, index = tree.knn(Q, k)
+        expected, ids = brute_knn(X, Q, k)
+        np.testing.assert_array_equal(index, ids)
+        np.testing.assert_array_equal(distance, expected)
+    for r in (0.0, 1.0, np.sqrt(3.0), 2.5, 100.0):
+        indptr, index = tree.range(Q, r)
+        inside = np.sqrt(brute_squares(X, Q)) <= r
+        np.testing.assert_array_equal(np.diff(indptr), inside.sum(axis=1))
+        np.testing.assert_array_equal(index, np.nonzero(inside)[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 5, 40])
+def test_neighbours_of_real_data(dtype, d):
+    X, Q = clusters(3000, d, 10, 2, dtype), clusters(50, d, 10, 3, dtype)
+    tree = CoverTree(X)
+    distance, index = tree.knn(Q, 5)
+    expected, _ = brute_knn(X, Q, 5)
+    scale = 2.0**-23 * np.abs(X).max() * np.sqrt(d)  # rows are rounded once
+    np.testing.assert_allclose(distance, expected, rtol=EPS, atol=2 * scale)
+    found = np.sqrt(((X[index].astype(float) - Q[:, None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(found, expected, rtol=EPS, atol=2 * scale)
+
+
+def test_three_points_whose_nearest_lies_beyond_a_nearer_parent():
+    # On a line: root 0 with children at -4 and 4.6; the query 2.4 is nearer to the root's own point at 0 than its
+    # nearest child centre is to anything but itself. A greedy search, or one that forgets the self-child, answers
+    # with a neighbour of the wrong branch. By hand: |2.4 - 4.6| = 2.2 < |2.4 - 0| = 2.4 < |2.4 + 4| = 6.4.
+    X = np.array([[0.0], [-4.0], [4.6]])
+    for base in (1.1, 1.3, 2.0):
+        for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]):
+            tree = CoverTree(X[order], base=base, leaf=1)
+            tree.invariants()
+            distance, index = tree.knn([[2.4], [2.2], [-2.1]], 3)
+            assert [[order[i] for i in row] for row in index] == [[2, 0, 1], [0, 2, 1], [1, 0, 2]]
+            np.testing.assert_allclose(distance[0], [2.2, 2.4, 6.4], rtol=EPS)
+
+
+def test_more_neighbours_than_data():
+    distance, index = CoverTree(lattice(5, 2, 9, 4)).knn([[0.0, 0.0]], 50)
+    assert distance.shape == index.shape == (1, 5)
+    assert sorted(index[0]) == list(range(5))
+
+
+def test_one_point_and_all_points_equal():
+    one = CoverTree([[3.0, 4.0]])
+    one.invariants()
+    assert one.knn([[0.0, 0.0]], 3)[0].tolist() == [[5.0]]
+    assert one.range([[0.0, 0.0]], 4.9)[1].size == 0
+    assert one.range([[0.0, 0.0]], 5.0)[1].tolist() == [0]
+    equal = CoverTree(np.full((1000, 3), 7.25), leaf=4)
+    equal.invariants()
+    assert equal.n_cells == 1
+    assert equal.knn(np.full((1, 3), 7.25), 3)[1].tolist() == [[0, 1, 2]]
+    assert equal.frontier(10).tolist() == [0]
+
+
+def test_small_structure_far_from_the_origin_survives():
+    rng = np.random.default_rng(5)
+    X = 1e3 + 1e-6 * lattice(300, 2, 3, 5) + 1e-9 * rng.random((300, 2))
+    tree = CoverTree(X, leaf=2)
+    tree.invariants()
+    distance, _ = tree.knn(X[:40], 6)
+    np.testing.assert_allclose(distance, brute_knn(X, X[:40], 6)[0], rtol=1e-4, atol=1e-11)
+    assert tree.n_cells > 9
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_other_instructions_find_the_same_neighbours(isa):
+    code = (
+        "import json, numpy as np; from expfam.structures import CoverTree\n"
+        "X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)\n"
+        "t = CoverTree(X, leaf=3); t.invariants(); print(json.dumps(t.knn(X[:20], 5)[1].tolist()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=sys.prefix, env=os.environ | {"EXPFAM_ISA": isa}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    X = np.random.default_rng(0).integers(0, 5, (300, 19)).astype(float)
+    assert json.loads(done.stdout) == brute_knn(X, X[:20], 5)[1].tolist()
+
+
+# ---- the build -------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_bits_for_any_number_of_threads():
+    X = clusters(30000, 6, 40, 6)  # large cells, chunked passes and several tasks a level
+    trees = [CoverTree(X, n_threads=n) for n in (1, 2, 3)]
+    assert same(trees[0], trees[1])
+    assert same(trees[0], trees[2])
+    assert same(trees[0], CoverTree(np.asfortranarray(X)))
+    answers = [tree.knn(X[:500], 4) for tree in trees]
+    assert answers[0][0].tobytes() == answers[1][0].tobytes()
+    assert answers[0][1].tobytes() == answers[2][1].tobytes()
+    assert trees[0].range(X[:200], 2.0)[1].tobytes() == trees[1].range(X[:200], 2.0)[1].tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 2, 8])
+def test_promises_hold_for_clustered_collinear_and_nested_data(d):
+    rng = np.random.default_rng(7)
+    for X in (
+        clusters(1500, d, 20, 8),
+        np.outer(rng.random(500), np.ones(d)),
+        np.repeat(10.0 ** -rng.integers(0, 6, (300, 1)), d, axis=1) * rng.normal(size=(300, d)),
+        np.repeat(rng.normal(size=(40, d)), 25, axis=0),
+    ):
+        for base, leaf in ((1.3, 16), (2.0, 1)):
+            CoverTree(X, base=base, leaf=leaf).invariants()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("radius", 0.5), ("dist", 1.5), ("pdist", 1.5), ("level", 3), ("ids", None)],
+)
+def test_a_broken_promise_is_noticed(name, change):
+    arrays = CoverTree(clusters(500, 3, 8, 9), leaf=4).to_arrays()
+    check_cover_tree(arrays)
+    if name == "ids":
+        arrays["ids"][3] = arrays["ids"][4]
+    else:
+        at = np.argmax(arrays[name] if name != "level" else arrays["child"])
+        arrays[name][at] = arrays[name][at] * change if isinstance(change, float) else arrays[name][at] + change
+    with pytest.raises(AssertionError):
+        check_cover_tree(arrays)
+
+
+def test_noise_warns_and_stays_one_cell():
+    X = np.random.default_rng(10).normal(size=(30000, 64)).astype(np.float32)
+    with pytest.warns(CoverTreeWarning, match=r"30000 of 30000 points"):
+        tree = CoverTree(X)
+    assert tree.n_cells == 1
+    tree.invariants()
+    np.testing.assert_allclose(tree.knn(X[:5], 3)[0], brute_knn(X, X[:5], 3)[0], rtol=EPS, atol=1e-5)
+
+
+def test_a_thousand_distant_clusters_are_not_noise():
+    rng = np.random.default_rng(11)
+    X = 3 * rng.normal(size=(1000, 32))[rng.integers(1000, size=100000)] + rng.normal(size=(100000, 32))
+    cells = CoverTree(X, base=2.0).cells
+    assert cells["size"][cells["child"] < 0].max() <= 16
+    assert np.bincount(cells["parent"][1:]).max() > 512
+
+
+# ---- levels ----------------------------------------------------------------------------------------------------------
+
+
+def test_level_sets_are_nested_nets():
+    X = lattice(500, 3, 9, 12)
+    tree = CoverTree(X, leaf=1)
+    above = np.zeros(0, dtype=int)
+    for level, ids in tree.level_sets().items():
+        assert set(above) <= set(ids)
+        cells = tree.cells_at(level)
+        group = tree.assign(cells)
+        assert group.min() == 0
+        assert np.array_equal(np.bincount(group), tree.cells["alive"][cells])
+        centres = X[tree.prototypes(level)][group]
+        # the sum over all levels below, whatever the path
+        assert np.sqrt(((X - centres) ** 2).sum(axis=1)).max() <= tree.base**level * (1 + EPS)
+        above = ids
+    assert len(above) == len(np.unique(X, axis=0))
+    assert len(tree.prototypes(tree.levels[0] + 5)) == 1
+
+
+def test_frontier_members_and_ancestors_agree():
+    X = clusters(2000, 3, 15, 13)
+    tree = CoverTree(X)
+    cells = tree.frontier(100)
+    group, records = tree.assign(cells), tree.cells
+    assert np.all(records["size"][cells] <= 100)
+    assert np.all(records["size"][records["parent"][cells]] > 100)
+    for t in (0, len(cells) // 2, len(cells) - 1):
+        members = tree.members(cells[t])
+        assert set(members) == set(np.flatnonzero(group == t))
+        for datum in members[:5]:
+            path = tree.ancestors(datum)
+            assert path[0] == 0
+            assert cells[t] in path
+            assert datum in tree.members(path[-1])
+
+
+def test_descending_goes_to_the_nearest_child():
+    X = clusters(1000, 2, 12, 14)
+    tree = CoverTree(X)
+    arrays, x = tree.to_arrays(), np.array([0.3, -0.7])
+    path = tree.descend(x)
+    assert path[0] == 0
+    assert arrays["child"][path[-1]] < 0
+    points = arrays["points"].astype(float) + arrays["center"]
+    for parent, child in pairwise(path):
+        children = np.flatnonzero(arrays["parent"] == parent)
+        distances = np.sqrt(((points[arrays["lo"][children]] - x) ** 2).sum(axis=1))
+        assert distances[children == child] <= distances.min() * (1 + EPS)
+
+
+# ---- inserts and removals --------------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("insert"), st.lists(st.tuples(*[st.integers(-6, 6)] * 2), min_size=1, max_size=6)),
+        st.tuples(st.just("far"), st.integers(1, 400)),
+        st.tuples(st.just("copy"), st.integers(0, 10**6)),
+        st.tuples(st.just("remove"), st.lists(st.integers(0, 10**6), min_size=1, max_size=8)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(STEPS, st.sampled_from([1, 3, 8]), st.sampled_from([1.3, 2.0]), st.sampled_from([1, 12, 60]))
+def test_promises_and_searches_after_random_inserts_and_removals(steps, leaf, base, n):
+    X = lattice(n, 2, 5, 15)
+    tree = CoverTree(X, leaf=leaf, base=base)
+    held = dict(enumerate(X))
+    for kind, what in steps:
+        if kind == "remove":
+            chosen = sorted({sorted(held)[i % len(held)] for i in what}) if held else []
+            tree.remove(chosen)
+            for i in chosen:
+                del held[i]
+        else:
+            if kind == "insert":
+                rows = np.array(what, float)
+            elif kind == "far":
+                rows = np.array([[what, -what]], float)
+            else:
+                rows = np.repeat([held[sorted(held)[what % len(held)]] if held else [1.0, 1.0]], 3, axis=0)
+            for i, row in zip(tree.insert(rows), rows):
+                assert i not in held
+                held[int(i)] = row
+        tree.invariants()
+        assert len(tree) == len(held)
+    if held:
+        ids = sorted(held)
+        left = np.array([held[i] for i in ids])
+        Q = lattice(8, 2, 7, 16)
+        distance, index = tree.knn(Q, 7)
+        expected, expected_ids = brute_knn(left, Q, 7, ids)
+        np.testing.assert_array_equal(index, expected_ids)
+        np.testing.assert_array_equal(distance, expected)
+        _, index = tree.range(Q, 3.0)
+        inside = np.sqrt(brute_squares(left, Q)) <= 3.0
+        np.testing.assert_array_equal(index, np.array(ids)[np.nonzero(inside)[1]])
+        np.testing.assert_array_equal(tree.vectors(ids), left)
+        assert all(i in tree.members(tree.ancestors(i)[0]) for i in ids)
+    assert same(tree, pickle.loads(pickle.dumps(tree)))
+
+
+def test_a_thousand_updates_of_a_larger_tree():
+    rng = np.random.default_rng(17)
+    X = clusters(3000, 4, 12, 18)
+    tree = CoverTree(X)
+    held = dict(enumerate(X))
+    for step in range(500):
+        row = rng.normal(size=(1, 4)) * rng.choice([0.1, 3.0, 30.0])
+        held[int(tree.insert(row)[0])] = row[0]
+        gone = int(rng.choice(list(held)))
+        tree.remove(gone)
+        del held[gone]
+        if step % 100 == 99:
+            tree.invariants()
+    ids = sorted(held)
+    left = np.array([held[i] for i in ids])
+    expected, _ = brute_knn(left, X[:50], 9, ids)
+    np.testing.assert_allclose(tree.knn(X[:50], 9)[0], expected, rtol=EPS, atol=1e-5)
+
+
+def test_removing_everything_and_starting_again():
+    tree = CoverTree(lattice(20, 2, 5, 19), leaf=2)
+    tree.remove(np.arange(20))
+    assert len(tree) == 0
+    assert tree.knn([[0.0, 0.0]], 3)[1].shape == (1, 0)
+    assert tree.range([[0.0, 0.0]], 9.0)[1].size == 0
+    assert tree.insert([[1.0, 1.0]]).tolist() == [20]
+    tree.invariants()
+    assert tree.knn([[0.0, 1.0]], 3)[1].tolist() == [[20]]
+
+
+# ---- state and errors ------------------------------------------------------------------------------------------------
+
+
+def test_arrays_and_pickles_keep_every_bit():
+    tree = CoverTree(clusters(800, 3, 9, 20), base=2.0, leaf=5)
+    assert same(tree, CoverTree.from_arrays(tree.to_arrays()))
+    copy = pickle.loads(pickle.dumps(tree))
+    row = np.full((1, 3), 2.5)
+    assert copy.insert(row) == tree.insert(row)
+    assert same(tree, copy)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"lo": 10**6}, {"child": 10**6}, {"next": 0}, {"ids": 10**6}, {"parent": 1}, {"size": 10**6}],
+)
+def test_arrays_that_would_lead_out_of_bounds_are_refused(damage):
+    arrays = CoverTree(clusters(200, 2, 5, 21), leaf=4).to_arrays()
+    ((name, value),) = damage.items()
+    arrays[name][len(arrays[name]) - 1] = value
+    with pytest.raises(ValueError):
+        CoverTree.from_arrays(arrays)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "words"),
+    [
+        (np.zeros((0, 2)), {}, "at least one row"),
+        (np.zeros(3), {}, "two dimensions"),
+        ([[1.0, np.nan]], {}, "column 1"),
+        ([[1.0], [np.inf]], {}, "column 0"),
+        ([[0.0], [1e19]], {}, "rescale"),
+        ([[0.0], [1e-20]], {}, "rescale"),
+        ([[0.0]], {"base": 1.0}, "base"),
+        ([[0.0]], {"leaf": 0}, "leaf"),
+        ([[0.0]], {"max_children": 4}, "max_children"),
+    ],
+)
+def test_bad_data_and_options_are_refused(X, options, words):
+    with pytest.raises(ValueError, match=words):
+        CoverTree(X, **options)
+
+
+def test_bad_queries_are_refused():
+    tree = CoverTree(lattice(30, 2, 5, 22))
+    with pytest.raises(ValueError, match="3 columns; the tree was built from 2"):
+        tree.knn(np.zeros((1, 3)), 1)
+    with pytest.raises(ValueError, match="k must"):
+        tree.knn(np.zeros((1, 2)), 0)
+    with pytest.raises(ValueError, match="row 1 is not finite"):
+        tree.range([[0.0, 0.0], [np.nan, 0.0]], 1.0)
+    with pytest.raises(ValueError, match="r must"):
+        tree.range(np.zeros((1, 2)), np.nan)
+    with pytest.raises(KeyError, match="nothing was removed"):
+        tree.remove([3, 99])
+    with pytest.raises(KeyError, match="twice"):
+        tree.remove([3, 3])
+    assert len(tree) == 30
+    with pytest.raises(IndexError):
+        tree.members(10**6)
+
+
+def test_integers_and_read_only_rows_are_taken():
+    X = np.arange(12).reshape(6, 2)
+    Y = X.astype(float)
+    Y.flags.writeable = False
+    assert same(CoverTree(X), CoverTree(Y))
