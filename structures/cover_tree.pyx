@@ -31,7 +31,7 @@ from expfam.structures._cover_split cimport (
 )
 from expfam.structures._kernels cimport expfam_square_distance
 
-from expfam.structures._cover_split import CELL, build, centred, column_bounds
+from expfam.structures._cover_split import _CELL, build, centred, column_bounds
 from expfam.structures._cover_tree_check import check_cover_tree
 from expfam.structures._threads import run, segments
 
@@ -750,7 +750,7 @@ cdef class CoverTree:
     cdef Py_ssize_t _new_cell(self, cover_cell cell) except -1:
         """Number of a cell appended to the array, which may move."""
         if self.n_cells == len(self._cells):
-            grown = np.zeros(2 * self.n_cells + 8, dtype=CELL)
+            grown = np.zeros(2 * self.n_cells + 8, dtype=_CELL)
             grown[: self.n_cells] = self._cells
             self._cells = grown
             self._aim()
@@ -937,7 +937,7 @@ cdef class CoverTree:
     def to_arrays(self):
         """The whole tree as a dict of arrays; `from_arrays` gives the same bits."""
         cells = self._cells[: self.n_cells]
-        arrays = {name: cells[name].copy() for name in CELL.names}
+        arrays = {name: cells[name].copy() for name in _CELL.names}
         n = self._n_positions
         arrays |= {"points": self._points[:n].copy(), "ids": self._ids[:n].copy(), "dist": self._dist[:n].copy()}
         arrays["center"] = self.center.copy()
@@ -962,8 +962,8 @@ cdef class CoverTree:
         tree._points = np.array(arrays["points"], dtype=np.float32, order="C", ndmin=2)
         tree._ids, tree._dist = np.array(arrays["ids"], np.int32), np.array(arrays["dist"], np.float32)
         tree.center = np.array(arrays["center"], dtype=np.float64)
-        tree._cells = np.zeros(len(arrays["lo"]), dtype=CELL)
-        for name in CELL.names:
+        tree._cells = np.zeros(len(arrays["lo"]), dtype=_CELL)
+        for name in _CELL.names:
             tree._cells[name] = arrays[name]
         tree.n_cells, tree._n_positions = len(tree._cells), len(tree._ids)
         _check_links(tree._cells, tree._points, tree._ids, tree._dist, tree.center, tree._next_id)
