@@ -19,7 +19,7 @@ ctypedef struct cover_cell:     # one record of the structured array `CELL`
     int32_t child               # first child, the one with the same centre; -1 for a leaf
     int32_t next                # next sibling or -1
     int32_t level               # d(centre, parent centre) <= base**(level + 1); radius <= base**level when built,
-                                # times base / (base - 1) after inserts
+    # times base / (base - 1) after inserts
     int32_t flags
 
 ctypedef struct split_space:    # what a split reads and writes; a cell touches only its own positions

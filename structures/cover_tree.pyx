@@ -31,7 +31,7 @@ from expfam.structures._cover_split cimport (
 )
 from expfam.structures._kernels cimport expfam_square_distance
 
-from expfam.structures._cover_split import _CELL, build, centred, column_bounds
+from expfam.structures._cover_split import CELL as _CELL, build, centred, column_bounds
 from expfam.structures._cover_tree_check import check_cover_tree
 from expfam.structures._threads import run, segments
 
