@@ -42,10 +42,11 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     n_steps : int
         Steps of the sampler after the warm-up.
     n_warmup : int or "auto"
-        Steps before them, in which hyper-parameters are learned; ``"auto"`` is 50, or `n_steps` if that is less.
+        Steps before them, in whose second half hyper-parameters are learned; ``"auto"`` is 50, or `n_steps` if that is
+        less.
     learn_hyper : bool or "auto"
-        Learn hyper-parameters in the warm-up: all that the family declares, or with ``"auto"`` those that it learns by
-        default and that were left at ``"auto"``.
+        Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
+        learns by default and that were left at ``"auto"``.
     start : str or (N,) array_like of int
         Starting labels or the name of a start.
     n_threads : int or None
@@ -155,25 +156,29 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         data = Dataset(X, family)
         model = MixtureModel(data.family, self._weights())
         kernel = load_sampler(self.sampler, n_threads=self.n_threads)
-        warm, n_warmup, n_steps = self._warm_up(kernel, family)
+        phases = self._phases(kernel, family)
         forecast = forecast_memory(data, n_components=model.weights.max_components)
         check_memory(forecast, self.memory_limit)
-        warm.check(model, data)
+        for phase, _ in phases:
+            phase.check(model, data)
         state = kernel.init(model, data, seed=seed, start=self.start)
-        self._run(state, kernel, warm, n_warmup, n_steps)
+        self._run(state, phases)
         return self
 
-    def _run(self, state, kernel, warm, n_warmup, n_steps):
-        callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
-        kept = most_kept_partitions(state.data.n_rows)
+    def _run(self, state, phases):
+        total = sum(n_steps for _, n_steps in phases)
+        callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
+        kept, n_done = most_kept_partitions(state.data.n_rows), 0
         trace = Trace(max_kept=kept)
-        # callbacks stay open between the two phases and are closed at the end of the second
+        # callbacks stay open between the phases and are closed at the end of the last
         try:
-            sample(warm, state, n_warmup, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
-            stopped = trace.interrupted or len(trace) < n_warmup
-            trace.keep_every = max(1, n_steps // (2 * kept)) if self.partition == "point" else None
-            if not stopped:
+            for place, (kernel, n_steps) in enumerate(phases, start=1):
+                if place == len(phases) and self.partition == "point":
+                    trace.keep_every = max(1, n_steps // (2 * kept))
                 sample(kernel, state, n_steps, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
+                n_done += n_steps
+                if trace.interrupted or len(trace) < n_done:
+                    break
         finally:
             for callback in callbacks:
                 if hasattr(callback, "close"):
@@ -209,8 +214,12 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             return self.weights
         return DirichletProcess() if self.n_components is None else SymmetricDirichlet(self.n_components)
 
-    def _warm_up(self, kernel, family):
-        """Kernel of the warm-up, and the numbers of steps of both phases."""
+    def _phases(self, kernel, family):
+        """Kernels and numbers of steps, in order: warm-up, learning, and what counts.
+
+        Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
+        many clusters live, and the chain does not come back from there.
+        """
         n_steps = self.n_steps
         if n_steps != int(n_steps) or n_steps < 0:
             raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
@@ -223,7 +232,9 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             names = [name for name in family.learned_by_default if _is_auto(getattr(family, name))]
         else:
             names = list(family.hyper) if self.learn_hyper else []
-        return (Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel), n_warmup, n_steps
+        n_learning = (n_warmup + 1) // 2 if names else 0
+        learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
+        return [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
 
     def _validate(self, X, *, reset):
         family = self.family_ if not reset else self._family()
