@@ -36,7 +36,12 @@ def stage(package, folder):
 
 
 class BuildExt(build_ext):
-    """Optimisation flags by compiler; `omp simd` is a vectorisation hint and needs no OpenMP library."""
+    """Optimisation flags by compiler, all cores; `omp simd` is a vectorisation hint and needs no OpenMP library."""
+
+    def finalize_options(self):
+        """Compile modules side by side unless told otherwise."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self):
         """Set the flags, then build."""
