@@ -14,7 +14,7 @@ from scipy import sparse
 
 from expfam.errors import DataTypeError, DataWarning, ExpFamError
 
-LAWS = {}  # name -> Law, in order of definition
+LAWS: dict = {}  # name -> Law, in order of definition
 
 _COLUMNS = {"real": 2, "counts": 6, "categories": 3, "binary": 4, "nonnegative": 2, "unit": 3}
 _ROWS = 40

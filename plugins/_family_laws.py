@@ -64,7 +64,7 @@ def is_a_value(case):
 @law()
 def shapes_and_types(case):
     """Every method returns C-contiguous float64 of the stated shape, for no cluster, one and several."""
-    family, N, F = case.family, *case.phi.shape
+    family, (N, F) = case.family, case.phi.shape
     assert family.n_statistics_ == F
     _is_float64(case.log_base, (N,), "log_base")
     rng = case.rng("shapes")
