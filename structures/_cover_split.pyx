@@ -343,11 +343,13 @@ cdef class _Build:
         cdef centre_list centres = centre_list(NULL, NULL, NULL, NULL, 0, 0)
         cdef Py_ssize_t t
         cdef int status = SPLIT_DONE
+        cdef cover_cell *cell
         with nogil:
             for t in range(numbers.shape[0]):
-                status = split(&self.space, &centres, &self.tree.cells[numbers[t]], numbers[t], &made.list)
+                cell = &self.tree.cells[numbers[t]]
+                status = split(&self.space, &centres, cell, numbers[t], &made.list)
                 if status == SPLIT_REFUSED:
-                    self.tree.cells[numbers[t]].flags |= UNSPLITTABLE
+                    cell.flags = cell.flags | UNSPLITTABLE
                 elif status == SPLIT_MEMORY:
                     break
         free_centres(&centres)
