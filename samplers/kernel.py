@@ -4,7 +4,6 @@ A step leaves the model's posterior invariant unless the kernel says otherwise. 
 changes lives in the state, so one kernel may drive many chains.
 """
 
-import inspect
 from time import perf_counter
 
 import numpy as np
@@ -12,11 +11,12 @@ import numpy as np
 from expfam.errors import CapabilityError
 from expfam.model.data import Dataset
 from expfam.protocols import Info
+from expfam.samplers.settings import Settings
 from expfam.samplers.starts import default_n_clusters, starting_labels
 from expfam.structures._rng import generator, resolve_seed
 
 
-class Kernel:
+class Kernel(Settings):
     """Base of the kernels: settings as constructor keywords, stored unchanged.
 
     Subclasses set `state_type` and write `init_state(model, data, labels, *, seed)`, `move(state)` and, where they need
@@ -101,26 +101,6 @@ class Kernel:
         state.n_steps += 1
         seconds = perf_counter() - begin
         return Info(state.n_steps, state.log_joint, state.n_clusters, proposed, accepted, seconds, extra)
-
-    @classmethod
-    def _parameter_names(cls):
-        return [
-            name
-            for name, parameter in inspect.signature(cls.__init__).parameters.items()
-            if name != "self" and parameter.kind != parameter.VAR_POSITIONAL
-        ]
-
-    def get_params(self, deep=True):
-        """Settings by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
-
-    def __eq__(self, other):
-        return type(self) is type(other) and self.get_params() == other.get_params()
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Cycle(Kernel):

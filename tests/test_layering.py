@@ -57,7 +57,7 @@ def layer(module):
     package = module.rpartition(".")[0]
     if module in GROUND:
         return "ground"
-    if module == "expfam.samplers.state":
+    if module in ("expfam.samplers.state", "expfam.samplers.settings"):
         return "state"
     if module in DRIVERS:
         return "drivers"
