@@ -160,7 +160,13 @@ class Cycle(Kernel):
     def _apply(self, index, state):
         kernel = self.kernels[index]
         own = state.as_type(kernel.state_type) if kernel.state_type is not None else state
-        info = kernel.step(own)
+        # each kernel of a composition has a memory of its own, kept in that of the state
+        outer = state.memory
+        own.memory = outer.setdefault(str(index), {})
+        try:
+            info = kernel.step(own)
+        finally:
+            state.memory = outer
         if own is not state:
             state.take(own)
         return info

@@ -21,6 +21,7 @@ ctypedef struct slot_table:             # which slots hold clusters; views of th
 cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil
 cdef void slot_leave(slot_table *t, Py_ssize_t k) noexcept nogil
 cdef bint slot_find_spare(slot_table *t) noexcept nogil
+cdef void slot_claim(slot_table *t, Py_ssize_t k) noexcept nogil
 
 
 cdef class CollapsedState:
@@ -29,6 +30,7 @@ cdef class CollapsedState:
     cdef readonly object seed           # int, 64 bits
     cdef public object n_steps          # int
     cdef public object stamp            # int, raised whenever labels change
+    cdef public dict memory             # a kernel's key -> its working object, or what a checkpoint holds of one
     cdef readonly Components components
     cdef readonly object labels         # (N,) int32 slot of each datum
     cdef readonly object counts         # (capacity,) int64

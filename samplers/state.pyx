@@ -58,6 +58,21 @@ cdef bint slot_find_spare(slot_table *t) noexcept nogil:
     return False
 
 
+cdef void slot_claim(slot_table *t, Py_ssize_t k) noexcept nogil:
+    """Make the empty slot k the spare one; O(free slots)."""
+    cdef Py_ssize_t j = 0
+    if t.spare == k:
+        return
+    while t.free_slots[j] != k:
+        j += 1
+    if t.spare >= 0:
+        t.free_slots[j] = t.spare
+    else:
+        t.n_free -= 1
+        t.free_slots[j] = t.free_slots[t.n_free]
+    t.spare = k
+
+
 cdef class CollapsedState:
     """Labels of the data with the statistics of their clusters; parameters and weights integrated out.
 
@@ -93,6 +108,7 @@ cdef class CollapsedState:
     def __init__(self, model, data, labels, *, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp = 0
+        self.memory = {}
         n_clusters, self.labels = _by_first_appearance(labels)
         limit = model.weights.max_components
         if limit is not None and n_clusters > limit:
@@ -138,12 +154,28 @@ cdef class CollapsedState:
         """Give "a new cluster" a slot, growing the capacity where the weights allow more clusters."""
         if slot_find_spare(&self.slots):
             return
-        self.components.reserve(min(2 * self.slots.capacity, max(self.slots.max_live, self.slots.capacity + 1)))
+        self._grow(min(2 * self.slots.capacity, max(self.slots.max_live, self.slots.capacity + 1)))
+        slot_find_spare(&self.slots)
+
+    def _grow(self, capacity):
+        self.components.reserve(capacity)
         more = self.components.capacity - self.slots.capacity
         self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int64)])
         self.log_mass = np.concatenate([self.log_mass, np.full(more, -np.inf)])
         self.free_slots = np.concatenate([self.free_slots, np.zeros(more, dtype=np.intp)])
         self._point()
+
+    def open_all(self):
+        """Give each of the K components of finite weights a slot of its own, those without data included."""
+        K = self.model.weights.max_components
+        if K is None:
+            raise CapabilityError(f"{self.model.weights!r} has no fixed number of components")
+        while self.slots.n_slots < K:
+            if self.slots.n_slots == self.slots.capacity:
+                self._grow(K)
+            self.free_slots[self.slots.n_free] = self.slots.n_slots
+            self.slots.n_free += 1
+            self.slots.n_slots += 1
         slot_find_spare(&self.slots)
 
     @property
@@ -182,6 +214,10 @@ cdef class CollapsedState:
         """End of a step: close holes that waste scoring, and refresh real-valued statistics every 10 N moves."""
         if self.slots.n_slots > self.slots.n_live + 1 + self.slots.n_live // 4:
             self._close_holes()
+        self.check_drift()
+
+    def check_drift(self):
+        """Recompute real-valued statistics every 10 N moves; sums of integers have no drift."""
         if self.n_moves >= 10 * self.data.n_rows:
             if self.model.family.support in _EXACT_SUPPORTS:
                 self.n_moves = 0
@@ -250,6 +286,7 @@ cdef class CollapsedState:
             "free_slots": self.free_slots.copy(),
             "scalars": np.array([self.log_joint, float(self.n_moves)]),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+            "memory": memory_arrays(self.memory),
         }
 
     def from_arrays(self, arrays):
@@ -266,6 +303,7 @@ cdef class CollapsedState:
         self.slots.n_slots, self.slots.n_free, self.slots.spare = (int(v) for v in arrays["slots"])
         self.log_joint, self.n_moves = float(arrays["scalars"][0]), int(arrays["scalars"][1])
         self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+        self.memory = dict(arrays.get("memory", {}))
 
     def as_type(self, state_type):
         """This chain as a state of another type; parameters and weights are drawn from their posterior."""
@@ -323,6 +361,7 @@ class UncollapsedState:
     def __init__(self, model, data, labels, *, n_clusters, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp = 0
+        self.memory = {}
         self.K = int(n_clusters)
         labels = np.ascontiguousarray(labels, dtype=np.int32)
         if labels.min() < 0 or labels.max() >= self.K:
@@ -388,6 +427,7 @@ class UncollapsedState:
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+            "memory": memory_arrays(self.memory),
         }
         if self.Theta is not None:
             arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
@@ -399,6 +439,7 @@ class UncollapsedState:
         self.set_labels(np.ascontiguousarray(arrays["labels"], dtype=np.int32))
         self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
         self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+        self.memory = dict(arrays.get("memory", {}))
 
     def as_type(self, state_type):
         """This chain as a state of another type; parameters and weights are dropped, which is exact."""
@@ -410,6 +451,15 @@ class UncollapsedState:
         state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
         state.stamp = self.stamp + 1
         return state
+
+
+def memory_arrays(memory):
+    """Kernels' working objects as nested dicts of arrays; what a checkpoint brought and nobody used yet stays as it is."""
+    return {
+        key: memory_arrays(value) if isinstance(value, dict) else value if isinstance(value, np.ndarray)
+        else value.to_arrays()
+        for key, value in memory.items()
+    }
 
 
 def model_arrays(model):

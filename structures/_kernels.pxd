@@ -1,6 +1,6 @@
 # The instances by instruction set of kernels.h, as nogil functions.
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
     enum: EXPFAM_BLOCK
@@ -84,3 +84,10 @@ cdef extern from "kernels.h" nogil:
                         Py_ssize_t n) noexcept
     # geometry in single precision
     double (*expfam_square_distance)(const float *a, const float *b, Py_ssize_t n) noexcept
+
+    # logs of counts as bytes or floats
+    void (*expfam_byte_rows)(const uint8_t *const *rows, Py_ssize_t n_rows, float step, float *scores,
+                             Py_ssize_t n) noexcept
+    void (*expfam_float_rows)(const float *const *rows, Py_ssize_t n_rows, float *scores, Py_ssize_t n) noexcept
+    void (*expfam_byte_lookup)(const uint8_t *row, const float *table, float *scores, Py_ssize_t n) noexcept
+    float (*expfam_max_float)(const float *x, Py_ssize_t n) noexcept

@@ -1245,4 +1245,70 @@ EXPFAM_INSTANCES(EXPFAM_ICWS, void, expfam_icws,
     }
 EXPFAM_INSTANCES(EXPFAM_SQUARE_DISTANCE, double, expfam_square_distance, (const float *, const float *, ptrdiff_t))
 /* ---- end of geometry ---- */
+/* ---- logs of counts as bytes or floats ----
+ * Rows of a table of logs, one entry a column, added up for the entries of a datum; n is a multiple of 64. Integer sums
+ * of bytes are exact in 16 bits for up to 257 rows. Columns go in stretches whose sums stay in the nearest cache. */
+#define EXPFAM_STRETCH 2048
+#define EXPFAM_BYTE_ROWS(NAME, TARGET)                                                                      \
+    TARGET static void NAME(const uint8_t *const *rows, ptrdiff_t n_rows, float step, float *scores, ptrdiff_t n) { \
+        uint16_t sums[EXPFAM_STRETCH];                                                                      \
+        for (ptrdiff_t first = 0; first < n; first += EXPFAM_STRETCH) {                                     \
+            ptrdiff_t m = n - first < EXPFAM_STRETCH ? n - first : EXPFAM_STRETCH, r = 0;                   \
+            memset(sums, 0, m * sizeof(uint16_t));                                                          \
+            for (; r + 3 < n_rows; r += 4) {                                                                \
+                const uint8_t *a = rows[r] + first, *b = rows[r + 1] + first;                               \
+                const uint8_t *c = rows[r + 2] + first, *d = rows[r + 3] + first;                           \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t j = 0; j < m; j++)                                                           \
+                    sums[j] = (uint16_t)(sums[j] + a[j] + b[j] + c[j] + d[j]);                              \
+            }                                                                                               \
+            for (; r < n_rows; r++) {                                                                       \
+                const uint8_t *a = rows[r] + first;                                                         \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t j = 0; j < m; j++) sums[j] = (uint16_t)(sums[j] + a[j]);                     \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t j = 0; j < m; j++) scores[first + j] += step * (float)sums[j];                   \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_BYTE_ROWS, void, expfam_byte_rows,
+                 (const uint8_t *const *, ptrdiff_t, float, float *, ptrdiff_t))
+
+#define EXPFAM_FLOAT_ROWS(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const float *const *rows, ptrdiff_t n_rows, float *scores, ptrdiff_t n) {       \
+        for (ptrdiff_t first = 0; first < n; first += EXPFAM_STRETCH) {                                     \
+            ptrdiff_t m = n - first < EXPFAM_STRETCH ? n - first : EXPFAM_STRETCH, r = 0;                   \
+            float *out = scores + first;                                                                    \
+            for (; r + 3 < n_rows; r += 4) {                                                                \
+                const float *a = rows[r] + first, *b = rows[r + 1] + first;                                 \
+                const float *c = rows[r + 2] + first, *d = rows[r + 3] + first;                             \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t j = 0; j < m; j++) out[j] += (a[j] + b[j]) + (c[j] + d[j]);                  \
+            }                                                                                               \
+            for (; r < n_rows; r++) {                                                                       \
+                const float *a = rows[r] + first;                                                           \
+                EXPFAM_SIMD                                                                                 \
+                for (ptrdiff_t j = 0; j < m; j++) out[j] += a[j];                                           \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_FLOAT_ROWS, void, expfam_float_rows, (const float *const *, ptrdiff_t, float *, ptrdiff_t))
+
+/* scores += table[row]: a function of the count behind each byte. */
+#define EXPFAM_BYTE_LOOKUP(NAME, TARGET)                                                                    \
+    TARGET static void NAME(const uint8_t *row, const float *table, float *scores, ptrdiff_t n) {           \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t j = 0; j < n; j++) scores[j] += table[row[j]];                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_BYTE_LOOKUP, void, expfam_byte_lookup, (const uint8_t *, const float *, float *, ptrdiff_t))
+
+#define EXPFAM_MAX_FLOAT(NAME, TARGET)                                                                      \
+    TARGET static float NAME(const float *x, ptrdiff_t n) {                                                 \
+        float best = -INFINITY;                                                                             \
+        EXPFAM_SIMD_MAX(best)                                                                               \
+        for (ptrdiff_t j = 0; j < n; j++) best = x[j] > best ? x[j] : best;                                 \
+        return best;                                                                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_MAX_FLOAT, float, expfam_max_float, (const float *, ptrdiff_t))
+/* ---- end of logs of counts ---- */
 #endif

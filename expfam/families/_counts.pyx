@@ -702,6 +702,34 @@ cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     return EXPFAM_OK
 
 
+def count_rows(X):
+    """Rows of counts as CSR arrays, the caller's own where they are CSR already; whole numbers to 1e-9 made whole.
+
+    Parameters
+    ----------
+    X : (N, V) ndarray or CSR
+
+    Returns
+    -------
+    values, columns, starts : ndarray
+    sums : (N,) float64 ndarray
+        Sum of each row.
+    is_fractional : bool
+    heaviest : float
+        Largest sum of a column.
+    """
+    X = X if sparse.issparse(X) else sparse.csr_array(X)
+    values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
+    sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
+    is_fractional = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
+    if inexact and not is_fractional:       # validation lets 1e-9 pass
+        X = sparse.csr_array((np.rint(values), columns, starts), shape=X.shape)
+        X.eliminate_zeros()
+        values, columns, starts, sums = X.data, X.indices, X.indptr, np.rint(sums)
+    return values, columns, starts, sums, is_fractional, float(column_sums(X).max())
+
+
 # ---- the owner -----------------------------------------------------------------------------------------------------
 
 cdef class CountComponents:
@@ -811,16 +839,7 @@ cdef class CountComponents:
             columns, starts = both, 2 * starts
             heaviest, is_real = float(data.n_rows), False
         else:
-            X = data.X if sparse.issparse(data.X) else sparse.csr_array(data.X)
-            values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
-            sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-            inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
-            is_real = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
-            if inexact and not is_real:     # validation lets 1e-9 pass
-                X = sparse.csr_array((np.rint(values), columns, starts), shape=X.shape)
-                X.eliminate_zeros()
-                values, columns, starts, sums = X.data, X.indices, X.indptr, np.rint(sums)
-            heaviest = float(column_sums(X).max())
+            values, columns, starts, sums, is_real, heaviest = count_rows(data.X)
         self.arrays = (values, columns, starts)
         open_rows(&self.t.x, values, columns, starts)
         self.lengths = np.ascontiguousarray(sums)

@@ -163,7 +163,10 @@ cdef class ProposalDoor:
 
     def moved(self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target):
         """After `hold_out`: put datum `i`, which was in `source`, into `target`."""
-        self._single(self.p.moved(self.p.self, i, source, target) if self.takes_single_moves else EXPFAM_RANGE, i, target)
+        cdef int code = EXPFAM_RANGE
+        if self.takes_single_moves:
+            code = self.p.moved(self.p.self, i, source, target)
+        self._single(code, i, target)
 
     def _single(self, int code, Py_ssize_t i, Py_ssize_t k):
         if code:

@@ -1,0 +1,33 @@
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expfam.samplers.kernel import Kernel
+
+Mode = Literal["auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"]
+
+class CollapsedMetropolis(Kernel):
+    proposal: Any
+    mode: Mode
+    n_blocks: int | Literal["auto"]
+    n_threads: int | None
+    def __init__(
+        self,
+        proposal: Any,
+        *,
+        mode: Mode = "auto",
+        n_blocks: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+    ) -> None: ...
+    def choose_proposal(self, model: Any, data: Any) -> Any: ...
+    def choose_mode(self, model: Any, data: Any) -> str: ...
+    def check(self, model: Any, data: Any) -> None: ...
+    def init_state(self, model: Any, data: Any, labels: NDArray[np.int32], *, seed: int) -> Any: ...
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]: ...
+    def worker(self, state: Any, mode: str) -> Any: ...
+    def blocks(self, state: Any, owner: Any = None) -> int: ...
+
+def update_law(
+    kernel: CollapsedMetropolis, state: Any, i: int, *, rows: NDArray[np.intp] | None = None, snapshot: Any = None
+) -> dict[int, float]: ...

@@ -1,0 +1,147 @@
+"""Every exact mode leaves enumerated posteriors as they are, whatever the proposal; the papers' habits do not."""
+
+import itertools
+
+import numpy as np
+import pytest
+from enumeration import canonical, exact_posterior, move_matrix
+from tiny import FAMILIES, WEIGHTS
+
+from expfam import Dataset, MixtureModel
+from expfam.errors import CapabilityError, ExactnessWarning
+from expfam.samplers import CollapsedMetropolis, Snapshot, TableProposal
+from expfam.samplers.metropolis import update_law
+from expfam.samplers.state import CollapsedState
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
+PROPOSALS = {
+    "table": (TableProposal(), ("multinomial", "multinomial_vector", "poisson")),
+    "table_float": (TableProposal(dtype="float32"), ("multinomial", "poisson")),
+}
+CASES = [(proposal, family) for proposal, (_, families) in PROPOSALS.items() for family in families]
+
+
+def build(family_name, weights):
+    family, X = FAMILIES[family_name]
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, weights)
+    return model, data, *exact_posterior(MixtureModel(family, weights), X)
+
+
+def update_matrix(kernel, model, data, partitions, i, rows=None):
+    """Transition matrix of the update of datum i, by the code of the sweep."""
+
+    def moves(p):
+        state = CollapsedState(model, data, np.array(p), seed=0)
+        for slot, probability in update_law(kernel, state, i, rows=rows).items():
+            labels = state.labels.copy()
+            labels[i] = slot
+            yield canonical(labels), probability
+
+    return move_matrix(partitions, moves)
+
+
+def assert_reversible(P, pi):
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert (P >= -1e-15).all()
+    flow = pi[:, None] * P
+    np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize(("proposal", "family"), CASES)
+@pytest.mark.parametrize("mode", ["crossfit", "crossfit_1", "removed"])
+def test_each_update_is_reversible(mode, proposal, family, weights):
+    model, data, partitions, pi = build(family, weights)
+    kernel = CollapsedMetropolis(PROPOSALS[proposal][0], mode=mode.partition("_")[0])
+    n_blocks = 1 if mode == "crossfit_1" else 2
+    sweep = np.eye(len(partitions))
+    for i in range(data.n_rows):
+        rows = np.arange(i % n_blocks, data.n_rows, n_blocks)
+        P = update_matrix(kernel, model, data, partitions, i, rows)
+        assert_reversible(P, pi)
+        sweep = sweep @ P
+    np.testing.assert_allclose(pi @ sweep, pi, rtol=0, atol=1e-12)
+    assert (np.linalg.matrix_power(sweep, 60) > 0).all()
+
+
+@pytest.mark.parametrize("weights", ["dirichlet_3", "dirichlet_8"])
+@pytest.mark.parametrize(("proposal", "family"), CASES)
+def test_included_is_reversible(proposal, family, weights):
+    model, data, partitions, pi = build(family, WEIGHTS[weights])
+    kernel = CollapsedMetropolis(PROPOSALS[proposal][0], mode="included")
+    for i in range(data.n_rows):
+        assert_reversible(update_matrix(kernel, model, data, partitions, i), pi)
+
+
+@pytest.mark.parametrize(("proposal", "family"), CASES)
+def test_frozen_is_reversible_among_labelled_components(proposal, family):
+    weights = WEIGHTS["dirichlet_3"]
+    model, data, partitions, pi = build(family, weights)
+    kernel = CollapsedMetropolis(PROPOSALS[proposal][0], mode="frozen")
+    K, known = weights.max_components, np.array([0, 0, 1, 2, 1])
+    n, S = data.statistics(known.astype(np.int32), K)
+    place = {z: row for row, z in enumerate(itertools.product(range(K), repeat=data.n_rows))}
+    of_partition = dict(zip(partitions, pi))
+    law = np.array([of_partition[canonical(z)] for z in place])
+    law /= [np.prod(K - np.arange(len(set(z)))) for z in place]  # each naming of the clusters alike
+    np.testing.assert_allclose(law.sum(), 1.0, rtol=0, atol=1e-12)
+    P = np.zeros((len(place), len(place)))
+    for i in (0, 3):
+        P[:] = 0.0
+        for z, row in place.items():
+            state = CollapsedState(model, data, np.array(z), seed=0)
+            names = name_of_slots(z, state.labels, K)  # slots are numbered by first appearance
+            log_weight = np.log(n[names] + weights.offset)
+            view = Snapshot(model.family, n[names], np.arange(K), lambda names=names: S[names], log_weight=log_weight)
+            for slot, probability in update_law(kernel, state, i, snapshot=view).items():
+                target = (*z[:i], names[slot], *z[i + 1 :])
+                P[row, place[target]] += probability
+        assert_reversible(P, law)
+
+
+def name_of_slots(z, labels, K):
+    names = [-1] * K
+    for name, slot in zip(z, labels):
+        names[slot] = name
+    rest = [name for name in range(K) if name not in names]
+    return [name if name >= 0 else rest.pop(0) for name in names]
+
+
+@pytest.mark.parametrize("family", ["multinomial", "poisson"])
+def test_the_published_rule_is_found_out(family):
+    model, data, partitions, pi = build(family, WEIGHTS["dirichlet_3"])
+    kernel = CollapsedMetropolis(TableProposal(), mode="published")
+    matrices = [update_matrix(kernel, model, data, partitions, i) for i in range(data.n_rows)]
+    sweep = np.linalg.multi_dot(matrices)
+    assert max(np.abs(pi @ P - pi).max() for P in matrices) > 1e-3
+    law = np.linalg.matrix_power(sweep, 500)[0]
+    assert 0.5 * np.abs(law - pi).sum() > 0.01
+
+
+def test_q_that_knows_the_datum_is_found_out():
+    """Included q in one direction only, by a kernel that forgets to hold the datum out of its block."""
+    model, data, partitions, pi = build("poisson", WEIGHTS["dirichlet_3"])
+    kernel = CollapsedMetropolis(TableProposal(), mode="crossfit")
+    P = update_matrix(kernel, model, data, partitions, 0, rows=np.array([1, 2]))
+    assert np.abs(pi @ P - pi).max() > 1e-3
+
+
+@pytest.mark.parametrize("mode", ["included", "frozen", "published", "asynchronous"])
+@pytest.mark.parametrize("weights", ["dirichlet_process", "pitman_yor"])
+def test_modes_of_finite_weights_are_refused_by_name(mode, weights):
+    family, X = FAMILIES["poisson"]
+    kernel = CollapsedMetropolis(TableProposal(), mode=mode)
+    with pytest.raises(CapabilityError, match=f"mode '{mode}' needs weights with a fixed number"):
+        kernel.init(MixtureModel(family, WEIGHTS[weights]), X, seed=0)
+
+
+@pytest.mark.parametrize("mode", ["published", "asynchronous"])
+def test_inexact_modes_warn(mode):
+    family, X = FAMILIES["poisson"]
+    kernel = CollapsedMetropolis(TableProposal(), mode=mode)
+    state = kernel.init(MixtureModel(family, WEIGHTS["dirichlet_3"]), X, seed=0)
+    with pytest.warns(ExactnessWarning, match=mode):
+        kernel.step(state)
+    state.check()
