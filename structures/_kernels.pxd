@@ -89,5 +89,6 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_byte_rows)(const uint8_t *const *rows, Py_ssize_t n_rows, float step, float *scores,
                              Py_ssize_t n) noexcept
     void (*expfam_float_rows)(const float *const *rows, Py_ssize_t n_rows, float *scores, Py_ssize_t n) noexcept
-    void (*expfam_byte_lookup)(const uint8_t *row, const float *table, float *scores, Py_ssize_t n) noexcept
+    void (*expfam_byte_polynomial)(const uint8_t *row, const float *c, float *scores, Py_ssize_t n) noexcept
+    void expfam_prefetch(const void *start, Py_ssize_t n_bytes) noexcept
     float (*expfam_max_float)(const float *x, Py_ssize_t n) noexcept

@@ -225,7 +225,8 @@ EXPFAM_UNUSED static ptrdiff_t expfam_pick(const double *w, const double *sums, 
  * has warmed up: the next four rows are asked for while four are read. */
 #define EXPFAM_LINE 16
 #if defined(__GNUC__) || defined(__clang__)
-#define EXPFAM_PREFETCH(address) __builtin_prefetch(address)
+/* The empty statement counts as an effect: calls of functions without one are dropped, prefetches and all. */
+#define EXPFAM_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile("" : : "r"(address)); } while (0)
 #else
 #define EXPFAM_PREFETCH(address) ((void)(address))
 #endif
@@ -1294,13 +1295,17 @@ EXPFAM_INSTANCES(EXPFAM_BYTE_ROWS, void, expfam_byte_rows,
     }
 EXPFAM_INSTANCES(EXPFAM_FLOAT_ROWS, void, expfam_float_rows, (const float *const *, ptrdiff_t, float *, ptrdiff_t))
 
-/* scores += table[row]: a function of the count behind each byte. */
-#define EXPFAM_BYTE_LOOKUP(NAME, TARGET)                                                                    \
-    TARGET static void NAME(const uint8_t *row, const float *table, float *scores, ptrdiff_t n) {           \
+/* scores += polynomial of degree 7 in row / 127.5 - 1: a smooth function of the count behind each byte. */
+#define EXPFAM_BYTE_POLYNOMIAL(NAME, TARGET)                                                                \
+    TARGET static void NAME(const uint8_t *row, const float *c, float *scores, ptrdiff_t n) {               \
         EXPFAM_SIMD                                                                                         \
-        for (ptrdiff_t j = 0; j < n; j++) scores[j] += table[row[j]];                                       \
+        for (ptrdiff_t j = 0; j < n; j++) {                                                                 \
+            const float x = (float)row[j] * (1.0f / 127.5f) - 1.0f;                                         \
+            scores[j] += c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * (c[5] + x * (c[6] + x * c[7])))))); \
+        }                                                                                                   \
     }
-EXPFAM_INSTANCES(EXPFAM_BYTE_LOOKUP, void, expfam_byte_lookup, (const uint8_t *, const float *, float *, ptrdiff_t))
+EXPFAM_INSTANCES(EXPFAM_BYTE_POLYNOMIAL, void, expfam_byte_polynomial,
+                 (const uint8_t *, const float *, float *, ptrdiff_t))
 
 #define EXPFAM_MAX_FLOAT(NAME, TARGET)                                                                      \
     TARGET static float NAME(const float *x, ptrdiff_t n) {                                                 \
@@ -1310,5 +1315,15 @@ EXPFAM_INSTANCES(EXPFAM_BYTE_LOOKUP, void, expfam_byte_lookup, (const uint8_t *,
         return best;                                                                                        \
     }
 EXPFAM_INSTANCES(EXPFAM_MAX_FLOAT, float, expfam_max_float, (const float *, ptrdiff_t))
+/* Ask for the cache lines of memory that is read soon. */
+#if defined(__GNUC__) || defined(__clang__)
+/* The empty statement counts as an effect: calls of functions without one are dropped, prefetches and all. */
+#define EXPFAM_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile("" : : "r"(address)); } while (0)
+#else
+#define EXPFAM_PREFETCH(address) ((void)(address))
+#endif
+EXPFAM_UNUSED static void expfam_prefetch(const void *start, ptrdiff_t n_bytes) {
+    for (ptrdiff_t at = 0; at < n_bytes; at += 64) EXPFAM_PREFETCH((const char *)start + at);
+}
 /* ---- end of logs of counts ---- */
 #endif

@@ -1,9 +1,10 @@
 """Counts in clusters as a table of logarithms, one byte each: nearly the exact conditional, at a fraction of its cost.
 
 For a datum's words the rows of the table are added up over all clusters at once. A word that occurs c >= 2 times goes
-through a look-up from the byte to log of the rising factorial, since c times the logarithm is far from it. Lengths and
-prior weights enter exactly. Beside the bytes stand the counts, by which sums of changes stay exact: any sequence of
-shifts gives the bits of one refresh. O(W K) bytes read a draw, O(W) written for each datum that comes or goes.
+through a polynomial from the byte to log of the rising factorial, since c times the logarithm is far from it. Lengths
+and prior weights enter exactly. Small counts have a byte of their own each, larger ones stand beside the bytes; so sums
+of changes stay exact, and any sequence of shifts gives the bits of one refresh. O(W K) bytes are read by a draw, O(W)
+written for each datum that comes or goes.
 """
 
 import numpy as np
@@ -28,12 +29,13 @@ from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, m
 from expfam.structures._kernels cimport (
     EXPFAM_BLOCK,
     expfam_add_row,
-    expfam_byte_lookup,
+    expfam_byte_polynomial,
     expfam_byte_rows,
     expfam_float_rows,
     expfam_log,
     expfam_log_rising,
     expfam_max_float,
+    expfam_prefetch,
     expfam_sign_pick,
     expfam_sign_weights,
 )
@@ -49,11 +51,12 @@ cdef enum:
     POISSON = 1
     MAX_ROWS = 256              # rows added up at once: sums of bytes fit 16 bits
     MOST_LENGTHS = 512          # lengths with a row of their own; between these the rows are interpolated
-    MOST_LEVELS = 64            # pseudo-counts with look-ups of their own
+    MOST_LEVELS = 64            # pseudo-counts with polynomials of their own
+    N_COEFFICIENTS = 8
     LINE = 64                   # bytes
+    AHEAD = 8                   # data whose memory is asked for before it is their turn
 
 MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
-MOST_LOOKUPS = 1 << 26          # bytes of look-ups for repeated words
 
 
 ctypedef struct log_table:
@@ -67,14 +70,16 @@ ctypedef struct log_table:
     csr_rows x
     const double *length        # (n_rows,) sum of each datum
     void *logs                  # (n_words, width) uint8 or float: log((n + a) / a), in units of `step` where bytes
-    void *counts                # (n_words, width)
+    void *counts                # (n_words, width); where bytes tell small counts apart, only counts that they do not
     const double *prior         # (n_words,)
     double prior_total
     double rate
     double step                 # nats a unit
     const uint8_t *byte_of      # (n_tabled,) byte of a count under the symmetric prior, or NULL
     Py_ssize_t n_tabled
-    const float *lookups        # (levels, repeats, 256) log rising factorial of the count behind a byte
+    int first_shared            # bytes below stand for one count each, which is `count_of` them
+    uint16_t count_of[256]
+    const float *polynomials    # (levels, repeats, 8) log rising factorial of the count behind a byte
     const int32_t *repeat_place # (largest count + 1,) place of a count among the repeats
     Py_ssize_t n_repeats
     const uint8_t *word_level   # (n_words,) place of a word's pseudo-count among the levels, or NULL for one level
@@ -90,9 +95,15 @@ ctypedef struct log_table:
 # ---- entries -------------------------------------------------------------------------------------------------------
 
 cdef inline double count_at(const log_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    cdef Py_ssize_t at = w * t.width + k
+    cdef uint8_t byte
+    if t.first_shared:
+        byte = (<const uint8_t *> t.logs)[at]
+        if byte < t.first_shared:
+            return t.count_of[byte]
     if t.is_narrow:
-        return (<const uint16_t *> t.counts)[w * t.width + k]
-    return (<const int32_t *> t.counts)[w * t.width + k]
+        return (<const uint16_t *> t.counts)[at]
+    return (<const int32_t *> t.counts)[at]
 
 
 cdef inline double log_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
@@ -108,22 +119,25 @@ cdef inline double log_of(const log_table *t, Py_ssize_t w, double count) noexce
 
 cdef inline void put_count(log_table *t, Py_ssize_t w, Py_ssize_t k, double count) noexcept nogil:
     cdef Py_ssize_t at = w * t.width + k
+    cdef double value = log_of(t, w, count)
+    if t.is_float:
+        (<float *> t.logs)[at] = <float> value
+    else:
+        (<uint8_t *> t.logs)[at] = <uint8_t> value
+        if value < t.first_shared:
+            return
     if t.is_narrow:
         (<uint16_t *> t.counts)[at] = <uint16_t> count
     else:
         (<int32_t *> t.counts)[at] = <int32_t> count
-    if t.is_float:
-        (<float *> t.logs)[at] = <float> log_of(t, w, count)
-    else:
-        (<uint8_t *> t.logs)[at] = <uint8_t> log_of(t, w, count)
 
 
-cdef inline const float *lookup_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
+cdef inline const float *polynomial_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
     """What a word that occurs `count` times adds, by the byte."""
     cdef Py_ssize_t row = t.repeat_place[<Py_ssize_t> count]
     if t.word_level != NULL:
         row += t.word_level[w] * t.n_repeats
-    return t.lookups + 256 * row
+    return t.polynomials + N_COEFFICIENTS * row
 
 
 cdef void set_level(log_table *t, Py_ssize_t k) noexcept nogil:
@@ -133,6 +147,13 @@ cdef void set_level(log_table *t, Py_ssize_t k) noexcept nogil:
     else:
         t.level[k] = -(t.prior_total + t.total[k]) * log1p(1.0 / (t.rate + n))
         t.slope[k] = log(t.rate + n + 1.0)
+
+
+cdef void expect_words(log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    """Ask for the memory that adding datum i to column k will touch."""
+    cdef Py_ssize_t p, size = 4 if t.is_float else 1
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        expfam_prefetch(<const uint8_t *> t.logs + (entry_column(&t.x, p) * t.width + k) * size, 1)
 
 
 cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
@@ -215,6 +236,9 @@ cdef void score_columns(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *s
     cdef double count
     cdef row_block block
     cdef bint has_terms = False
+    if not t.is_float:              # rows lie far apart: their first touches overlap with what comes before
+        for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+            expfam_prefetch(<const uint8_t *> t.logs + entry_column(&t.x, p) * t.width, m)
     begin_scores(t, i, m, scores, terms)
     block.n = 0
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
@@ -229,7 +253,7 @@ cdef void score_columns(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *s
             if block.n == MAX_ROWS:
                 add_rows(t, &block, m, scores)
         elif count > 1 and not t.is_float:
-            expfam_byte_lookup(<const uint8_t *> t.logs + w * t.width, lookup_of(t, w, count), scores, m)
+            expfam_byte_polynomial(<const uint8_t *> t.logs + w * t.width, polynomial_of(t, w, count), scores, m)
         elif count > 1:
             if not has_terms:
                 for j in range(m):
@@ -431,7 +455,7 @@ cdef class BoundTable:
     cdef readonly object capsule
     cdef public object n_threads, pending
     cdef Masses masses
-    cdef object arrays, logs, counts, prior, byte_of, lookups, repeat_place, word_level, columns
+    cdef object arrays, logs, counts, prior, byte_of, polynomials, repeat_place, word_level, columns
     cdef object lengths, length_place, length_part, length_rows, length_ready
     cdef double[::1] sums
 
@@ -475,39 +499,41 @@ cdef class BoundTable:
         self.t.rate = family.rate if self.t.model == POISSON else 1.0
         most = column_sums(data.X)
         self.t.step = max(float(np.log1p(most / self.prior).max()) / 255.0, 1e-6)
-        self.t.byte_of = NULL
+        self.t.byte_of, self.t.first_shared = NULL, 0
         cdef const uint8_t[::1] byte_of
         if not self.t.is_float and self.prior.min() == self.prior.max():
             counts = np.arange(min(int(most.max()), 65535) + 1.0)
             self.byte_of = np.minimum(np.rint(np.log1p(counts / self.prior[0]) / self.t.step), 255).astype(np.uint8)
             byte_of = self.byte_of
             self.t.byte_of, self.t.n_tabled = &byte_of[0], byte_of.shape[0]
+            self._tell_apart(byte_of)
         if not self.t.is_float:
-            self._set_lookups(data)
+            self._set_polynomials()
 
-    def _set_lookups(self, data):
+    def _tell_apart(self, const uint8_t[::1] byte_of):
+        """How many counts from 0 on have a byte that no other count has."""
+        cdef Py_ssize_t n = 0
+        while n + 1 < byte_of.shape[0] and byte_of[n + 1] > byte_of[n] and byte_of[n + 1] < 255:
+            self.t.count_of[byte_of[n]] = <uint16_t> n
+            n += 1
+        self.t.first_shared = byte_of[n]
+
+    def _set_polynomials(self):
+        """For each pseudo-count and each number of repeats, log of the rising factorial by least squares."""
         values = self.arrays[0]
         repeats = np.unique(values[values > 1]) if values is not None else np.zeros(0)
         levels = np.unique(self.prior)
-        if levels.size > MOST_LEVELS:       # a look-up may use a pseudo-count that is a little off: it is a proposal
+        if levels.size > MOST_LEVELS:       # a polynomial may use a pseudo-count that is a little off: it is a proposal
             levels = np.geomspace(levels[0], levels[levels.size - 1], MOST_LEVELS)
-        if 1024 * repeats.size * levels.size > MOST_LOOKUPS:
-            raise DataError(
-                f"TableProposal: {repeats.size} different counts with {levels.size} pseudo-counts need"
-                f" {repeats.size * levels.size * 2**-10:.0f} MiB of look-ups: use HashProposal for such data"
-            )
         place = np.zeros(int(repeats.max(initial=1)) + 1, dtype=np.int32)
         place[repeats.astype(np.intp)] = np.arange(repeats.size)
-        counts = np.expm1(np.arange(256) * self.t.step) * levels[:, None]
-        counts = np.where(counts < 16, np.rint(counts), counts)[:, None, :] + levels[:, None, None]
-        repeats = repeats.astype(np.float64)[None, :, None]
-        table = log_rising(counts, repeats) - log_rising(levels[:, None, None], repeats)
         self.repeat_place = place
-        self.lookups = np.ascontiguousarray(np.append(table.ravel(), 0.0), dtype=np.float32)
-        cdef const float[::1] lookups = self.lookups
+        fits = [_polynomials(a, repeats.astype(np.float64), self.t.step) for a in levels]
+        self.polynomials = np.ascontiguousarray(np.append(np.concatenate(fits).ravel(), 0.0), dtype=np.float32)
+        cdef const float[::1] polynomials = self.polynomials
         cdef const int32_t[::1] places = self.repeat_place
         cdef const uint8_t[::1] word_level
-        self.t.lookups, self.t.repeat_place, self.t.n_repeats = &lookups[0], &places[0], repeats.size
+        self.t.polynomials, self.t.repeat_place, self.t.n_repeats = &polynomials[0], &places[0], repeats.size
         self.t.word_level = NULL
         if levels.size > 1:
             middles = np.sqrt(levels[1:] * levels[: levels.size - 1])
@@ -614,15 +640,19 @@ cdef class BoundTable:
         cdef Py_ssize_t n = rows.shape[0]
 
         def add_task(Py_ssize_t low, Py_ssize_t high):
-            cdef Py_ssize_t j
+            cdef Py_ssize_t j, ahead = 0
             with nogil:
                 for j in range(n):
+                    while ahead < n and ahead < j + AHEAD:
+                        if low <= slot[ahead] < high:
+                            expect_words(&self.t, row[ahead], slot[ahead])
+                        ahead += 1
                     if low <= slot[j] < high:
                         add_words(&self.t, row[j], slot[j], sign)
                         self.t.total[slot[j]] += sign * self.t.length[row[j]]
 
         # columns of one cache line belong to one task
-        run(add_task, _stretches(self.masses.t.n_columns + 1, 4), self.n_threads)
+        run(add_task, _stretches(self.masses.t.width, 4), self.n_threads)
 
     def _make_lengths(self, rows):
         """Rows of the lengths that the data `rows` will ask for."""
@@ -661,3 +691,14 @@ def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):
     """0..n in at most so many parts whose borders are multiples of a cache line of bytes."""
     size = -(-n // (n_tasks * LINE)) * LINE
     return [(low, low + size) for low in range(0, n, size)]
+
+
+def _polynomials(a, repeats, step):
+    """Coefficients (repeats, 8) of log rising(n + a, c) - log rising(a, c) over byte / 127.5 - 1, n the byte's count."""
+    counts = np.expm1(np.arange(256) * step) * a
+    counts = np.unique(np.where(counts < 64, np.rint(counts), counts))
+    x = np.rint(np.log1p(counts / a) / step) / 127.5 - 1
+    table = log_rising(counts[:, None] + a, repeats) - log_rising(np.float64(a), repeats)
+    powers = np.vander(x, N_COEFFICIENTS, increasing=True)
+    weight = 1.0 / (1.0 + counts / 64)[:, None]     # rare words in most clusters
+    return np.linalg.lstsq(weight * powers, weight * table, rcond=None)[0].T
