@@ -15,7 +15,7 @@ from cython cimport final
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from expfam.structures._cover_split cimport (
     SPLIT_MEMORY,
@@ -862,10 +862,11 @@ cdef class CoverTree:
         cdef float[::1] near = self._dist[cell.lo : cell.lo + m].copy()
         cdef int32_t[:, ::1] integers = np.empty((3, m), dtype=np.int32)
         cdef float[::1] scratch = np.empty(m, dtype=np.float32)
-        cdef centre_list centres = centre_list(NULL, NULL, NULL, NULL, 0, 0)
+        cdef centre_list centres
         cdef cell_list made = cell_list(NULL, 0, 0)
         cdef split_space space = split_space(&rows[0, 0], &integers[0, 0], &near[0], &integers[1, 0], &integers[2, 0],
                                              &scratch[0], self.F, self.base, self.max_children, self.slack)
+        memset(&centres, 0, sizeof(centres))
         for p in range(m):
             integers[0, p] = <int32_t> p
         cell.lo = 0
