@@ -83,6 +83,7 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_icws)(const double *draws, double log_x, double feature, double *best, double *level, double *winner,
                         Py_ssize_t n) noexcept
     # geometry in single precision
+    void EXPFAM_PREFETCH(const void *address) noexcept
     double (*expfam_square_distance)(const float *a, const float *b, Py_ssize_t n) noexcept
     enum: EXPFAM_TILE
     Py_ssize_t (*expfam_tile_relax)(const float *tiles, Py_ssize_t n_tiles, const float *q, Py_ssize_t n_features,
