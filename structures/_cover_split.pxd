@@ -34,7 +34,7 @@ ctypedef struct split_space:    # what a split reads and writes; a cell touches 
     Py_ssize_t max_children
     double slack                # relative error of a computed distance
 
-ctypedef struct candidate_list: # members among which centres are looked for
+ctypedef struct candidate_list:  # members among which centres are looked for
     int32_t *position           # (n,)
     float *near                 # (n,) distance to the nearest centre
     int32_t *owner              # (n,) that centre

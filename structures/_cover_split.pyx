@@ -2,7 +2,9 @@
 
 A cell is split at the largest level that separates its members: centres are taken farthest first until every member
 lies within base**level of one, members go to the nearest centre, and a stable counting sort makes them contiguous.
-Cells of one level are independent; they are packed into tasks by their sizes alone, and the children are numbered in
+In a large cell the centres are taken farthest first among a sample of the members, then among a sample of those that
+are still uncovered, until none is: a pass over all members then serves many centres at once. Passes over large cells
+are cut into chunks; what lies below ordinary cells is packed into tasks by their sizes alone, and cells are numbered in
 the order of the tasks, so the tree does not depend on threads. O(N) distances a level for data of low intrinsic
 dimension, never more than 4 `max_children` a datum and level beyond 4096 members.
 """
@@ -709,7 +711,7 @@ def build(rows, *, base, leaf, max_children, slack, n_threads):
     Returns
     -------
     cells : (C,) structured ndarray of `CELL`
-        Breadth first; the children of a cell follow one another.
+        Parents before children; the children of a cell follow one another.
     order : (N,) int32 ndarray
     dist : (N,) float32 ndarray
     """

@@ -1010,7 +1010,7 @@ def _check_links(cells, points, ids, dist, center, next_id):
 
 
 def _permute(float[:, ::1] rows, const int32_t[::1] order):
-    """rows := rows[order] in place, along the cycles of the order: a second copy of the data would double the memory."""
+    """rows := rows[order] in place, along the cycles of the order: a second copy would double the memory."""
     cdef Py_ssize_t start, to, source, n = rows.shape[0], F = rows.shape[1]
     cdef char[::1] is_placed = np.zeros(n, dtype=np.int8)
     cdef float[::1] first = np.empty(F, dtype=np.float32)
