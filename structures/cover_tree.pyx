@@ -154,7 +154,8 @@ cdef class CoverTree:
     -----
     Beygelzimer, Kakade and Langford (2006), with separation among the children of one cell only, explicit
     self-children, true radii, and members given to the nearest centre as in Izbicki and Shelton (2015). Built farthest
-    first inside each cell, all cells of a level at once.
+    first inside each cell; in cells of more than 4096 data the farthest of a sample. Memory: one copy of the rows in
+    float32, about 24 bytes a datum while building and 8 after, 44 bytes a cell.
 
     Examples
     --------

@@ -93,9 +93,9 @@ def test_three_points_whose_nearest_lies_beyond_a_nearer_parent():
             np.testing.assert_allclose(distance[0], [2.2, 2.4, 6.4], rtol=EPS)
 
 
-# Two near points and one far from both, and two queries whose neighbours are point 1, the far one and point 0; from the
-# distances of a public report against another tree. There the far point became the root and point 0 the centre of the
-# pair, whose bound stayed zero: the true neighbour was cut off with it.
+# Two near points and one far from both, and two queries whose neighbours are point 1, the far one and point 0: rebuilt,
+# up to a reflection, from the distances of a public report against another tree. It answered with the far point, as a
+# search does when that is the root, point 0 the centre of the pair, and the bound of the pair's cell stays zero.
 PAIR_AND_ONE = np.array([[0.991673, -0.398563], [0.491743, 0.200003], [-2.293300, -0.836334]])
 THEIR_QUERIES = np.array([[-0.944485, 0.116473], [-0.931471, 0.781848]])
 THEIR_DISTANCES = np.array([[1.438655, 1.651407, 2.003489], [1.537557, 2.114969, 2.256513]])
@@ -125,7 +125,7 @@ def test_a_bound_of_zero_would_cut_that_neighbour_off():
     arrays = tree.to_arrays()
     pair = int(np.flatnonzero((arrays["alive"] == 2) & np.isin(arrays["ids"][arrays["lo"]], [0, 1]))[0])
     np.testing.assert_allclose(tree.knn(THEIR_QUERIES, 1)[0], THEIR_DISTANCES[:, :1], atol=3e-6)
-    if arrays["ids"][arrays["lo"][pair]] == 1:  # the second of the pair as the centre, as in the report
+    if arrays["ids"][arrays["lo"][pair]] == 1:  # point 0 is to be the centre
         lo = arrays["lo"][pair]
         arrays["ids"][lo : lo + 2], arrays["points"][lo : lo + 2] = [0, 1], arrays["points"][[lo + 1, lo]]
         d = np.linalg.norm(arrays["points"][lo] - arrays["points"][0])
