@@ -575,13 +575,15 @@ cdef class _Build:
         cdef Py_ssize_t t
         cdef int status = SPLIT_DONE
         cdef cover_cell cell
+        cdef cover_cell *whole
         memset(&centres, 0, sizeof(centres))
         with nogil:
             for t in range(numbers.shape[0]):
                 cell = self.tree.cells[numbers[t]]
                 status = split(&self.space, &centres, &cell, numbers[t], &made.list)
                 if status == SPLIT_REFUSED:
-                    self.tree.cells[numbers[t]].flags |= UNSPLITTABLE
+                    whole = &self.tree.cells[numbers[t]]
+                    whole.flags = whole.flags | UNSPLITTABLE
                 elif status == SPLIT_MEMORY:
                     break
             t = 0
@@ -590,7 +592,8 @@ cdef class _Build:
                 if cell.size > self.leaf and cell.radius > 0.0:
                     status = split(&self.space, &centres, &cell, -2 - t, &made.list)
                     if status == SPLIT_REFUSED:
-                        made.list.cells[t].flags |= UNSPLITTABLE
+                        whole = &made.list.cells[t]
+                        whole.flags = whole.flags | UNSPLITTABLE
                 t += 1
         free_centres(&centres)
         if status == SPLIT_MEMORY:
