@@ -26,21 +26,38 @@ ctypedef struct split_space:    # what a split reads and writes; a cell touches 
     const float *rows           # (., F) vectors
     int32_t *order              # (N,) row at each position
     float *near                 # (N,) distance to the centre of the cell that holds the position
-    int32_t *owner              # (N,) scratch
-    int32_t *order_scratch      # (N,)
+    int32_t *owner              # (N,) number of the nearest centre, while a cell is split
+    int32_t *order_scratch      # (N,) also lists uncovered positions
     float *near_scratch         # (N,)
     Py_ssize_t F
     double base
     Py_ssize_t max_children
     double slack                # relative error of a computed distance
 
-ctypedef struct centre_list:
+ctypedef struct candidate_list:  # members among which centres are looked for
+    int32_t *position           # (n,)
+    float *near                 # (n,) distance to the nearest centre
+    int32_t *owner              # (n,) that centre
+    float *tiles                # vectors by sixteen, see kernels.h, if `is_tiled`
+    Py_ssize_t n
+    Py_ssize_t cap
+    Py_ssize_t n_floats         # room in `tiles`
+    bint is_tiled
+
+ctypedef struct centre_list:    # zero bytes make an empty one
     int32_t *position           # (n,) where each centre lies
     float *gap                  # (n,) distance from the newest centre
     int32_t *count              # (n,) members
     int32_t *start              # (n,) next free position of each child
     Py_ssize_t n
     Py_ssize_t cap
+    candidate_list candidates
+
+ctypedef struct census:         # members of a cell
+    Py_ssize_t size
+    Py_ssize_t covered          # within the threshold of a centre at the last count
+    Py_ssize_t by_others        # of a centre other than the cell's own
+    Py_ssize_t uncovered        # not known to be
 
 ctypedef struct cell_list:
     cover_cell *cells
@@ -52,11 +69,29 @@ cdef double distance(const split_space *space, Py_ssize_t p, Py_ssize_t q) noexc
 cdef int append_cell(cell_list *cells, const cover_cell *cell) noexcept nogil
 cdef int append_centre(centre_list *centres, Py_ssize_t position) noexcept nogil
 cdef void free_centres(centre_list *centres) noexcept nogil
-cdef void measure_gaps(const split_space *space, centre_list *centres) noexcept nogil
-cdef Py_ssize_t relax(split_space *space, const centre_list *centres, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil
-cdef int guard(const split_space *space, Py_ssize_t n_centres, const cover_cell *cell, double threshold) noexcept nogil
+cdef int reserve(candidate_list *found, Py_ssize_t n, Py_ssize_t n_floats) noexcept nogil
+cdef int load(const split_space *space, candidate_list *found) noexcept nogil
+cdef Py_ssize_t farthest(const candidate_list *found) noexcept nogil
+cdef Py_ssize_t relax(const split_space *space, centre_list *centres) noexcept nogil
+cdef int choose(const split_space *space, centre_list *centres, const census *known, double threshold) noexcept nogil
+cdef bint is_hopeless(const split_space *space, const centre_list *centres, const census *known, Py_ssize_t first,
+                      double threshold) noexcept nogil
+cdef Py_ssize_t begin(split_space *space, centre_list *centres, const cover_cell *cell, census *known) noexcept nogil
+cdef int sample(const split_space *space, centre_list *centres, const cover_cell *cell,
+                const census *known) noexcept nogil
+cdef int measure_gaps(const split_space *space, const centre_list *centres, Py_ssize_t first,
+                      float **gaps) noexcept nogil
+cdef bint is_block_worth(const split_space *space, const centre_list *centres, Py_ssize_t first) noexcept nogil
+cdef int assign(split_space *space, const centre_list *centres, Py_ssize_t first, const float *gaps, Py_ssize_t lo,
+                Py_ssize_t hi) noexcept nogil
+cdef int assign_blocks(split_space *space, const centre_list *centres, Py_ssize_t first, Py_ssize_t lo,
+                       Py_ssize_t hi) noexcept nogil
+cdef void count(split_space *space, const cover_cell *cell, double threshold, census *known) noexcept nogil
 cdef void give_back(split_space *space, const cover_cell *cell) noexcept nogil
 cdef int hand_out(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number, int32_t level,
                   cell_list *children) noexcept nogil
 cdef int split(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number,
                cell_list *children) noexcept nogil
+cdef int cover_small(split_space *space, centre_list *centres, const cover_cell *cell,
+                     double threshold) noexcept nogil
+cdef int cover_all(split_space *space, centre_list *centres, const cover_cell *cell, double threshold) noexcept nogil

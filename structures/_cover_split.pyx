@@ -2,7 +2,9 @@
 
 A cell is split at the largest level that separates its members: centres are taken farthest first until every member
 lies within base**level of one, members go to the nearest centre, and a stable counting sort makes them contiguous.
-Cells of one level are independent; they are packed into tasks by their sizes alone, and the children are numbered in
+In a large cell the centres are taken farthest first among a sample of the members, then among a sample of those that
+are still uncovered, until none is: a pass over all members then serves many centres at once. Passes over large cells
+are cut into chunks; what lies below ordinary cells is packed into tasks by their sizes alone, and cells are numbered in
 the order of the tasks, so the tree does not depend on threads. O(N) distances a level for data of low intrinsic
 dimension, never more than 4 `max_children` a datum and level beyond 4096 members.
 """
@@ -11,11 +13,11 @@ import numpy as np
 
 from cython cimport floating
 from libc.math cimport INFINITY, ceil, log, sqrt
-from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
 
-from expfam.structures._kernels cimport expfam_square_distance
+from expfam.structures._kernels cimport EXPFAM_TILE, expfam_square_distance, expfam_tile_fill, expfam_tile_relax
 
 from expfam.structures._threads import run, segments
 
@@ -27,8 +29,11 @@ assert CELL.itemsize == sizeof(cover_cell)
 
 cdef enum:
     GUARDED = 4096              # cells up to this size are always split; also the least work of a task
-    LARGE = 20000               # passes over larger cells are cut into chunks
+    LARGE = 12288               # passes over larger cells are cut into chunks
     CHUNK = 8192
+    BLOCK = 128                 # members put into tiles at once, where all of them are too many
+    TILED_FEATURES = 512        # above it a distance along a row costs no more than one across rows
+    TILED_FLOATS = 1048576      # in the tiles of one thread, unless GUARDED rows are more
 
 cdef extern from "<math.h>" nogil:
     double c_pow "pow"(double x, double y)
@@ -91,71 +96,263 @@ cdef void free_centres(centre_list *centres) noexcept nogil:
     free(centres.gap)
     free(centres.count)
     free(centres.start)
+    free(centres.candidates.position)
+    free(centres.candidates.near)
+    free(centres.candidates.owner)
+    free(centres.candidates.tiles)
 
 
-cdef void measure_gaps(const split_space *space, centre_list *centres) noexcept nogil:
-    """Distances from the newest centre to the others, for the triangle inequality in `relax`."""
-    cdef Py_ssize_t k, q = centres.position[centres.n - 1]
-    for k in range(centres.n - 1):
-        centres.gap[k] = <float> distance(space, q, centres.position[k])
+# ---- candidates: members among which the next centre is looked for ---------------------------------------------------
+
+cdef int reserve(candidate_list *found, Py_ssize_t n, Py_ssize_t n_floats) noexcept nogil:
+    """Room for n candidates and their tiles; what was held is lost."""
+    cdef Py_ssize_t room = (n + EXPFAM_TILE - 1) // EXPFAM_TILE * EXPFAM_TILE
+    if room > found.cap:
+        free(found.position)
+        free(found.near)
+        free(found.owner)
+        found.cap = 0
+        found.position = <int32_t *> malloc(room * sizeof(int32_t))
+        found.near = <float *> malloc(room * sizeof(float))
+        found.owner = <int32_t *> malloc(room * sizeof(int32_t))
+        if found.position == NULL or found.near == NULL or found.owner == NULL:
+            return SPLIT_MEMORY
+        found.cap = room
+    if n_floats > found.n_floats:
+        free(found.tiles)
+        found.n_floats = 0
+        found.tiles = <float *> malloc(n_floats * sizeof(float))
+        if found.tiles == NULL:
+            return SPLIT_MEMORY
+        found.n_floats = n_floats
+    return SPLIT_DONE
 
 
-cdef Py_ssize_t relax(split_space *space, const centre_list *centres, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
-    """Give the positions lo..hi to the newest centre where it is nearer; returns the first that is farthest from all.
+cdef int load(const split_space *space, candidate_list *found) noexcept nogil:
+    """What is known of the candidates at `position`, and their vectors in tiles unless these would be large."""
+    cdef Py_ssize_t i, t, u, F = space.F, n = found.n
+    cdef Py_ssize_t n_tiles = (n + EXPFAM_TILE - 1) // EXPFAM_TILE
+    cdef const float *row[EXPFAM_TILE]
+    found.is_tiled = F <= TILED_FEATURES and n_tiles * EXPFAM_TILE * F <= max(TILED_FLOATS, GUARDED * F)
+    if found.is_tiled and reserve(found, n, n_tiles * EXPFAM_TILE * F) != SPLIT_DONE:
+        return SPLIT_MEMORY
+    for i in range(n):
+        found.near[i] = space.near[found.position[i]]
+        found.owner[i] = space.owner[found.position[i]]
+    if not found.is_tiled:
+        return SPLIT_DONE
+    for i in range(n, n_tiles * EXPFAM_TILE):
+        found.near[i] = -1.0
+        found.owner[i] = 0
+    for t in range(n_tiles):
+        for u in range(EXPFAM_TILE):
+            row[u] = space.rows + space.order[found.position[min(t * EXPFAM_TILE + u, n - 1)]] * F
+        expfam_tile_fill(row, F, found.tiles + t * EXPFAM_TILE * F)
+    return SPLIT_DONE
 
-    With one centre only the farthest is looked for: distances to the cell's own centre are known from above.
-    """
-    cdef Py_ssize_t p, far = lo, newest = centres.n - 1, F = space.F
-    cdef float worst = -1.0
-    cdef float d
-    cdef double keep = 0.5 * (1.0 - 4.0 * space.slack)
-    cdef double square
-    cdef float *near = space.near
-    cdef int32_t *owner = space.owner
-    cdef const float *q = space.rows + space.order[centres.position[newest]] * F
-    for p in range(lo, hi):
-        if newest == 0:
-            owner[p] = 0
-        elif keep * centres.gap[owner[p]] < near[p]:
-            square = expfam_square_distance(q, space.rows + space.order[p] * F, F)
-            if square < <double> near[p] * near[p]:
-                d = <float> sqrt(square)
-                if d < near[p]:
-                    near[p] = d
-                    owner[p] = <int32_t> newest
-        if near[p] > worst:
-            worst = near[p]
-            far = p
+
+cdef Py_ssize_t farthest(const candidate_list *found) noexcept nogil:
+    cdef Py_ssize_t i, far = 0
+    for i in range(1, found.n):
+        if found.near[i] > found.near[far]:
+            far = i
     return far
 
 
-cdef int guard(const split_space *space, Py_ssize_t n_centres, const cover_cell *cell, double threshold) noexcept nogil:
+cdef Py_ssize_t relax(const split_space *space, centre_list *centres) noexcept nogil:
+    """Give candidates to the newest centre where it is nearer; returns the first that is then farthest from all."""
+    cdef candidate_list *found = &centres.candidates
+    cdef Py_ssize_t i, newest = centres.n - 1, F = space.F
+    cdef double keep = 0.5 * (1.0 - 4.0 * space.slack), square
+    cdef const float *q = space.rows + space.order[centres.position[newest]] * F
+    cdef float d
+    if found.is_tiled:
+        return expfam_tile_relax(found.tiles, (found.n + EXPFAM_TILE - 1) // EXPFAM_TILE, q, F, <int32_t> newest,
+                                 found.near, found.owner)
+    for i in range(newest):  # for the triangle inequality: an owner twice as far from q keeps its member
+        centres.gap[i] = <float> distance(space, centres.position[newest], centres.position[i])
+    for i in range(found.n):
+        if keep * centres.gap[found.owner[i]] >= found.near[i]:
+            continue
+        square = expfam_square_distance(q, space.rows + space.order[found.position[i]] * F, F)
+        if square < <double> found.near[i] * found.near[i]:
+            d = <float> sqrt(square)
+            if d < found.near[i]:
+                found.near[i] = d
+                found.owner[i] = <int32_t> newest
+    return farthest(found)
+
+
+cdef int choose(const split_space *space, centre_list *centres, const census *known, double threshold) noexcept nogil:
+    """Take centres farthest first until every candidate lies within the threshold of one."""
+    cdef candidate_list *found = &centres.candidates
+    cdef Py_ssize_t far, first = centres.n
+    if load(space, found) != SPLIT_DONE:
+        return SPLIT_MEMORY
+    far = farthest(found)
+    while found.near[far] > threshold:
+        if is_hopeless(space, centres, known, first, threshold):
+            return SPLIT_REFUSED
+        if append_centre(centres, found.position[far]) != SPLIT_DONE:
+            return SPLIT_MEMORY
+        far = relax(space, centres)
+    return SPLIT_DONE
+
+
+cdef bint is_hopeless(const split_space *space, const centre_list *centres, const census *known, Py_ssize_t first,
+                      double threshold) noexcept nogil:
     """Whether a large cell shows itself as unsplittable: too many centres would be needed to cover it.
 
-    Asked at an eighth, a quarter, a half of `max_children` and so on. Children of many members each are worth four
-    times as many: a thousand distant clusters are structure, not noise.
+    Asked at an eighth, a quarter, a half of `max_children` and so on, of what is known of the members already covered
+    and of the share of the candidates since; the centres chosen among these do not count, each covers itself. Children
+    of many members each are worth four times as many: a thousand distant clusters are structure, not noise.
     """
-    cdef Py_ssize_t p, covered = 0, by_others = 0, asked = space.max_children // 8
-    cdef double limit = space.max_children
-    if cell.size <= GUARDED:
-        return 0
-    while asked < n_centres:
+    cdef const candidate_list *found = &centres.candidates
+    cdef Py_ssize_t i, covered = 0, by_others = 0, fresh = centres.n - first, asked = space.max_children // 8
+    cdef double share, n_covered, n_by_others, limit = space.max_children
+    if known.size <= GUARDED:
+        return False
+    while asked < centres.n:
         asked *= 2
-    if asked != n_centres:
-        return 0
-    for p in range(cell.lo, cell.lo + cell.size):
-        covered += space.near[p] <= threshold
-        by_others += space.near[p] <= threshold and space.owner[p] > 0
-    if by_others >= 64 * n_centres:  # the own centre's ball may hold half of any noise
+    if asked != centres.n:
+        return False
+    for i in range(found.n):
+        covered += found.near[i] <= threshold
+        by_others += found.near[i] <= threshold and found.owner[i] > 0
+    share = (known.uncovered - fresh) / <double> max(found.n - fresh, 1)
+    n_covered = known.covered + fresh + share * max(covered - fresh, 0)
+    n_by_others = known.by_others + fresh + share * max(by_others - fresh, 0)
+    if n_by_others >= 64.0 * centres.n:  # the own centre's ball may hold half of any noise
         limit *= 4
-    return n_centres * <double> cell.size > limit * <double> (covered + 1) or covered < 4 * n_centres
+    return centres.n * <double> known.size > limit * (n_covered + 1.0) or n_covered < 4.0 * centres.n
+
+
+# ---- all members of a large cell -------------------------------------------------------------------------------------
+
+cdef Py_ssize_t begin(split_space *space, centre_list *centres, const cover_cell *cell, census *known) noexcept nogil:
+    """Every member to the cell's own centre, none counted as covered yet."""
+    cdef Py_ssize_t p
+    known.size = cell.size
+    known.covered = known.by_others = 0
+    known.uncovered = cell.size
+    centres.n = 0
+    for p in range(cell.lo, cell.lo + cell.size):
+        space.owner[p] = 0
+        space.order_scratch[p] = <int32_t> p
+    return append_centre(centres, cell.lo)
+
+
+cdef int sample(const split_space *space, centre_list *centres, const cover_cell *cell,
+                const census *known) noexcept nogil:
+    """Candidates from the uncovered members, listed from `order_scratch[cell.lo]` on: all, or one of each stratum."""
+    cdef Py_ssize_t i, n = max(GUARDED, cell.size // 64)
+    cdef const int32_t *uncovered = space.order_scratch + cell.lo
+    cdef double stratum, shift
+    if n * space.F > TILED_FLOATS:
+        n = max(GUARDED, TILED_FLOATS // space.F)
+    n = min(n, known.uncovered)
+    if reserve(&centres.candidates, n, 0) != SPLIT_DONE:
+        return SPLIT_MEMORY
+    centres.candidates.n = n
+    stratum = known.uncovered / <double> n
+    for i in range(n):  # places inside the strata by a multiplicative hash: data may come in a period
+        shift = <uint32_t> (<uint32_t> i * <uint32_t> 2654435761) / 4294967296.0 if n < known.uncovered else 0.0
+        centres.candidates.position[i] = uncovered[min(<Py_ssize_t> ((i + shift) * stratum), known.uncovered - 1)]
+    return SPLIT_DONE
+
+
+cdef int measure_gaps(const split_space *space, const centre_list *centres, Py_ssize_t first,
+                      float **gaps) noexcept nogil:
+    """Distances from each centre since `first` to all before it, for the triangle inequality in `assign`."""
+    cdef Py_ssize_t j, k, n = centres.n
+    gaps[0] = <float *> malloc(max((n - first) * n, 1) * sizeof(float))
+    if gaps[0] == NULL:
+        return SPLIT_MEMORY
+    for j in range(first, n):
+        for k in range(j):
+            gaps[0][(j - first) * n + k] = <float> distance(space, centres.position[j], centres.position[k])
+    return SPLIT_DONE
+
+
+cdef bint is_block_worth(const split_space *space, const centre_list *centres, Py_ssize_t first) noexcept nogil:
+    """Whether so many new centres pay for putting all members into tiles."""
+    return space.F <= TILED_FEATURES and centres.n - first >= 6
+
+
+cdef int assign(split_space *space, const centre_list *centres, Py_ssize_t first, const float *gaps, Py_ssize_t lo,
+                Py_ssize_t hi) noexcept nogil:
+    """Give the positions lo..hi to the centres since `first` where these are nearer."""
+    cdef Py_ssize_t p, k, n = centres.n, F = space.F
+    cdef double keep = 0.5 * (1.0 - 4.0 * space.slack), square
+    cdef const float *x
+    cdef float d
+    if is_block_worth(space, centres, first):
+        return assign_blocks(space, centres, first, lo, hi)
+    for p in range(lo, hi):
+        x = space.rows + space.order[p] * F
+        for k in range(first, n):
+            if keep * gaps[(k - first) * n + space.owner[p]] >= space.near[p]:
+                continue
+            square = expfam_square_distance(space.rows + space.order[centres.position[k]] * F, x, F)
+            if square < <double> space.near[p] * space.near[p]:
+                d = <float> sqrt(square)
+                if d < space.near[p]:
+                    space.near[p] = d
+                    space.owner[p] = <int32_t> k
+    return SPLIT_DONE
+
+
+cdef int assign_blocks(split_space *space, const centre_list *centres, Py_ssize_t first, Py_ssize_t lo,
+                       Py_ssize_t hi) noexcept nogil:
+    """`assign` with the members in tiles, as many at once as stay in a core's cache."""
+    cdef candidate_list block
+    cdef Py_ssize_t i, k, start, n_tiles, F = space.F
+    cdef const float *q
+    cdef int status = SPLIT_DONE
+    memset(&block, 0, sizeof(block))
+    if reserve(&block, BLOCK, 0) != SPLIT_DONE:
+        status = SPLIT_MEMORY
+    start = lo
+    while start < hi and status == SPLIT_DONE:
+        block.n = min(BLOCK, hi - start)
+        for i in range(block.n):
+            block.position[i] = <int32_t> (start + i)
+        if load(space, &block) != SPLIT_DONE:
+            status = SPLIT_MEMORY
+            break
+        n_tiles = (block.n + EXPFAM_TILE - 1) // EXPFAM_TILE
+        for k in range(first, centres.n):
+            q = space.rows + space.order[centres.position[k]] * F
+            expfam_tile_relax(block.tiles, n_tiles, q, F, <int32_t> k, block.near, block.owner)
+        memcpy(space.near + start, block.near, block.n * sizeof(float))
+        memcpy(space.owner + start, block.owner, block.n * sizeof(int32_t))
+        start += BLOCK
+    free(block.position)
+    free(block.near)
+    free(block.owner)
+    free(block.tiles)
+    return status
+
+
+cdef void count(split_space *space, const cover_cell *cell, double threshold, census *known) noexcept nogil:
+    """What is covered by now; the uncovered positions are listed from `order_scratch[cell.lo]` on."""
+    cdef Py_ssize_t p
+    known.covered = known.by_others = known.uncovered = 0
+    for p in range(cell.lo, cell.lo + cell.size):
+        if space.near[p] <= threshold:
+            known.covered += 1
+            known.by_others += space.owner[p] > 0
+        else:
+            space.order_scratch[cell.lo + known.uncovered] = <int32_t> p
+            known.uncovered += 1
 
 
 cdef void give_back(split_space *space, const cover_cell *cell) noexcept nogil:
     """Distances to the cell's own centre again, after centres that were not kept."""
     cdef Py_ssize_t p
     for p in range(cell.lo, cell.lo + cell.size):
-        space.near[p] = <float> distance(space, cell.lo, p)
+        if space.owner[p] > 0:
+            space.near[p] = <float> distance(space, cell.lo, p)
 
 
 cdef int hand_out(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number, int32_t level,
@@ -203,20 +400,51 @@ cdef int split(split_space *space, centre_list *centres, const cover_cell *cell,
     """Split one cell of positive radius; its children are appended with `parent` = number."""
     cdef int32_t level
     cdef double threshold = level_at(cell.radius, space.base, &level)
-    cdef Py_ssize_t lo = cell.lo, hi = cell.lo + cell.size
-    centres.n = 0
-    if append_centre(centres, lo) != SPLIT_DONE:
+    cdef int status = cover_all(space, centres, cell, threshold) if cell.size > GUARDED \
+        else cover_small(space, centres, cell, threshold)
+    return hand_out(space, centres, cell, number, level, children) if status == SPLIT_DONE else status
+
+
+cdef int cover_small(split_space *space, centre_list *centres, const cover_cell *cell,
+                     double threshold) noexcept nogil:
+    """Centres for a cell whose members are all candidates."""
+    cdef candidate_list *found = &centres.candidates
+    cdef Py_ssize_t i
+    cdef census known
+    if begin(space, centres, cell, &known) != SPLIT_DONE or reserve(found, cell.size, 0) != SPLIT_DONE:
         return SPLIT_MEMORY
-    cdef Py_ssize_t far = relax(space, centres, lo, hi)
-    while space.near[far] > threshold:
-        if guard(space, centres.n, cell, threshold):
-            give_back(space, cell)
-            return SPLIT_REFUSED
-        if append_centre(centres, far) != SPLIT_DONE:
-            return SPLIT_MEMORY
-        measure_gaps(space, centres)
-        far = relax(space, centres, lo, hi)
-    return hand_out(space, centres, cell, number, level, children)
+    found.n = cell.size
+    for i in range(cell.size):
+        found.position[i] = <int32_t> (cell.lo + i)
+    if choose(space, centres, &known, threshold) != SPLIT_DONE:
+        return SPLIT_MEMORY
+    memcpy(space.near + cell.lo, found.near, cell.size * sizeof(float))
+    memcpy(space.owner + cell.lo, found.owner, cell.size * sizeof(int32_t))
+    return SPLIT_DONE
+
+
+cdef int cover_all(split_space *space, centre_list *centres, const cover_cell *cell, double threshold) noexcept nogil:
+    """Centres for a large cell: chosen among candidates, then among those that these left uncovered, and so on."""
+    cdef census known
+    cdef Py_ssize_t first
+    cdef float *gaps
+    cdef int status = <int> begin(space, centres, cell, &known)
+    while status == SPLIT_DONE and known.uncovered:
+        first = centres.n
+        gaps = NULL
+        status = sample(space, centres, cell, &known)
+        if status == SPLIT_DONE:
+            status = choose(space, centres, &known, threshold)
+        if status == SPLIT_DONE and not is_block_worth(space, centres, first):
+            status = measure_gaps(space, centres, first, &gaps)
+        if status == SPLIT_DONE:
+            status = assign(space, centres, first, gaps, cell.lo, cell.lo + cell.size)
+        free(gaps)
+        if status == SPLIT_DONE:
+            count(space, cell, threshold, &known)
+    if status == SPLIT_REFUSED:
+        give_back(space, cell)
+    return status
 
 
 # ---- columns of the data ---------------------------------------------------------------------------------------------
@@ -281,6 +509,7 @@ cdef class _Build:
     cdef object rows, arrays, n_threads
     cdef Py_ssize_t n, leaf
     cdef centre_list large          # centres of the large cell at hand
+    cdef float *gaps                # between them
 
     def __cinit__(self, const float[:, ::1] rows, double base, Py_ssize_t leaf, Py_ssize_t max_children, double slack,
                   n_threads):
@@ -288,7 +517,8 @@ cdef class _Build:
         cdef float[::1] near, near_scratch
         self.tree.cells = NULL
         self.tree.n = self.tree.cap = 0
-        self.large = centre_list(NULL, NULL, NULL, NULL, 0, 0)
+        self.gaps = NULL
+        memset(&self.large, 0, sizeof(self.large))
         self.n = rows.shape[0]
         integers = np.empty((3, self.n), dtype=np.int32)
         floats = np.empty((2, self.n), dtype=np.float32)
@@ -302,6 +532,7 @@ cdef class _Build:
     def __dealloc__(self):
         free(self.tree.cells)
         free_centres(&self.large)
+        free(self.gaps)
 
     def measure(self, const float[::1] point, Py_ssize_t lo, Py_ssize_t hi):
         """Distances from a point into `near`; returns the nearest and the farthest position."""
@@ -337,104 +568,123 @@ cdef class _Build:
         if append_cell(&self.tree, &cell) != SPLIT_DONE:
             raise MemoryError
 
-    def cells_of(self, const int32_t[::1] numbers):
-        """Children of some cells of ordinary size."""
+    def subtrees(self, const int32_t[::1] numbers):
+        """Everything below some cells of ordinary size; a parent among the results is -2 - its place there."""
         cdef _Children made = _Children()
-        cdef centre_list centres = centre_list(NULL, NULL, NULL, NULL, 0, 0)
+        cdef centre_list centres
         cdef Py_ssize_t t
         cdef int status = SPLIT_DONE
-        cdef cover_cell *cell
+        cdef cover_cell cell
+        cdef cover_cell *whole
+        memset(&centres, 0, sizeof(centres))
         with nogil:
             for t in range(numbers.shape[0]):
-                cell = &self.tree.cells[numbers[t]]
-                status = split(&self.space, &centres, cell, numbers[t], &made.list)
+                cell = self.tree.cells[numbers[t]]
+                status = split(&self.space, &centres, &cell, numbers[t], &made.list)
                 if status == SPLIT_REFUSED:
-                    cell.flags = cell.flags | UNSPLITTABLE
+                    whole = &self.tree.cells[numbers[t]]
+                    whole.flags = whole.flags | UNSPLITTABLE
                 elif status == SPLIT_MEMORY:
                     break
+            t = 0
+            while t < made.list.n and status != SPLIT_MEMORY:
+                cell = made.list.cells[t]  # a copy: the list may move
+                if cell.size > self.leaf and cell.radius > 0.0:
+                    status = split(&self.space, &centres, &cell, -2 - t, &made.list)
+                    if status == SPLIT_REFUSED:
+                        whole = &made.list.cells[t]
+                        whole.flags = whole.flags | UNSPLITTABLE
+                t += 1
         free_centres(&centres)
         if status == SPLIT_MEMORY:
             raise MemoryError("no memory for the cells of a cover tree")
         return made
 
-    def relax_chunk(self, Py_ssize_t lo, Py_ssize_t hi):
-        """`relax` of one chunk of a large cell."""
-        cdef Py_ssize_t far
+    def assign_chunk(self, Py_ssize_t first, Py_ssize_t lo, Py_ssize_t hi):
+        """`assign` of one chunk of a large cell."""
+        cdef int status
         with nogil:
-            far = relax(&self.space, &self.large, lo, hi)
-        return far
+            status = assign(&self.space, &self.large, first, self.gaps, lo, hi)
+        if status != SPLIT_DONE:
+            raise MemoryError("no memory for the members of a cover tree's cell")
 
-    def relax_all(self, bounds):
-        """`relax` of a large cell: the first of the farthest positions."""
-        found = run(self.relax_chunk, bounds, self.n_threads)
-        near = self.arrays[1][0]
-        return max(found, key=lambda p: (near[p], -p))
+    def cover_large(self, Py_ssize_t number):
+        """`cover_all` of a large cell, its passes shared by the threads; returns whether it could be split."""
+        cdef cover_cell cell = self.tree.cells[number]
+        cdef census known
+        cdef int32_t level
+        cdef Py_ssize_t first
+        cdef double threshold = level_at(cell.radius, self.space.base, &level)
+        cdef int status = <int> begin(&self.space, &self.large, &cell, &known)
+        bounds = chunks(cell.lo, cell.lo + cell.size)
+        while status == SPLIT_DONE and known.uncovered:
+            first = self.large.n
+            with nogil:
+                status = sample(&self.space, &self.large, &cell, &known)
+                if status == SPLIT_DONE:
+                    status = choose(&self.space, &self.large, &known, threshold)
+                if status == SPLIT_DONE and not is_block_worth(&self.space, &self.large, first):
+                    status = measure_gaps(&self.space, &self.large, first, &self.gaps)
+            if status == SPLIT_DONE:
+                run(self.assign_chunk, [(first, lo, hi) for lo, hi in bounds], self.n_threads)
+                count(&self.space, &cell, threshold, &known)
+            free(self.gaps)
+            self.gaps = NULL
+        if status == SPLIT_MEMORY:
+            raise MemoryError("no memory for the centres of a cover tree")
+        if status == SPLIT_REFUSED:
+            give_back(&self.space, &cell)
+        return status == SPLIT_DONE
 
     def large_cell(self, Py_ssize_t number):
-        """Children of one large cell, its passes shared by the threads."""
+        """Children of one large cell."""
         cdef _Children made = _Children()
         cdef cover_cell cell = self.tree.cells[number]
         cdef int32_t level
-        cdef double threshold = level_at(cell.radius, self.space.base, &level)
-        cdef Py_ssize_t far
-        bounds = chunks(cell.lo, cell.lo + cell.size)
-        self.large.n = 0
-        far = cell.lo
-        while self.large.n == 0 or self.space.near[far] > threshold:
-            if guard(&self.space, self.large.n, &cell, threshold):
-                self.tree.cells[number].flags |= UNSPLITTABLE
-                give_back(&self.space, &cell)
-                return made
-            if append_centre(&self.large, far) != SPLIT_DONE:
-                raise MemoryError("no memory for the centres of a cover tree")
-            measure_gaps(&self.space, &self.large)
-            far = self.relax_all(bounds)
+        if not self.cover_large(number):
+            self.tree.cells[number].flags |= UNSPLITTABLE
+            return made
+        level_at(cell.radius, self.space.base, &level)
         if hand_out(&self.space, &self.large, &cell, number, level, &made.list) != SPLIT_DONE:
             raise MemoryError("no memory for the cells of a cover tree")
         return made
 
     cdef adopt(self, _Children made):
-        """Number the children of a task and link them to their parents."""
-        cdef Py_ssize_t t, number
-        cdef cover_cell *child
+        """Number the cells of a task and link them to their parents."""
+        cdef Py_ssize_t t, number, offset = self.tree.n
+        cdef cover_cell child
         for t in range(made.list.n):
-            child = &made.list.cells[t]
+            child = made.list.cells[t]
+            if child.parent < 0:
+                child.parent = <int32_t> (offset - 2 - child.parent)
             number = self.tree.n
             if self.tree.cells[child.parent].child < 0:
                 self.tree.cells[child.parent].child = <int32_t> number
             else:
                 self.tree.cells[number - 1].next = <int32_t> number
-            if append_cell(&self.tree, child) != SPLIT_DONE:
+            if append_cell(&self.tree, &child) != SPLIT_DONE:
                 raise MemoryError("no memory for the cells of a cover tree")
 
     def grow(self):
-        """Split level by level until every cell is a leaf."""
-        cdef Py_ssize_t c, first = 0, last = self.tree.n, weight
-        cdef cover_cell *cell
-        while first < last:
-            tasks, pack, weight = [], [], 0
-            for c in range(first, last):
-                cell = &self.tree.cells[c]
-                if cell.size <= self.leaf or cell.radius == 0.0:
-                    continue
-                if cell.size > LARGE:
-                    tasks.append((c, True))
-                    continue
+        """Split large cells one by one, then all that lies below the others in tasks of like work."""
+        cdef Py_ssize_t c = 0, weight = 0
+        cdef cover_cell cell
+        tasks, pack = [], []
+        while c < self.tree.n:
+            cell = self.tree.cells[c]
+            if cell.size > LARGE and cell.radius > 0.0:
+                self.adopt(self.large_cell(c))
+            elif cell.size > self.leaf and cell.radius > 0.0:
                 pack.append(c)
                 weight += cell.size
                 if weight >= GUARDED:
-                    tasks.append((np.array(pack, dtype=np.int32), False))
+                    tasks.append((np.array(pack, dtype=np.int32),))
                     pack, weight = [], 0
-            if pack:
-                tasks.append((np.array(pack, dtype=np.int32), False))
-            self.split_tasks(tasks)
-            first, last = last, self.tree.n
-
-    def split_tasks(self, tasks):
-        """Run the tasks of a level; children are adopted in the order of the tasks."""
-        small = iter(run(self.cells_of, [(numbers,) for numbers, is_large in tasks if not is_large], self.n_threads))
-        for number, is_large in tasks:
-            self.adopt(self.large_cell(number) if is_large else next(small))
+            c += 1
+        if pack:
+            tasks.append((np.array(pack, dtype=np.int32),))
+        for made in run(self.subtrees, tasks, self.n_threads):
+            self.adopt(made)
 
     def result(self):
         """Cells as a structured array, rows in tree order, and their distances to the leaf's centre."""
@@ -464,7 +714,7 @@ def build(rows, *, base, leaf, max_children, slack, n_threads):
     Returns
     -------
     cells : (C,) structured ndarray of `CELL`
-        Breadth first; the children of a cell follow one another.
+        Parents before children; the children of a cell follow one another.
     order : (N,) int32 ndarray
     dist : (N,) float32 ndarray
     """

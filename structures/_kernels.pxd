@@ -83,7 +83,12 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_icws)(const double *draws, double log_x, double feature, double *best, double *level, double *winner,
                         Py_ssize_t n) noexcept
     # geometry in single precision
+    void EXPFAM_PREFETCH(const void *address) noexcept
     double (*expfam_square_distance)(const float *a, const float *b, Py_ssize_t n) noexcept
+    enum: EXPFAM_TILE
+    Py_ssize_t (*expfam_tile_relax)(const float *tiles, Py_ssize_t n_tiles, const float *q, Py_ssize_t n_features,
+                                    int32_t label, float *near, int32_t *owner) noexcept
+    void expfam_tile_fill(const float **row, Py_ssize_t n_features, float *tile) noexcept
 
     # logs of counts as bytes or floats
     void (*expfam_byte_rows)(const uint8_t *const *rows, Py_ssize_t n_rows, float step, float *scores,

@@ -5,7 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -93,6 +93,49 @@ def test_three_points_whose_nearest_lies_beyond_a_nearer_parent():
             np.testing.assert_allclose(distance[0], [2.2, 2.4, 6.4], rtol=EPS)
 
 
+# Two near points and one far from both, and two queries whose neighbours are point 1, the far one and point 0: rebuilt,
+# up to a reflection, from the distances of a public report against another tree. It answered with the far point, as a
+# search does when that is the root, point 0 the centre of the pair, and the bound of the pair's cell stays zero.
+PAIR_AND_ONE = np.array([[0.991673, -0.398563], [0.491743, 0.200003], [-2.293300, -0.836334]])
+THEIR_QUERIES = np.array([[-0.944485, 0.116473], [-0.931471, 0.781848]])
+THEIR_DISTANCES = np.array([[1.438655, 1.651407, 2.003489], [1.537557, 2.114969, 2.256513]])
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("base", [1.1, 1.3, 2.0])
+def test_a_neighbour_below_a_centre_farther_than_another_point(order, base):
+    X = PAIR_AND_ONE[list(order)]
+    far = 1e3 + 50.0 * lattice(40, 2, 100, 23)
+    grown = CoverTree(far, base=base, leaf=1)  # large enough that single rows are inserted, not built anew
+    batch = CoverTree(X, base=base, leaf=1)
+    for row in X:
+        grown.insert(row[None])
+    for tree, shift in ((batch, 0), (grown, 40)):
+        tree.invariants()
+        for k in (1, 2, 3):
+            distance, index = tree.knn(THEIR_QUERIES, k)
+            # coordinates to six digits; beside points at 1e3 they are stored to 2**-24 of that range
+            np.testing.assert_allclose(distance, THEIR_DISTANCES[:, :k], atol=1e-3 if shift else 3e-6)
+            assert [[order[i - shift] for i in row] for row in index] == [[1, 2, 0][:k]] * 2
+
+
+def test_a_bound_of_zero_would_cut_that_neighbour_off():
+    rows = np.concatenate([PAIR_AND_ONE, PAIR_AND_ONE[2:] - 9.0])
+    tree = CoverTree(rows, base=2.0, leaf=2)
+    arrays = tree.to_arrays()
+    pair = int(np.flatnonzero((arrays["alive"] == 2) & np.isin(arrays["ids"][arrays["lo"]], [0, 1]))[0])
+    np.testing.assert_allclose(tree.knn(THEIR_QUERIES, 1)[0], THEIR_DISTANCES[:, :1], atol=3e-6)
+    if arrays["ids"][arrays["lo"][pair]] == 1:  # point 0 is to be the centre
+        lo = arrays["lo"][pair]
+        arrays["ids"][lo : lo + 2], arrays["points"][lo : lo + 2] = [0, 1], arrays["points"][[lo + 1, lo]]
+        d = np.linalg.norm(arrays["points"][lo] - arrays["points"][0])
+        arrays["pdist"][pair] = d
+    arrays["radius"][pair] = 0.0
+    wrong = CoverTree.from_arrays(arrays).knn(THEIR_QUERIES, 1)
+    assert wrong[1].tolist() == [[2], [2]]
+    np.testing.assert_allclose(wrong[0], THEIR_DISTANCES[:, 1:2], atol=3e-6)
+
+
 def test_more_neighbours_than_data():
     distance, index = CoverTree(lattice(5, 2, 9, 4)).knn([[0.0, 0.0]], 50)
     assert distance.shape == index.shape == (1, 5)
@@ -110,6 +153,23 @@ def test_one_point_and_all_points_equal():
     assert equal.n_cells == 1
     assert equal.knn(np.full((1, 3), 7.25), 3)[1].tolist() == [[0, 1, 2]]
     assert equal.frontier(10).tolist() == [0]
+
+
+@pytest.mark.parametrize("n", [600, 5000])
+def test_thousands_of_columns(n):
+    F = 4100 if n == 600 else 520  # beyond the float32 sums of one go; beyond tiles, with candidates and without
+    rng = np.random.default_rng(24)
+    X = (rng.normal(size=(12, F))[rng.integers(12, size=n)] + 0.05 * rng.normal(size=(n, F))).astype(np.float32)
+    tree = CoverTree(X, n_threads=2)
+    check = tree.to_arrays()
+    assert same(tree, CoverTree(X))
+    if n == 600:
+        check_cover_tree(check)
+    distance, index = tree.knn(X[:4], 3)
+    np.testing.assert_array_equal(index[:, 0], np.arange(4))
+    for i in range(4):
+        squares = ((X - X[i]).astype(float) ** 2).sum(axis=1)
+        np.testing.assert_allclose(distance[i], np.sqrt(np.sort(squares)[:3]), rtol=1e-5)
 
 
 def test_small_structure_far_from_the_origin_survives():
@@ -150,6 +210,62 @@ def test_the_same_bits_for_any_number_of_threads():
     assert answers[0][0].tobytes() == answers[1][0].tobytes()
     assert answers[0][1].tobytes() == answers[2][1].tobytes()
     assert trees[0].range(X[:200], 2.0)[1].tobytes() == trees[1].range(X[:200], 2.0)[1].tobytes()
+
+
+def assert_nearest_centres(tree):
+    """Every member lies below the child whose centre is nearest to it, up to rounding."""
+    a = tree.to_arrays()
+    points = a["points"].astype(float)
+    for c in np.flatnonzero(a["child"] >= 0):
+        children = np.flatnonzero(a["parent"] == c)
+        members = slice(a["lo"][c], a["lo"][c] + a["size"][c])
+        squares = (points[members] ** 2).sum(1)[:, None] - 2 * points[members] @ points[a["lo"][children]].T
+        squares += (points[a["lo"][children]] ** 2).sum(1)
+        own = np.repeat(np.arange(len(children)), a["size"][children])
+        excess = squares[np.arange(len(own)), own] - squares.min(axis=1)
+        assert excess.max() <= 1e-5 * (1 + squares.max()), f"cell {c}"
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(3000, 5), (9000, 5), (16000, 40), (14000, 3)], ids=["all", "sampled", "chunked", "low"]
+)
+@pytest.mark.parametrize("base", [1.3, 2.0])
+def test_members_lie_below_the_nearest_centre(n, d, base):
+    X = clusters(n, d, 30, 25)
+    X[:: n // 40] *= 20.0  # a few members far out, which no sample need hold
+    X[1::2] = X[1::2][np.argsort(X[1::2, 0])]
+    tree = CoverTree(X, base=base)
+    tree.invariants()
+    assert_nearest_centres(tree)
+
+
+def test_rows_that_come_in_a_period_are_split_like_others():
+    labels = np.arange(40000) % 256
+    rng = np.random.default_rng(26)
+    X = 5 * rng.normal(size=(256, 8))[labels] + 0.01 * rng.normal(size=(40000, 8))
+    for order in (np.arange(40000), np.argsort(labels, kind="stable")):
+        tree = CoverTree(X[order])
+        tree.invariants()
+        cells = tree.frontier(200)
+        assert len(cells) < 280
+        of_one = [np.bincount(labels[order[tree.members(cell)]]).max() for cell in cells]
+        assert sum(of_one) > 0.99 * 40000  # members between two centres may part from their cluster
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of resident memory as Linux gives it")
+def test_a_tree_takes_little_more_than_its_copy_of_the_data():
+    code = (
+        "import re, numpy as np; from expfam.structures import CoverTree\n"
+        "rng = np.random.default_rng(0)\n"
+        "X = rng.standard_normal((120000, 64), dtype=np.float32)\n"
+        "for lo in range(0, 120000, 1000):\n"
+        "    X[lo : lo + 1000] += 3 * rng.standard_normal(64, dtype=np.float32)\n"
+        "CoverTree(X[:2000])\n"
+        "peak = lambda: 1024 * int(re.search('VmHWM:[ \\t]*([0-9]+)', open('/proc/self/status').read())[1])\n"
+        "before = peak(); tree = CoverTree(X); print((peak() - before) / X.nbytes)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=sys.prefix, capture_output=True, text=True, check=True)
+    assert 0.9 < float(done.stdout) < 1.6  # a second copy of the rows would be above 2
 
 
 @pytest.mark.parametrize("d", [1, 2, 8])
