@@ -1,9 +1,9 @@
 """The L largest of the K values of each row.
 
-A bound that at least L values reach, one pass that keeps those that do, and an order of the few that are kept. Up to 12:
-the bound is the L-th largest of 32 maxima, each over every 32nd value, and 1.2 L values or fewer are expected to reach
-it. More: the lowest of 32 sampled values that L values reach, found by counting; where many remain, the same again among
-them. A bound can only be too low, which costs time and never changes a result. Ranks among up to 128 values are
+A bound that at least L values reach, one pass that keeps those that do, and an order of the few that are kept. Up to
+12: the bound is the L-th largest of 32 maxima, each over every 32nd value, and about 1.2 L values are expected to reach
+it. More: the largest of 32 sampled values that L values reach, found by counting; where many remain, the same again
+among them. A bound can only be too low, which costs time and never changes a result. Ranks among up to 128 values are
 counted, all pairs at once; more are merged from such runs.
 The order is total: values falling, ties by lowest index, NaN as if it were -inf.
 """
@@ -52,7 +52,7 @@ cdef inline Py_ssize_t keep(const value_t *row, const int32_t *origin, Py_ssize_
 
 
 cdef void order_run(value_t *values, int32_t *indices, Py_ssize_t n) noexcept nogil:
-    """Up to TOP_RUN pairs in order of position into falling order, ties as they come; 16 values of padding are spoilt."""
+    """Up to TOP_RUN pairs into falling order, ties as they come; the values up to a multiple of 16 are spoilt."""
     cdef value_t sorted_values[TOP_RUN]
     cdef int32_t sorted_indices[TOP_RUN]
     cdef int32_t n_equal[TOP_RUN]
@@ -148,7 +148,7 @@ cdef Py_ssize_t candidates(const value_t *row, Py_ssize_t size, Py_ssize_t n_top
                            int32_t *indices) noexcept nogil:
     """Values above -inf, in order of position, among which are the n_top that are wanted; returns how many."""
     cdef value_t bound = -INFINITY, higher
-    cdef Py_ssize_t n, before, n_above, i, turn
+    cdef Py_ssize_t n, before, n_above, i, _turn
     if n_top <= FEW and size >= TOP_LANES:
         if value_t is float:
             bound = top_bound_f32(row, size, n_top)
@@ -157,7 +157,7 @@ cdef Py_ssize_t candidates(const value_t *row, Py_ssize_t size, Py_ssize_t n_top
     elif size >= 2 * TOP_LANES and n_top < size // 2:
         bound = sampled_bound(row, size, n_top)
     n = keep(row, NULL, size, bound, bound == -INFINITY, values, indices)
-    for turn in range(ROUNDS):
+    for _turn in range(ROUNDS):
         if n <= n_top + n_top // 2 + 16:
             break
         n_above = 0
