@@ -33,6 +33,17 @@ def log_rising(const double[::1] z, double m):
     return out
 
 
+def add_row(const double[::1] out, const double[::1] row, double factor):
+    """out + factor * row."""
+    if out.shape[0] != row.shape[0]:
+        raise ValueError(f"lengths differ: {out.shape[0]} and {row.shape[0]}")
+    total = np.array(out)
+    cdef double[::1] view = total
+    if view.shape[0]:
+        expfam_add_row(&view[0], &row[0], factor, view.shape[0])
+    return total
+
+
 def softmax_weights(const double[::1] x):
     """Unnormalised weights exp(x - max x), their sums by block of 64, and the total, as a draw uses them."""
     weights = np.array(x)

@@ -10,7 +10,7 @@ over light and heavy outcomes (Huebschle-Schneider and Sanders 2022) without sta
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, frexp, ldexp
 from libc.stdint cimport uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
@@ -19,6 +19,60 @@ from expfam.structures._rng cimport TABLES, philox_aim, philox_init, philox_next
 
 from expfam.errors import DataError
 from expfam.structures._threads import run
+
+cdef extern from *:
+    """
+    #include "kernels.h"
+    /* Whether all weights lie in [lowest, inf), and the largest: comparisons only, any order gives the same. */
+    #define ALIAS_RANGE(NAME, TYPE)                                                                 \
+        static int NAME(const TYPE *w, ptrdiff_t n, TYPE lowest, TYPE *largest) {                   \
+            TYPE tops[8], bad[8];                                                                   \
+            ptrdiff_t k = 0;                                                                        \
+            int any = 0;                                                                            \
+            for (int j = 0; j < 8; j++) tops[j] = lowest, bad[j] = 0;                               \
+            for (; k + 8 <= n; k += 8) {                                                            \
+                EXPFAM_SIMD                                                                         \
+                for (int j = 0; j < 8; j++) {                                                       \
+                    const TYPE x = w[k + j];                                                        \
+                    tops[j] = x > tops[j] ? x : tops[j];                                            \
+                    bad[j] = x >= lowest ? bad[j] : (TYPE)1; /* NaN too */                          \
+                }                                                                                   \
+            }                                                                                       \
+            for (; k < n; k++) {                                                                    \
+                tops[0] = w[k] > tops[0] ? w[k] : tops[0];                                          \
+                any |= !(w[k] >= lowest);                                                           \
+            }                                                                                       \
+            for (int j = 0; j < 8; j++) {                                                           \
+                *largest = tops[j] > *largest ? tops[j] : *largest;                                 \
+                any |= bad[j] > 0;                                                                  \
+            }                                                                                       \
+            return !any && *largest < (TYPE)INFINITY;                                               \
+        }
+    ALIAS_RANGE(alias_range_f32, float)
+    ALIAS_RANGE(alias_range_f64, double)
+    /* out = factor w, and its sum in eight lanes: one order for every machine, and no wait for the sum before. */
+    #define ALIAS_SCALE(NAME, TYPE)                                                                 \
+        static double NAME(const TYPE *w, ptrdiff_t n, double factor, double *out) {                \
+            double sums[8] = {0};                                                                   \
+            ptrdiff_t k = 0;                                                                        \
+            for (; k + 8 <= n; k += 8) {                                                            \
+                EXPFAM_SIMD                                                                         \
+                for (int j = 0; j < 8; j++) {                                                       \
+                    const double x = factor * (double)w[k + j];                                     \
+                    out[k + j] = x;                                                                 \
+                    sums[j] += x;                                                                   \
+                }                                                                                   \
+            }                                                                                       \
+            for (; k < n; k++) sums[0] += out[k] = factor * (double)w[k];                           \
+            return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])); \
+        }
+    ALIAS_SCALE(alias_scale_f32, float)
+    ALIAS_SCALE(alias_scale_f64, double)
+    """
+    bint alias_range_f32(const float *w, Py_ssize_t n, float lowest, float *largest) noexcept nogil
+    bint alias_range_f64(const double *w, Py_ssize_t n, double lowest, double *largest) noexcept nogil
+    double alias_scale_f32(const float *w, Py_ssize_t n, double factor, double *out) noexcept nogil
+    double alias_scale_f64(const double *w, Py_ssize_t n, double factor, double *out) noexcept nogil
 
 cdef double WHOLE = 4294967296.0                # 2**32
 cdef double UNIT = 1.0 / 18446744073709551616.0   # 2**-64
@@ -33,33 +87,39 @@ _BLOCK_DRAWS = 1 << 16
 
 cdef Py_ssize_t alias_check(const weight_t *weights, Py_ssize_t size, bint is_log, double *largest) noexcept nogil:
     """ALIAS_OK, ALIAS_NO_MASS or the position of the first weight that is none; the largest one in `largest`."""
-    cdef double lowest = -INFINITY if is_log else 0.0
-    cdef double top = lowest, w
-    cdef Py_ssize_t k
-    for k in range(size):
-        w = weights[k]
-        if not lowest <= w < INFINITY:
-            return k
-        top = w if w > top else top
+    cdef weight_t lowest = <weight_t> (-INFINITY if is_log else 0.0)
+    cdef weight_t top = lowest
+    cdef bint all_weights
+    cdef Py_ssize_t k = 0
+    if weight_t is float:
+        all_weights = alias_range_f32(weights, size, lowest, &top)
+    else:
+        all_weights = alias_range_f64(weights, size, lowest, &top)
+    if not all_weights:
+        while lowest <= weights[k] < INFINITY:
+            k += 1
+        return k
     largest[0] = top
     return ALIAS_OK if top > lowest else ALIAS_NO_MASS
 
 
 cdef double scale_weights(const weight_t *weights, Py_ssize_t size, bint is_log, double largest,
                           double *out) noexcept nogil:
-    """Weights over the largest in `out`, and their sum: neither overflow nor denormals whatever the scale."""
-    cdef double total = 0.0, x
+    """Weights over about the largest in `out`, and their sum: neither overflow nor denormals whatever the scale."""
+    cdef double x, power
     cdef Py_ssize_t k
+    cdef int exponent
     if is_log:
         for k in range(size):
             x = weights[k] - largest
             out[k] = expfam_exp1(x) if x > -80.0 else 0.0   # far below what a threshold resolves
+        return alias_scale_f64(out, size, 1.0, out)
+    frexp(largest, &exponent)
+    power = ldexp(1.0, min(max(-exponent, -1000), 1000))    # rounds nothing; beyond, 2**-74 and 2**24 do no harm
+    if weight_t is float:
+        return alias_scale_f32(weights, size, power, out)
     else:
-        for k in range(size):
-            out[k] = weights[k] / largest
-    for k in range(size):
-        total += out[k]
-    return total
+        return alias_scale_f64(weights, size, power, out)
 
 
 cdef inline uint32_t threshold_of(double part) noexcept nogil:
@@ -170,6 +230,16 @@ cdef bitgen_t *bitgen_of(rng) except NULL:
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0); got {rng!r}")
     return <bitgen_t *> PyCapsule_GetPointer(rng.bit_generator.capsule, "BitGenerator")
+
+
+cdef enum:
+    WORDS = 128                         # drawn at once, so that reads of cells overlap instead of waiting for words
+
+
+cdef inline void fill_words(bitgen_t *bitgen, uint64_t *words, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        words[i] = bitgen.next_uint64(bitgen.state)
 
 
 cdef double checked_floor(floor) except -1.0:
@@ -341,10 +411,15 @@ cdef class AliasTable:
         cdef bitgen_t *bitgen = bitgen_of(rng)
         out = np.empty(1 if size is None else size, dtype=np.intp)
         cdef Py_ssize_t[::1] flat = out.reshape(-1)
-        cdef Py_ssize_t i
+        cdef uint64_t words[WORDS]
+        cdef Py_ssize_t at = 0, i, n
         with rng.bit_generator.lock, nogil:
-            for i in range(flat.shape[0]):
-                flat[i] = alias_draw(self.view, self.size, bitgen.next_uint64(bitgen.state))
+            while at < flat.shape[0]:
+                n = min(<Py_ssize_t> WORDS, flat.shape[0] - at)
+                fill_words(bitgen, words, n)
+                for i in range(n):
+                    flat[at + i] = alias_draw(self.view, self.size, words[i])
+                at += n
         return int(out[0]) if size is None else out
 
     def draw_words(self, words):
@@ -547,10 +622,15 @@ cdef class AliasArena:
         out = np.empty(tables.shape, dtype=np.intp)
         cdef const Py_ssize_t[::1] g = tables.reshape(-1)
         cdef Py_ssize_t[::1] flat = out.reshape(-1)
-        cdef Py_ssize_t i
+        cdef uint64_t words[WORDS]
+        cdef Py_ssize_t at = 0, i, n
         with rng.bit_generator.lock, nogil:
-            for i in range(flat.shape[0]):
-                flat[i] = alias_arena_draw(&self.arena, g[i], bitgen.next_uint64(bitgen.state))
+            while at < flat.shape[0]:
+                n = min(<Py_ssize_t> WORDS, flat.shape[0] - at)
+                fill_words(bitgen, words, n)
+                for i in range(n):
+                    flat[at + i] = alias_arena_draw(&self.arena, g[at + i], words[i])
+                at += n
         return out
 
     def draw_streams(self, tables, seed, *, shares=None, first_unit=0, step=0, n_threads=1):
@@ -591,13 +671,19 @@ cdef class AliasArena:
         cdef philox_stream stream
         cdef uint64_t choice
         cdef const double[:, ::1] share
-        cdef Py_ssize_t i, m = tables.shape[1]
+        cdef uint64_t words[WORDS]
+        cdef Py_ssize_t at = 0, i, n, m = tables.shape[1]
         philox_init(&stream, seed, TABLES)
         if shares is None:
             with nogil:
-                for i in range(out.shape[0]):
-                    philox_aim(&stream, unit + <uint64_t> i, step)
-                    out[i] = alias_arena_draw(&self.arena, tables[i, 0], philox_next64(&stream))
+                while at < out.shape[0]:
+                    n = min(<Py_ssize_t> WORDS, out.shape[0] - at)
+                    for i in range(n):
+                        philox_aim(&stream, unit + <uint64_t> (at + i), step)
+                        words[i] = philox_next64(&stream)
+                    for i in range(n):
+                        out[at + i] = alias_arena_draw(&self.arena, tables[at + i, 0], words[i])
+                    at += n
             return
         share = shares
         with nogil:

@@ -1,33 +1,9 @@
 # Hash tables over any keys: who shares a bucket with item i, drawn in O(1) without the gil.
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
-ctypedef struct lsh_bucket:
-    uint64_t key
-    int64_t start           # of its members within the table's array
-    int32_t size
-    int32_t capacity
-
-ctypedef struct lsh_table:
-    lsh_bucket *buckets     # in order of their first item; an emptied one keeps its number until the next compaction
-    int32_t *members        # items, bucket by bucket, with gaps
-    int32_t *index          # (mask + 1,) bucket number by hash of the key, linear probing; -1 is free
-    int64_t mask
-    int64_t end             # used part of members, gaps included
-    int64_t members_room
-    int32_t n_buckets
-    int32_t buckets_room
-    int32_t n_empty
-
-ctypedef struct lsh_state:
-    Py_ssize_t n_tables
-    Py_ssize_t n_items
-    Py_ssize_t capacity     # items are numbered below it
-    Py_ssize_t n_tries
-    int32_t *bucket         # (capacity, n_tables) bucket of each item, -1 when it is absent
-    int32_t *position       # (capacity, n_tables) place within the bucket
-    lsh_table *tables       # (n_tables,)
+from expfam.structures._lsh_buckets cimport lsh_bucket, lsh_state
 
 
 cdef inline uint32_t lsh_below(uint32_t half, uint32_t n, bitgen_t *rng) noexcept nogil:

@@ -943,7 +943,7 @@ cdef class SignCodes:
         Notes
         -----
         score_k = norm * norms_k * table[h_k] + factor * slopes_k + bias_k in float32. The exponential is approximate,
-        to 3e-6 relative; a Metropolis-Hastings test with these very weights is exact all the same.
+        to 8e-5 relative; a Metropolis-Hastings test with these very weights is exact all the same.
         """
         words = self._check_words(code, 1)
         labels, weights, totals = self._draw(words, [norm], bias, [factor], table, [uniform], True)

@@ -1,202 +1,180 @@
 """The L largest of the K values of each row.
 
-Few of many: a sorted buffer of L and its last value as a threshold; sixteen values at once are compared with it, and
-only the rare blocks with a larger one are looked into: O(K) comparisons and about L log(K / L) insertions for values in
-random order. The first threshold is the L-th largest of 32 maxima, each over every 32nd value, which spares most
-insertions. More than 32: quickselect for the L-th largest value, one pass to collect, and a heap sort of the L.
-The order is total in both: values falling, ties by lowest index, NaN as if it were -inf.
+A bound that at least L values reach, one pass that keeps those that do, and an order of the few that are kept. Up to
+12: the bound is the L-th largest of 32 maxima, each over every 32nd value, and about 1.2 L values are expected to reach
+it. More: the largest of 32 sampled values that L values reach, found by counting; where many remain, the same again
+among them. A bound can only be too low, which costs time and never changes a result. Ranks among up to 128 values are
+counted, all pairs at once; more are merged from such runs.
+The order is total: values falling, ties by lowest index, NaN as if it were -inf.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
 
 from expfam.errors import DataError, SupportError
 from expfam.structures._threads import run
 
-cdef extern from *:
-    """
-    #include "kernels.h"
-    #define TOP_LANES 32
-    #define TOP_STEP 16
-    /* Maxima over every 32nd value; a NaN never replaces one. The last values that fill no round are left out. */
-    #define TOP_MAXIMA(NAME, TARGET, TYPE)                                                          \
-        TARGET static void NAME(const TYPE *row, ptrdiff_t size, TYPE *out) {                       \
-            TYPE lanes[TOP_LANES];                                                                  \
-            for (int j = 0; j < TOP_LANES; j++) lanes[j] = (TYPE)-INFINITY;                         \
-            for (ptrdiff_t k = 0; k + TOP_LANES <= size; k += TOP_LANES) {                          \
-                EXPFAM_SIMD                                                                         \
-                for (int j = 0; j < TOP_LANES; j++) lanes[j] = row[k + j] > lanes[j] ? row[k + j] : lanes[j]; \
-            }                                                                                       \
-            for (int j = 0; j < TOP_LANES; j++) out[j] = lanes[j];                                  \
-        }
-    #define TOP_MAXIMA_F32(NAME, TARGET) TOP_MAXIMA(NAME, TARGET, float)
-    #define TOP_MAXIMA_F64(NAME, TARGET) TOP_MAXIMA(NAME, TARGET, double)
-    /* First block of 16 from k on with a value above the bound, or that is cut short by the end of the row. */
-    #define TOP_NEXT(NAME, TARGET, TYPE)                                                            \
-        TARGET static ptrdiff_t NAME(const TYPE *row, ptrdiff_t k, ptrdiff_t size, TYPE bound) {    \
-            for (; k + TOP_STEP <= size; k += TOP_STEP) {                                           \
-                int any = 0;                                                                        \
-                EXPFAM_PRAGMA(omp simd reduction(| : any))                                          \
-                for (int j = 0; j < TOP_STEP; j++) any |= row[k + j] > bound;                       \
-                if (any) return k;                                                                  \
-            }                                                                                       \
-            return k;                                                                               \
-        }
-    #define TOP_NEXT_F32(NAME, TARGET) TOP_NEXT(NAME, TARGET, float)
-    #define TOP_NEXT_F64(NAME, TARGET) TOP_NEXT(NAME, TARGET, double)
-    #ifndef EXPFAM_PRAGMA
-    #define EXPFAM_PRAGMA(text)
-    #endif
-    EXPFAM_INSTANCES(TOP_MAXIMA_F32, void, top_maxima_f32, (const float *, ptrdiff_t, float *))
-    EXPFAM_INSTANCES(TOP_MAXIMA_F64, void, top_maxima_f64, (const double *, ptrdiff_t, double *))
-    EXPFAM_INSTANCES(TOP_NEXT_F32, ptrdiff_t, top_next_f32, (const float *, ptrdiff_t, ptrdiff_t, float))
-    EXPFAM_INSTANCES(TOP_NEXT_F64, ptrdiff_t, top_next_f64, (const double *, ptrdiff_t, ptrdiff_t, double))
-    """
+cdef extern from "top_l.h" nogil:
     enum: TOP_LANES
-    enum: TOP_STEP
-    void (*top_maxima_f32)(const float *row, Py_ssize_t size, float *lanes) noexcept nogil
-    void (*top_maxima_f64)(const double *row, Py_ssize_t size, double *lanes) noexcept nogil
-    Py_ssize_t (*top_next_f32)(const float *row, Py_ssize_t k, Py_ssize_t size, float bound) noexcept nogil
-    Py_ssize_t (*top_next_f64)(const double *row, Py_ssize_t k, Py_ssize_t size, double bound) noexcept nogil
+    enum: TOP_RUN
+    void (*top_ranks_f32)(const float *values, Py_ssize_t n, float *ranks) noexcept
+    void (*top_ranks_f64)(const double *values, Py_ssize_t n, double *ranks) noexcept
+    float (*top_bound_f32)(const float *row, Py_ssize_t size, Py_ssize_t n_top) noexcept
+    double (*top_bound_f64)(const double *row, Py_ssize_t size, Py_ssize_t n_top) noexcept
+    Py_ssize_t (*top_count_f32)(const float *row, Py_ssize_t size, float bound) noexcept
+    Py_ssize_t (*top_count_f64)(const double *row, Py_ssize_t size, double bound) noexcept
+    Py_ssize_t (*top_keep_f32)(const float *row, const int32_t *origin, Py_ssize_t size, float bound, int above,
+                               float *values, int32_t *indices) noexcept
+    Py_ssize_t (*top_keep_f64)(const double *row, const int32_t *origin, Py_ssize_t size, double bound, int above,
+                               double *values, int32_t *indices) noexcept
 
+cdef Py_ssize_t FEW = 12            # up to it the bound of the maxima is tight
+cdef Py_ssize_t ROUNDS = 6          # of sampling: an adversary could make each of them useless
 _BLOCK_VALUES = 1 << 18             # of a task
 
 
-cdef inline Py_ssize_t next_block(const value_t *row, Py_ssize_t k, Py_ssize_t size, value_t bound) noexcept nogil:
+cdef inline Py_ssize_t count(const value_t *row, Py_ssize_t size, value_t bound) noexcept nogil:
     if value_t is float:
-        return top_next_f32(row, k, size, bound)
+        return top_count_f32(row, size, bound)
     else:
-        return top_next_f64(row, k, size, bound)
+        return top_count_f64(row, size, bound)
 
 
-cdef inline void insert(value_t *values, int32_t *indices, Py_ssize_t n_top, value_t value, int32_t k) noexcept nogil:
-    """Into a falling buffer whose last entry is lost; after its equals, which have lower indices."""
-    cdef Py_ssize_t j = n_top - 1
-    while j > 0 and values[j - 1] < value:
-        values[j], indices[j] = values[j - 1], indices[j - 1]
-        j -= 1
-    values[j], indices[j] = value, k
+cdef inline Py_ssize_t keep(const value_t *row, const int32_t *origin, Py_ssize_t size, value_t bound, bint above,
+                            value_t *values, int32_t *indices) noexcept nogil:
+    if value_t is float:
+        return top_keep_f32(row, origin, size, bound, above, values, indices)
+    else:
+        return top_keep_f64(row, origin, size, bound, above, values, indices)
 
 
-cdef value_t below_threshold(const value_t *row, Py_ssize_t size, Py_ssize_t n_top) noexcept nogil:
-    """A value with at least n_top of the row strictly above it, or -inf."""
-    cdef value_t lanes[TOP_LANES]
-    cdef value_t best[TOP_LANES]
+cdef void order_run(value_t *values, int32_t *indices, Py_ssize_t n) noexcept nogil:
+    """Up to TOP_RUN pairs into falling order, ties as they come; the values up to a multiple of 16 are spoilt."""
+    cdef value_t sorted_values[TOP_RUN]
+    cdef int32_t sorted_indices[TOP_RUN]
+    cdef int32_t n_equal[TOP_RUN]
+    cdef value_t ranks[TOP_RUN]
+    cdef Py_ssize_t j, rank
+    for j in range(n, (n + 15) & ~15):
+        values[j] = -INFINITY
+    if value_t is float:
+        top_ranks_f32(values, n, ranks)
+    else:
+        top_ranks_f64(values, n, ranks)
+    for j in range(n):
+        n_equal[j] = 0
+    for j in range(n):
+        rank = <Py_ssize_t> ranks[j]
+        n_equal[rank] += 1
+        rank += n_equal[rank] - 1
+        sorted_values[rank], sorted_indices[rank] = values[j], indices[j]
+    memcpy(values, sorted_values, n * sizeof(value_t))
+    memcpy(indices, sorted_indices, n * sizeof(int32_t))
+
+
+cdef void merge(const value_t *x, const int32_t *x_at, Py_ssize_t middle, Py_ssize_t n, value_t *out,
+                int32_t *out_at) noexcept nogil:
+    """Two falling runs [0, middle) and [middle, n) into one; of equals those of the first come first."""
+    cdef Py_ssize_t i = 0, j = middle, t
+    cdef bint second
+    for t in range(n):
+        second = i == middle or (j < n and x[j] > x[i])
+        if second:
+            out[t], out_at[t] = x[j], x_at[j]
+            j += 1
+        else:
+            out[t], out_at[t] = x[i], x_at[i]
+            i += 1
+
+
+cdef bint order(value_t *values, int32_t *indices, Py_ssize_t n, value_t *other, int32_t *other_indices) noexcept nogil:
+    """Falling order, ties as they come; whether the result lies in the second pair of arrays."""
+    cdef Py_ssize_t start = 0, size = TOP_RUN
+    cdef bint swapped = False
+    while start < n:
+        order_run(values + start, indices + start, min(size, n - start))
+        start += size
+    while size < n:
+        start = 0
+        while start < n:
+            merge(values + start, indices + start, min(size, n - start), min(2 * size, n - start), other + start,
+                  other_indices + start)
+            start += 2 * size
+        values, other = other, values
+        indices, other_indices = other_indices, indices
+        swapped = not swapped
+        size *= 2
+    return swapped
+
+
+cdef Py_ssize_t drop_ties(value_t *values, int32_t *indices, Py_ssize_t n, value_t bound,
+                          Py_ssize_t n_equal) noexcept nogil:
+    """Of the values equal to the bound only the first n_equal stay."""
+    cdef Py_ssize_t i, kept = 0
+    for i in range(n):
+        values[kept], indices[kept] = values[i], indices[i]
+        if values[i] > bound:
+            kept += 1
+        elif n_equal > 0:
+            n_equal -= 1
+            kept += 1
+    return kept
+
+
+cdef value_t sampled_bound(const value_t *row, Py_ssize_t size, Py_ssize_t n_top) noexcept nogil:
+    """The largest of 32 values of the row that at least n_top values reach, or -inf."""
+    cdef value_t sample[TOP_LANES]
     cdef int32_t unused[TOP_LANES]
-    cdef Py_ssize_t j
-    if value_t is float:
-        top_maxima_f32(row, size, lanes)
-    else:
-        top_maxima_f64(row, size, lanes)
-    # One more than needed: the L maxima above the (L + 1)-th are values of the row, unless they tie with it.
-    for j in range(n_top + 1):
-        best[j] = -INFINITY
+    cdef Py_ssize_t j, low = 0, high = TOP_LANES, middle
     for j in range(TOP_LANES):
-        if lanes[j] > best[n_top]:
-            insert(best, unused, n_top + 1, lanes[j], 0)
-    return best[n_top] if best[n_top - 1] > best[n_top] else -INFINITY
-
-
-cdef void scan(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices) noexcept nogil:
-    cdef value_t bound = -INFINITY
-    cdef Py_ssize_t k = 0, j
-    if n_top < TOP_LANES // 2 and size >= 2 * TOP_LANES:
-        bound = below_threshold(row, size, n_top)
-    for j in range(n_top):
-        values[j], indices[j] = bound, -1
-    while True:
-        k = next_block(row, k, size, bound)
-        if k >= size:
-            break
-        for j in range(k, min(k + TOP_STEP, size)):
-            if row[j] > bound:
-                insert(values, indices, n_top, row[j], <int32_t> j)
-                bound = values[n_top - 1]
-        k += TOP_STEP
-
-
-cdef value_t quickselect(value_t *x, Py_ssize_t size, Py_ssize_t n_top) noexcept nogil:
-    """Value of rank n_top from above; reorders x. Pivots are pseudo-random, so no order of values is a bad one."""
-    cdef Py_ssize_t low = 0, high = size - 1, i, j, target = n_top - 1
-    cdef uint64_t state = 0x9E3779B97F4A7C15
-    cdef value_t pivot, kept
+        sample[j] = row[(2 * j + 1) * size // (2 * TOP_LANES)]
+        if not sample[j] > -INFINITY:
+            sample[j] = -INFINITY
+        unused[j] = 0
+    order_run(<value_t *> sample, <int32_t *> unused, TOP_LANES)
     while low < high:
-        state ^= state << 13
-        state ^= state >> 7
-        state ^= state << 17
-        pivot = x[low + <Py_ssize_t> (state % <uint64_t> (high - low + 1))]
-        i, j = low, high
-        while i <= j:
-            while x[i] > pivot:
-                i += 1
-            while x[j] < pivot:
-                j -= 1
-            if i <= j:
-                kept = x[i]
-                x[i] = x[j]
-                x[j] = kept
-                i += 1
-                j -= 1
-        if target <= j:
-            high = j
-        elif target >= i:
-            low = i
+        middle = (low + high) // 2
+        if count(row, size, sample[middle]) >= n_top:
+            high = middle
         else:
+            low = middle + 1
+    return sample[low] if low < TOP_LANES else <value_t> -INFINITY
+
+
+cdef Py_ssize_t candidates(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values,
+                           int32_t *indices) noexcept nogil:
+    """Values above -inf, in order of position, among which are the n_top that are wanted; returns how many."""
+    cdef value_t bound = -INFINITY, higher
+    cdef Py_ssize_t n, before, n_above, i, _turn
+    if n_top <= FEW and size >= TOP_LANES:
+        if value_t is float:
+            bound = top_bound_f32(row, size, n_top)
+        else:
+            bound = top_bound_f64(row, size, n_top)
+    elif size >= 2 * TOP_LANES and n_top < size // 2:
+        bound = sampled_bound(row, size, n_top)
+    n = keep(row, NULL, size, bound, bound == -INFINITY, values, indices)
+    for _turn in range(ROUNDS):
+        if n <= n_top + n_top // 2 + 16:
             break
-    return x[target]
-
-
-cdef inline bint comes_before(value_t a, int32_t i, value_t b, int32_t j) noexcept nogil:
-    return a > b or (a == b and i < j)
-
-
-cdef void heap_sort(value_t *values, int32_t *indices, Py_ssize_t n) noexcept nogil:
-    """Into the final order, in place."""
-    cdef Py_ssize_t end = n, start = n // 2, root, child
-    cdef value_t value
-    cdef int32_t index
-    while end > 1:
-        if start > 0:
-            start -= 1
-            value, index = values[start], indices[start]
+        n_above = 0
+        for i in range(n):
+            n_above += values[i] > bound
+        if n_above < n_top:
+            return drop_ties(values, indices, n, bound, n_top - n_above)
+        higher = sampled_bound(values, n, n_top)
+        before = n
+        if higher > bound:
+            bound = higher
+            n = keep(values, indices, n, bound, False, values, indices)
         else:
-            end -= 1
-            value, index = values[end], indices[end]
-            values[end], indices[end] = values[0], indices[0]
-        root = start
-        child = 2 * root + 1
-        while child < end:                          # the heap has the last in order at its top
-            if child + 1 < end and comes_before(values[child], indices[child], values[child + 1], indices[child + 1]):
-                child += 1
-            if not comes_before(value, index, values[child], indices[child]):
-                break
-            values[root], indices[root] = values[child], indices[child]
-            root = child
-            child = 2 * root + 1
-        values[root], indices[root] = value, index
-
-
-cdef void select(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices,
-                 value_t *work) noexcept nogil:
-    cdef Py_ssize_t k, n = 0, n_equal
-    cdef value_t bound
-    for k in range(size):
-        work[k] = row[k] if row[k] == row[k] else <value_t> -INFINITY
-    bound = quickselect(work, size, n_top)
-    n_equal = n_top
-    for k in range(size):
-        n_equal -= row[k] > bound
-    for k in range(size):
-        if row[k] > bound or (row[k] == bound and n_equal > 0):
-            n_equal -= row[k] == bound
-            values[n], indices[n] = row[k], <int32_t> k
-            n += 1
-    heap_sort(values, indices, n)
-    while n < n_top:                                # NaN, whose value here is -inf
-        values[n], indices[n] = -INFINITY, -1
-        n += 1
+            n = keep(values, indices, n, bound, True, values, indices)
+        if n == before:
+            break
+    return n
 
 
 cdef void fill_up(const value_t *row, Py_ssize_t n_top, value_t *values, int32_t *indices) noexcept nogil:
@@ -213,13 +191,21 @@ cdef void fill_up(const value_t *row, Py_ssize_t n_top, value_t *values, int32_t
 
 cdef int top_row(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices,
                  value_t *work) noexcept nogil:
-    if top_needs_work(size, n_top):
-        select(row, size, n_top, values, indices, work)
-    else:
-        scan(row, size, n_top, values, indices)
-    if not values[n_top - 1] > -INFINITY:
-        if not values[0] > -INFINITY:
-            return 1
+    cdef Py_ssize_t room = size + TOP_PADDING, n, j
+    cdef value_t *other = work + room
+    cdef int32_t *at = <int32_t *> (work + 2 * room)
+    cdef int32_t *other_at = <int32_t *> (work + 3 * room)
+    n = candidates(row, size, n_top, work, at)
+    if order(work, at, n, other, other_at):
+        work, at = other, other_at
+    for j in range(n_top):
+        if j < n:
+            values[j], indices[j] = work[j], at[j]
+        else:
+            values[j], indices[j] = -INFINITY, -1
+    if n == 0:
+        return 1
+    if n < n_top:
         fill_up(row, n_top, values, indices)
     return 0
 
@@ -235,7 +221,7 @@ cdef Py_ssize_t select_block(const value_t[:, ::1] rows, value_t[:, ::1] values,
 
 
 def _select_block(rows, values, indices):
-    work = np.empty(rows.shape[1], dtype=rows.dtype)
+    work = np.empty(top_work_size(rows.shape[1]), dtype=rows.dtype)
     cdef const float[:, ::1] rows_single
     cdef const double[:, ::1] rows_double
     cdef float[:, ::1] values_single
@@ -280,7 +266,7 @@ def select_top(values, n_top, *, n_threads=1):
 
     Notes
     -----
-    O(K) a row, and O(L log L) where many are kept.
+    O(K + L log L) a row; O(K log K) at worst.
 
     Examples
     --------

@@ -1,6 +1,10 @@
 """Every exact mode leaves enumerated posteriors as they are, whatever the proposal; the papers' habits do not."""
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -145,3 +149,40 @@ def test_inexact_modes_warn(mode):
     with pytest.warns(ExactnessWarning, match=mode):
         kernel.step(state)
     state.check()
+
+
+INPUTS = """
+import json
+import numpy as np
+from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial
+from expfam.samplers import CollapsedMetropolis, TableProposal
+from expfam.samplers.metropolis import update_law
+from expfam.samplers.state import CollapsedState
+X = np.random.default_rng(0).poisson(0.8, size=(120, 30)) + np.eye(30)[np.arange(120) % 30]
+data = Dataset(X, Multinomial())
+state = CollapsedState(MixtureModel(data.family, DirichletProcess(1.0)), data, np.arange(120) % 70, seed=0)
+out = []
+for dtype in ("uint8", "float32"):
+    for i in range(0, 120, 13):
+        law = update_law(CollapsedMetropolis(TableProposal(dtype=dtype)), state, i)
+        out.append([law.get(slot, 0.0) for slot in range(80)])
+print(json.dumps(out))
+"""
+
+
+def test_instruction_sets_give_one_law():
+    laws = []
+    for isa in ("base", "avx2", "avx512"):
+        done = subprocess.run(
+            [sys.executable, "-c", INPUTS],
+            cwd=sys.prefix,
+            env={**os.environ, "EXPFAM_ISA": isa},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        laws.append(np.array(json.loads(done.stdout)))
+    np.testing.assert_allclose(laws[0].sum(axis=1), 1, rtol=1e-12)
+    assert (laws[0] > 0).sum() > 100
+    for other in laws[1:]:  # sums of some 30 logs in float32, of a size of 5
+        np.testing.assert_allclose(other, laws[0], rtol=1e-3, atol=1e-12)

@@ -332,3 +332,26 @@ def test_damaged_archives_are_refused():
     arrays = an_arena()[0].to_arrays()
     with pytest.raises(DataError, match="is_filled"):
         AliasArena.from_arrays({**arrays, "is_filled": np.ones(3, dtype=bool)})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf])
+def test_a_bad_weight_is_found_wherever_it_is(bad, dtype):
+    for size in (1, 7, 8, 9, 19):
+        for position in range(size):
+            weights = np.ones(size, dtype=dtype)
+            weights[position:] = bad
+            with pytest.raises(DataError, match=f"position {position}: weight"):
+                AliasTable(weights)
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 129, 700])
+def test_draws_read_one_word_each_in_turn(size):
+    w = np.random.default_rng(0).gamma(0.3, size=(3, 50))
+    words = np.random.default_rng(1).bit_generator.random_raw(size)
+    table, arena = AliasTable(w[2]), AliasArena(3, 50)
+    arena.fill(w)
+    np.testing.assert_array_equal(table.draw(np.random.default_rng(1), size), table.draw_words(words))
+    g = np.arange(size) % 3
+    expected = [AliasTable(w[k]).draw_words([word])[0] for k, word in zip(g, words)]
+    np.testing.assert_array_equal(arena.draw(g, np.random.default_rng(1)), expected)

@@ -3,16 +3,18 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from expfam.structures._kernels import dot, instruction_set, log, log_rising, pick, softmax_weights
+from expfam.structures._kernels import add_row, dot, instruction_set, log, log_rising, pick, softmax_weights
 
 EPS = 2.0**-52
 SETS = ("base", "avx2", "avx512")
@@ -251,6 +253,7 @@ picked = [kernels.pick(weights, sums, total, u) for u in rng.random(500)]
 print(json.dumps({
     "set": kernels.instruction_set(), "log": kernels.log(x).tolist(), "rising": kernels.log_rising(z, 7.5).tolist(),
     "high": kernels.log_rising(z + 16, 3.0).tolist(), "weights": weights.tolist(), "total": total, "picked": picked,
+    "row": kernels.add_row(z, x / x.max(), 0.3).tolist(),
     "dot": [kernels.dot(x[:n] / x.max(), z[:n]) for n in range(1, 80)]}))
 """
 
@@ -286,7 +289,51 @@ def test_instances_agree(base, forced):
     np.testing.assert_allclose(other["weights"], base["weights"], rtol=6 * EPS)
     np.testing.assert_allclose(other["total"], base["total"], rtol=1000 * EPS)
     np.testing.assert_allclose(other["dot"], base["dot"], rtol=160 * EPS)
+    np.testing.assert_allclose(other["row"], base["row"], rtol=2 * EPS)
     assert other["picked"] == base["picked"]  # no uniform of this seed lies within rounding of an edge
+
+
+def test_rows_are_added():
+    rng = np.random.default_rng(8)
+    for n in (0, *LENGTHS):
+        out, row = rng.normal(size=n), rng.normal(size=n)
+        np.testing.assert_allclose(add_row(out, row, -1.5), out - 1.5 * row, rtol=0, atol=8 * EPS)
+    masked = add_row(np.zeros(20), np.where(np.arange(20) == 7, -np.inf, 1.0), 2.0)
+    np.testing.assert_array_equal(masked, np.where(np.arange(20) == 7, -np.inf, 2.0))
+    with pytest.raises(ValueError, match="lengths differ: 3 and 2"):
+        add_row(np.ones(3), np.ones(2), 1.0)
+
+
+# Where every instance of a loop is run in a process with EXPFAM_ISA set, and compared.
+FORCED = {
+    "test_structures_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
+    "test_families_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
+    "test_families_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale)",
+    "test_structures_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
+    "test_structures_min_hash.py": "expfam_icws",
+    "test_structures_cover_tree.py": "expfam_square_distance",
+    "test_metropolis.py": "expfam_(byte_rows|float_rows|byte_lookup|max_float)",
+    "test_structures_top_l.py": "top_\\w+",
+}
+
+
+def test_every_dispatched_loop_is_forced_somewhere():
+    tests = Path(__file__).resolve().parent
+    sources = [
+        path for folder in ("structures", "expfam", "samplers") for path in (tests.parent / folder).rglob("*.[hp]*")
+    ]
+    sources = [path for path in sources if path.suffix in (".h", ".pyx")]
+    if not sources:
+        pytest.skip("no sources beside the tests")
+    definition = re.compile(r"^\s*EXPFAM_\w*INSTANCES\(\s*\w+,\s*\w+,\s*(\w+)", re.MULTILINE)
+    names = [name for path in sources for name in definition.findall(path.read_text(encoding="utf-8"))]
+    assert len(names) > 40
+    for name in names:
+        assert sum(bool(re.fullmatch(pattern, name)) for pattern in FORCED.values()) == 1, name
+    for file in FORCED:
+        text = (tests / file).read_text(encoding="utf-8")
+        assert "EXPFAM_ISA" in text, file
+        assert "subprocess.run" in text, file
 
 
 def test_an_unknown_name_changes_nothing():

@@ -318,8 +318,8 @@ def test_empty_vectors():
     np.testing.assert_array_equal(codes.norms, 0)
     np.testing.assert_array_equal(codes.planes.T, hashed.tie_bits([-1, -2, -3]))
     _, weights, total = codes.propose(codes.code(0), 0.3, norm=5.0, bias=np.zeros(3))
-    np.testing.assert_allclose(weights, 1, rtol=3e-6)  # no angle, no score
-    np.testing.assert_allclose(total, 3, rtol=1e-5)
+    np.testing.assert_allclose(weights, 1, rtol=8e-5)  # no angle, no score
+    np.testing.assert_allclose(total, 3, rtol=8e-5)
     centred = SignCodes(hashed, 3, bound=np.ones(4), centre=np.array([1.0, 2.0, 0.5, 0.0]))
     np.testing.assert_array_equal(centred.norms, np.sqrt(5.25))
     np.testing.assert_array_equal(unpack(centred.code(1)), hashed.matrix(range(4)) @ [1, 2, 0.5, 0] < 0)
@@ -364,8 +364,8 @@ def test_distances_scores_and_weights(n_codes, n_bits):
         scores = f32(7.0) * codes.norms.astype(f32) * table[h]
         scores = (scores + factor * codes.slopes.astype(f32) if factor else scores) + bias
         k, weights, total = codes.propose(query, 0.5, norm=7.0, bias=bias, factor=factor, table=table)
-        # rel. 3e-6 of the exponential, and half an ulp of differences of up to 256
-        np.testing.assert_allclose(weights, np.exp(np.maximum(scores - scores.max(), -80.0), dtype=float), rtol=3e-5)
+        # rel. 7.5e-5 of the exponential, and half an ulp of differences of up to 256
+        np.testing.assert_allclose(weights, np.exp(np.maximum(scores - scores.max(), -80.0), dtype=float), rtol=1.1e-4)
         np.testing.assert_allclose(total, weights.sum(dtype=np.float64), rtol=1e-5)
         edges = np.cumsum(weights, dtype=np.float64) / total
         assert k == min(np.searchsorted(edges, 0.5, side="right"), n_codes - 1)
@@ -379,7 +379,7 @@ def test_weights_have_a_floor_and_exclusion():
     bias[70] = 300.0
     k, weights, _ = codes.propose(queries[0], 1 - 1e-16, norm=1.0, bias=bias)
     assert weights[0] == weights[129] == 0
-    np.testing.assert_allclose(weights[5], np.exp(-80.0), rtol=1e-4)
+    np.testing.assert_allclose(weights[5], np.exp(-80.0), rtol=1.1e-4)
     assert (weights[1:129] > 0).all()
     assert 0 < k < 129
     for only in (0, 63, 64, 129):

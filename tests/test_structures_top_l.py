@@ -1,5 +1,10 @@
 """Selection of the largest values of each row against a stable sort, with ties, infinities and NaN."""
 
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,11 +65,78 @@ def test_any_row(data):
     compare(values, data.draw(st.integers(1, values.shape[1])))
 
 
+@pytest.mark.parametrize("n_top", [5, 100, 300, 1500, 2999])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_rows_of_which_many_are_kept(n_top, dtype):
+    rng = np.random.default_rng(n_top)
+    normal = rng.normal(size=(4, 3000))
+    sampled = np.zeros((2, 3000))  # what a sample at regular places sees is the least there is
+    sampled[0] = rng.permutation(3000) + 1.0
+    sampled[1] = np.round(sampled[0], -1)
+    sampled[:, (2 * np.arange(32) + 1) * 3000 // 64] = 0.5
+    few = np.full((3, 3000), -np.inf)
+    few[:, rng.permutation(3000)[:150]] = rng.normal(size=(3, 150))
+    for values in (normal, np.round(normal), np.sort(normal), -np.sort(normal), np.ones((2, 3000)), sampled, few):
+        compare(values.astype(dtype), n_top)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_that_never_help(dtype):
+    """Every round of sampling is spoilt: the places it looks at hold the least of what is left."""
+    left, values = np.arange(1000), np.empty(1000)
+    level = 0.0
+    while len(left):
+        places = np.unique((2 * np.arange(32) + 1) * len(left) // 64)
+        values[left[places]] = level + np.arange(len(places)) / 64
+        left = np.delete(left, places)
+        level += 1.0
+    for n_top in (40, 100):
+        compare(values[None].astype(dtype), n_top)
+
+
 def test_the_sort_sees_ties_resolved_the_other_way():
     values = np.array([[1.0, 2.0, 2.0, 0.0]])
     wrong = np.argsort(values, axis=1, kind="stable")[:, ::-1][:, :1]
     assert (wrong != by_sorting(values, 1)[1]).any()
     assert select_top(values, 1)[1] == 1
+
+
+INPUTS = """
+import hashlib, json
+import numpy as np
+from expfam.structures import _kernels, select_top
+out = {"set": _kernels.instruction_set()}
+rng = np.random.default_rng(4)
+for size in (1, 31, 33, 64, 100, 257, 1000):
+    values = rng.normal(size=(50, size))
+    values[::2] = np.round(values[::2])
+    values[::3, 1::2] = -np.inf
+    values[::5, 1::3] = np.nan
+    for dtype in ("float32", "float64"):
+        for n_top in {1, min(4, size), min(20, size), size // 2 + 1, size}:
+            for what, result in zip(("values", "indices"), select_top(values.astype(dtype), n_top)):
+                out[f"{what} {dtype} {size} {n_top}"] = hashlib.sha256(result.tobytes()).hexdigest()
+print(json.dumps(out))
+"""
+
+
+def test_every_instruction_set_selects_the_same():
+    found = {}
+    for forced in ("base", "avx2", "avx512"):
+        done = subprocess.run(
+            [sys.executable, "-c", INPUTS],
+            cwd=sys.prefix,
+            env={**os.environ, "EXPFAM_ISA": forced},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found[forced] = json.loads(done.stdout)
+        assert len(found[forced]) > 90
+    assert found["base"].pop("set") == "base"
+    for forced in ("avx2", "avx512"):
+        if found[forced].pop("set") == forced:  # else this machine has none
+            assert found[forced] == found["base"]
 
 
 @pytest.mark.parametrize("n_top", [1, 4, 40, 100])

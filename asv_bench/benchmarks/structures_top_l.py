@@ -8,7 +8,11 @@ from expfam.structures import select_top
 class Select:
     """Ten thousand rows."""
 
-    params = ([(50, 4), (200, 4), (200, 8), (800, 4), (200, 32), (800, 100)], ["float32", "float64"], ["ours", "numpy"])
+    params = (
+        [(50, 4), (200, 4), (200, 8), (800, 4), (200, 32), (800, 32), (800, 100)],
+        ["float32", "float64"],
+        ["ours", "numpy"],
+    )
     param_names = ("size_and_kept", "dtype", "method")
 
     def setup(self, size_and_kept, dtype, method):

@@ -1,0 +1,42 @@
+# Hash tables of numbered items as C structs: building, changing and compacting, without the gil.
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+ctypedef struct lsh_bucket:
+    uint64_t key
+    int64_t start           # of its members within the table's array
+    int32_t size
+    int32_t capacity
+
+ctypedef struct lsh_table:
+    lsh_bucket *buckets     # in order of their first item; an emptied one keeps its number until the next compaction
+    int32_t *members        # items, bucket by bucket, with gaps
+    int32_t *index          # (mask + 1,) bucket number by hash of the key, linear probing; -1 is free
+    int64_t mask
+    int64_t end             # used part of members, gaps included
+    int64_t members_room
+    int32_t n_buckets
+    int32_t buckets_room
+    int32_t n_empty
+
+ctypedef struct lsh_state:
+    Py_ssize_t n_tables
+    Py_ssize_t n_items
+    Py_ssize_t capacity     # items are numbered below it
+    Py_ssize_t n_tries
+    int32_t *bucket         # (capacity, n_tables) bucket of each item, -1 when it is absent
+    int32_t *position       # (capacity, n_tables) place within the bucket
+    lsh_table *tables       # (n_tables,)
+
+# Functions that return int: 0, -1 without memory, and fill_table -2 for an item or a key met twice.
+cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil
+cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil
+cdef void place(lsh_state *s, Py_ssize_t which, int32_t number, int32_t item) noexcept nogil
+cdef int build_table(lsh_state *s, Py_ssize_t which, const uint64_t *keys, Py_ssize_t n) noexcept nogil
+cdef void free_table(lsh_table *t) noexcept nogil
+cdef int fill_table(lsh_state *s, Py_ssize_t which, const int32_t *members, const int64_t *sizes, const uint64_t *keys,
+                    Py_ssize_t n_buckets) noexcept nogil
+cdef int compact(lsh_state *s, Py_ssize_t which) noexcept nogil
+cdef bint is_wasteful(const lsh_state *s, const lsh_table *t) noexcept nogil
+cdef int prepare_insert(lsh_state *s, const uint64_t *keys) noexcept nogil
+cdef void take_out(lsh_state *s, Py_ssize_t i) noexcept nogil

@@ -1,0 +1,1 @@
+# Nothing but C: see _lsh_buckets.pxd.
