@@ -311,8 +311,8 @@ FORCED = {
     "test_families_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale)",
     "test_structures_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
     "test_structures_min_hash.py": "expfam_icws",
-    "test_structures_cover_tree.py": "expfam_square_distance",
-    "test_metropolis.py": "expfam_(byte_rows|float_rows|byte_lookup|max_float)",
+    "test_structures_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
+    "test_metropolis.py": "expfam_(byte_rows|float_rows|byte_polynomial|max_float)",
     "test_structures_top_l.py": "top_\\w+",
 }
 
