@@ -9,7 +9,7 @@ runs in that task's thread: a worker that waited for the pool it occupies would 
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 
 N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
@@ -108,7 +108,7 @@ def _executor(n_threads):
         return _pool
 
 
-def run(function, tasks, n_threads=1):
+def run(function, tasks, n_threads=1, *, uses_blas=True):
     """Results of ``function(*task)`` for every task, in the order of the tasks.
 
     Parameters
@@ -118,7 +118,9 @@ def run(function, tasks, n_threads=1):
     tasks : sequence of tuple
         Arguments of each call; cut by the sizes of the data, not by `n_threads`.
     n_threads : int or None
-        As in `resolve_n_threads`. One thread runs the tasks in the caller's.
+        As in `resolve_n_threads`. The caller's is one of them.
+    uses_blas : bool
+        False where no task calls BLAS: its number of threads is then left alone, which saves some 25 us.
 
     Returns
     -------
@@ -132,7 +134,7 @@ def run(function, tasks, n_threads=1):
     """
     tasks = list(tasks)
     n_threads = min(resolve_n_threads(n_threads), max(len(tasks), 1))
-    with single_blas():
+    with single_blas() if uses_blas else nullcontext():
         if n_threads == 1 or hasattr(_worker, "busy"):
             return [function(*task) for task in tasks]
         # Workers take the next task from a shared counter, so at most n_threads run at once however large the pool.
@@ -150,15 +152,17 @@ def run(function, tasks, n_threads=1):
                 except BaseException as error:  # handed to the caller below
                     failures.append((index, error))
 
-        futures = [_executor(n_threads).submit(work) for _ in range(n_threads)]
+        futures = [_executor(n_threads).submit(work) for _ in range(n_threads - 1)]
         try:
+            work()
             for future in futures:
                 future.result()
         except BaseException as error:  # Ctrl-C in the caller: no new task is begun, running ones end
             failures.append((-1, error))
             for future in futures:
                 future.result()
-            raise
+        finally:
+            vars(_worker).pop("busy", None)  # absent in a child forked by a task
         if failures:
             raise min(failures, key=lambda failure: failure[0])[1]
         return results

@@ -652,7 +652,7 @@ cdef class BoundTable:
                         self.t.total[slot[j]] += sign * self.t.length[row[j]]
 
         # columns of one cache line belong to one task
-        run(add_task, _stretches(self.masses.t.width, 4), self.n_threads)
+        run(add_task, _stretches(self.masses.t.width, 4), self.n_threads, uses_blas=False)
 
     def _make_lengths(self, rows):
         """Rows of the lengths that the data `rows` will ask for."""
@@ -677,7 +677,8 @@ cdef class BoundTable:
                 for j in range(start, stop):
                     length_terms(&self.t, lengths[wanted[j]], m, self.t.length_rows + wanted[j] * self.t.width, &terms[0])
 
-        run(make_task, [(s, min(s + 16, wanted.shape[0])) for s in range(0, wanted.shape[0], 16)], self.n_threads)
+        tasks = [(s, min(s + 16, wanted.shape[0])) for s in range(0, wanted.shape[0], 16)]
+        run(make_task, tasks, self.n_threads, uses_blas=False)
 
     def to_arrays(self):
         """Nothing: the table is made from the statistics."""
