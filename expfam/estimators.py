@@ -157,10 +157,10 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         model = MixtureModel(data.family, self._weights())
         kernel = load_sampler(self.sampler, n_threads=self.n_threads)
         phases = self._phases(kernel, family)
-        forecast = forecast_memory(data, n_components=model.weights.max_components)
-        check_memory(forecast, self.memory_limit)
         for phase, _ in phases:
             phase.check(model, data)
+        forecast = forecast_memory(data, n_components=model.weights.max_components, kernel=kernel, model=model)
+        check_memory(forecast, self.memory_limit)
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._run(state, phases)
         return self
@@ -175,6 +175,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point":
                     trace.keep_every = max(1, n_steps // (2 * kept))
+                state.memory.clear()  # proposals are made anew for each phase, not kept twice
                 sample(kernel, state, n_steps, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
                 n_done += n_steps
                 if trace.interrupted or len(trace) < n_done:

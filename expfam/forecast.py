@@ -7,7 +7,7 @@ The figures are sums over the arrays that a fit allocates, not measurements, and
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scipy import sparse
@@ -37,6 +37,8 @@ class Forecast:
         Statistics of the clusters and what is cached with them.
     scratch : int
         Blocks of statistics and scores.
+    proposals : int
+        What the sampler keeps beside the statistics: tables and codes of its proposals.
     n_components : int
         Number of clusters that was assumed.
     is_guess : bool
@@ -49,11 +51,12 @@ class Forecast:
     scratch: int
     n_components: int
     is_guess: bool = False
+    proposals: int = 0
 
     @property
     def beside_data(self):
         """Bytes needed beside the data: what `check_memory` compares with the limit."""
-        return self.labels + self.statistics + self.scratch
+        return self.labels + self.statistics + self.scratch + self.proposals
 
     @property
     def total(self):
@@ -66,10 +69,11 @@ class Forecast:
             f"{format_bytes(self.beside_data)} beside {format_bytes(self.data)} of data: statistics of "
             f"{self.n_components}{guess} clusters {format_bytes(self.statistics)}, labels {format_bytes(self.labels)}, "
             f"scratch {format_bytes(self.scratch)}"
+            + (f", proposals {format_bytes(self.proposals)}" if self.proposals else "")
         )
 
 
-def forecast_memory(data, *, n_components=None):
+def forecast_memory(data, *, n_components=None, kernel=None, model=None):
     """Memory of a fit to these data.
 
     Parameters
@@ -77,6 +81,9 @@ def forecast_memory(data, *, n_components=None):
     data : Dataset
     n_components : int, optional
         Largest number of clusters; without it min(N, 200) is assumed and marked as a guess.
+    kernel : Kernel, optional
+        The sampler, whose working objects are then counted in; needs `model`.
+    model : MixtureModel, optional
 
     Returns
     -------
@@ -90,7 +97,7 @@ def forecast_memory(data, *, n_components=None):
     >>> forecast_memory(Dataset(np.ones((1000, 8)), Poisson()), n_components=5).data
     64000
     """
-    return forecast_sizes(
+    forecast = forecast_sizes(
         data.family.name,
         n_rows=data.n_rows,
         n_features=data.n_features,
@@ -99,6 +106,9 @@ def forecast_memory(data, *, n_components=None):
         data_bytes=_bytes_of(data.X),
         n_components=n_components,
     )
+    if kernel is None:
+        return forecast
+    return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
 
 
 def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, data_bytes=None, n_components=None):

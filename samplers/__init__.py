@@ -15,7 +15,7 @@ _HOMES = {
     "expfam.samplers.trace": ["Trace"],
     "expfam.samplers.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
     "expfam.samplers.starts": ["starting_labels"],
-    "expfam.samplers.systems": ["load_sampler"],
+    "expfam.samplers.systems": ["FastEx", "load_sampler"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -85,6 +85,10 @@ class Kernel(Settings):
         """Clusters that a state of this kernel can hold, or None where only the weights limit them."""
         return None
 
+    def memory(self, model, data, n_clusters):
+        """Bytes of the working objects that the kernel keeps beside the state, for so many clusters."""
+        return 0
+
     def step(self, state):
         """Move the state by one sweep, pass or batch of moves, in place.
 
@@ -146,6 +150,10 @@ class Cycle(Kernel):
     def max_clusters(self, model):
         """That of the kernel that makes the state."""
         return self._maker().max_clusters(model)
+
+    def memory(self, model, data, n_clusters):
+        """Those of all kernels."""
+        return sum(kernel.memory(model, data, n_clusters) for kernel in self.kernels)
 
     def _maker(self):
         maker = next((k for k in self.kernels if k.state_type is not None), None)

@@ -823,6 +823,11 @@ class CollapsedMetropolis(Kernel):
         if hasattr(proposal, "check"):
             proposal.check(model, data)
 
+    def memory(self, model, data, n_clusters):
+        """Bytes of the bound proposal."""
+        proposal = self.choose_proposal(model, data)
+        return proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
+
     def init_state(self, model, data, labels, *, seed):
         """Collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
@@ -864,6 +869,8 @@ class CollapsedMetropolis(Kernel):
                 )
             proposal = self.choose_proposal(state.model, state.data)
             owner = proposal.bind(state.model, state.data, seed=state.seed)
+            if kept is not None:        # what was set in warm-up stays set, whatever the hyper-parameters do
+                arrays = {"proposal": kept.door.owner.to_arrays()}
             kept = state.memory["metropolis"] = Walk(state, ProposalDoor(owner, repr(proposal)))
             if mode in ONE_BY_ONE and not kept.door.takes_single_moves:
                 raise CapabilityError(f"{proposal!r} has no functions for single moves, as mode {mode!r} needs")

@@ -37,6 +37,9 @@ cdef void mass_leave(mass_table *t, Py_ssize_t k) noexcept nogil:
         return
     t.n_live -= 1
     t.bias[k] = -INFINITY
+    if k < t.new_column:            # always the lowest empty one: a function of the slots, not of their history
+        t.bias[t.new_column] = -INFINITY
+        t.new_column = k
     t.bias[t.new_column] = <float> t.log_new_mass[t.n_live]
 
 

@@ -28,6 +28,12 @@ class Proposal(Settings):
       "asynchronous", in which slots are entered one by one;
     - ``pending`` : the exception behind a result EXPFAM_PYTHON.
 
+    Examples
+    --------
+    >>> from expfam.samplers import Proposal, TableProposal
+    >>> isinstance(TableProposal(), Proposal), sorted(TableProposal.modes)
+    (True, ['crossfit', 'frozen', 'included', 'removed'])
+
     Notes
     -----
     Obligations. q(k | i) > 0 for every slot of the snapshot, and for EXPFAM_NEW while ``log_weight_new`` is finite;

@@ -419,7 +419,7 @@ class TableProposal(Proposal):
         -------
         int
         """
-        width = -(-(n_clusters + 1) // EXPFAM_BLOCK) * EXPFAM_BLOCK
+        width = (n_clusters + EXPFAM_BLOCK) // EXPFAM_BLOCK * EXPFAM_BLOCK
         entry = 4 if self.dtype == "float32" else 1
         entry += 2 if column_sums(data.X).max() < 65536 else 4
         return int(data.n_statistics * width * entry + 16 * data.n_rows + 4 * MOST_LENGTHS * width)
@@ -690,7 +690,7 @@ cdef class BoundTable:
 
 def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):
     """0..n in at most so many parts whose borders are multiples of a cache line of bytes."""
-    size = -(-n // (n_tasks * LINE)) * LINE
+    cdef Py_ssize_t size = (n + n_tasks * LINE - 1) // (n_tasks * LINE) * LINE
     return [(low, low + size) for low in range(0, n, size)]
 
 
