@@ -872,8 +872,8 @@ cdef class BoundHash:
         Notes
         -----
         y is what of the log predictive codes have to estimate, t their estimate, both about their means over clusters:
-        the temperature is var y / (var y + var(t - y)), the spread the root mean square of y - temperature t for a
-        datum of norm 1.
+        the temperature is sum y t / sum t^2, the share of the variance of t that is no noise where the noise is
+        independent of y; the spread is the root mean square of y - temperature t for a datum of norm 1.
         """
         live = snapshot.slots[snapshot.n > 0]
         rng = generator(self.seed, "tables")
@@ -890,9 +890,8 @@ cdef class BoundHash:
         known, angle = self._parts(rows, ks)
         y, t = exact - known, angle
         y, t = y - y.mean(axis=1, keepdims=True), t - t.mean(axis=1, keepdims=True)
-        signal, noise = float((y * y).mean()), float(((t - y) ** 2).mean())
-        share = signal / (signal + noise) if signal + noise > 0 else 1.0
-        temperature = given or min(max(share, 1e-3), 1.0)
+        share = float((y * t).sum() / (t * t).sum()) if (t * t).any() else 1.0
+        temperature = given or min(max(share, 0.01), 1.0)
         square = float((self._norm[rows].astype(np.float64) ** 2).mean())
         error = float(((y - temperature * t) ** 2).mean())
         return temperature, float(np.sqrt(error / square)) if square > 0 else 0.0
