@@ -386,7 +386,7 @@ def test_a_law_that_sees_the_datum_is_not_reversible():
 
 
 def test_two_ways_with_the_datum_left_in_are_reversible():
-    """The mode "included": each direction by the law of its own state, finite weights, occupied slots and an empty one."""
+    """The mode "included": each direction by the law of its own state, finite weights."""
     model, data = tiny_problem("multinomial", "dirichlet_3")
     _, door = bound_to(HashProposal(n_bits=64, screen=1, floor=0.1), model, data)
     door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
