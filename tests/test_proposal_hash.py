@@ -9,12 +9,14 @@ import pytest
 from enumeration import canonical, exact_posterior, move_matrix
 from scipy import sparse, stats
 from scipy.special import gammaln
+from sklearn.metrics import normalized_mutual_info_score
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
 from expfam.errors import DataError, PluginError
 from expfam.families.components import Components
 from expfam.samplers.gibbs import conditional
+from expfam.samplers.metropolis import CollapsedMetropolis, update_law
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.proposals.hash import HashProposal
 from expfam.samplers.proposals.snapshot import Snapshot
@@ -409,6 +411,52 @@ def test_two_ways_with_the_datum_left_in_are_reversible():
                 ratio = pi[place[q]] / pi[row] * np.exp(back[name] - log_q)
                 flow[row, place[q]] += pi[row] * np.exp(log_q) * min(1.0, ratio)
         np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12)
+
+
+# ---- through the kernel ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["crossfit", "removed", "included"])
+@pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian_diag"])
+@pytest.mark.parametrize("screen", [0, 2])
+def test_updates_of_the_kernel_are_reversible(mode, name, screen):
+    model, data = tiny_problem(name, "dirichlet_3")
+    partitions, pi = exact_posterior(model, data.X)
+    kernel = CollapsedMetropolis(HashProposal(n_bits=64, screen=screen, temperature=0.5), mode=mode)
+    reference = HashProposal(n_bits=64, screen=screen, temperature=0.5).bind(model, data, seed=0)
+    reference.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
+
+    def moves(p, i):
+        state = CollapsedState(model, data, np.array(p), seed=0)
+        worker = kernel.worker(state, mode)
+        worker.door.owner.from_arrays(reference.to_arrays())  # centre, scale and temperature of one run
+        for slot, probability in update_law(kernel, state, i, rows=np.array([i - 1, i])).items():
+            labels = state.labels.copy()
+            labels[i] = slot
+            yield canonical(labels), probability
+
+    for i in (0, 3):
+        P = move_matrix(partitions, lambda p, i=i: moves(p, i))
+        flow = pi[:, None] * P
+        # codes alone are normalised by float32 sums
+        limit = 1e-12 if screen and reference.is_exact else 1e-6
+        np.testing.assert_allclose(flow, flow.T, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("mode", ["crossfit", "removed"])
+def test_chains_do_not_depend_on_threads_and_find_the_topics(mode):
+    X, labels = words(n_rows=400, n_words=60, n_topics=6, length=25, seed=1)
+    model = MixtureModel(Multinomial(concentration=0.2), DirichletProcess(alpha=1.0))
+    found = []
+    for n_threads in (1, 2):
+        kernel = CollapsedMetropolis(HashProposal(n_bits=256, screen=8), mode=mode, n_threads=n_threads)
+        state = kernel.init(model, X, seed=2)
+        for _ in range(12):
+            kernel.step(state)
+        state.check()
+        found.append(state.labels.copy())
+    np.testing.assert_array_equal(*found)
+    assert normalized_mutual_info_score(labels, found[0]) > 0.8
 
 
 # ---- quality ---------------------------------------------------------------------------------------------------------
