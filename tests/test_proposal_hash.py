@@ -459,6 +459,36 @@ def test_chains_do_not_depend_on_threads_and_find_the_topics(mode):
     assert normalized_mutual_info_score(labels, found[0]) > 0.8
 
 
+@pytest.mark.parametrize("name", ["multinomial", "gaussian_diag"])
+def test_a_crossfit_chain_resumes_with_the_same_bits(name):
+    model, data = tiny_problem(name, "dirichlet_process")
+    kernel = CollapsedMetropolis(HashProposal(n_bits=64, screen=2), mode="crossfit", n_blocks=2)
+    state = kernel.init(model, data.X, seed=5)
+    for _ in range(4):
+        kernel.step(state)
+    again = CollapsedState(model, data, state.labels, seed=5)
+    again.from_arrays(state.to_arrays())
+    for _ in range(30):
+        kernel.step(state)
+        kernel.step(again)
+    np.testing.assert_array_equal(state.labels, again.labels)
+
+
+@pytest.mark.parametrize("mode", ["included", "frozen"])
+def test_modes_of_finite_weights_run(mode):
+    X, labels = words(n_rows=200, n_words=60, n_topics=4, length=25, seed=1)
+    model = MixtureModel(Multinomial(concentration=0.2), SymmetricDirichlet(6, alpha=0.5))
+    kernel = CollapsedMetropolis(HashProposal(n_bits=256, screen=3), mode=mode)
+    spoiled = labels.copy()
+    spoiled[::8] = (spoiled[::8] + 1) % 4
+    state = kernel.init(model, X, seed=2, start=spoiled)
+    for _ in range(8):
+        kernel.step(state)
+    state.check()
+    assert normalized_mutual_info_score(labels, spoiled) < 0.75
+    assert normalized_mutual_info_score(labels, state.labels) > 0.9
+
+
 # ---- quality ---------------------------------------------------------------------------------------------------------
 
 

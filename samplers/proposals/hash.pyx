@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from cpython.pycapsule cimport PyCapsule_New
 from cython cimport final
-from libc.math cimport INFINITY, exp, ldexp, log, log1p, rint
+from libc.math cimport INFINITY, ldexp, log, log1p, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 from numpy.random cimport bitgen_t
@@ -30,8 +30,8 @@ from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_row
 from expfam.families.components cimport Components
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave
 from expfam.structures._kernels cimport (
-    expfam_log1, expfam_log_rising1, expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64, expfam_sign_bits_real,
-    expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
+    expfam_exp1, expfam_log1, expfam_log_rising1, expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64,
+    expfam_sign_bits_real, expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
 )
 from expfam.structures.sign_hash cimport SignCodes, SignHash
 from expfam.structures.top_l cimport top_row
@@ -1034,7 +1034,6 @@ cdef void load_words(BoundHash self, Py_ssize_t k, const int64_t *words, const i
 cdef void settle_code(BoundHash self, SignCodes codes, Py_ssize_t k) noexcept nogil:
     """Bits, norm and slope from the integers of a code."""
     cdef Py_ssize_t p, at
-    codes.sign(k)
     # Bits of exact ties must not depend on the slot's name: q is a function of the statistics
     for p in range(self.n_words):
         at = (k * self.n_words + p) * 64
@@ -1046,6 +1045,9 @@ cdef void settle_code(BoundHash self, SignCodes codes, Py_ssize_t k) noexcept no
                 (<int32_t *> codes.dots) + at, (<int32_t *> codes.centre_dots) + 64 * p, self.ties[p])
     if self.masses.t.n[k] == 0:
         codes.norms_32[k] = codes.slopes_32[k] = 0.0    # scored exactly, by `fresh`
+    else:
+        codes.norms_32[k] = <float> ldexp(sqrt(<double> codes.squares[k]), -codes.exponent)
+        codes.slopes_32[k] = <float> ldexp(<double> codes.slopes[k], -codes.exponent - codes.slope_exponent)
 
 
 cdef void settle(BoundHash self, Py_ssize_t k) noexcept nogil:
@@ -1321,7 +1323,7 @@ cdef int rank(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t m) noexcept n
             best = s.w[j]
     s.total = 0.0
     for j in range(m):
-        s.w[j] = exp(max(s.w[j] - best, -80.0))
+        s.w[j] = expfam_exp1(max(s.w[j] - best, -80.0))
         s.total += s.w[j]
     return EXPFAM_OK if 0 < s.total < INFINITY else EXPFAM_NUMERICAL
 
