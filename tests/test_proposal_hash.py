@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -567,6 +568,36 @@ def test_memory_is_stated_before():
     assert long.memory(model, data, 10_000) - HashProposal(n_bits=64).memory(model, data, 10_000) > 10_000 * 4 * 4032
     model, data = tiny_problem("gaussian")
     assert HashProposal().memory(model, data, 3) > 512 * data.n_statistics * 8
+
+
+@pytest.mark.parametrize("screen", [0, 8])
+def test_memory_covers_what_is_allocated(screen):
+    X, labels = words(n_rows=3000, n_words=500, n_topics=300, length=12)
+    data = Dataset(X, Multinomial(concentration=0.2))
+    model = MixtureModel(data.family, SymmetricDirichlet(300, alpha=0.1))
+    view = view_of(model, data, labels)
+    _ = view.S
+    proposal = HashProposal(n_bits=512, screen=screen, temperature=0.3)
+    stated = proposal.memory(model, data, 300)
+    tracemalloc.start()
+    _, door = bound_to(proposal, model, data)
+    door.refresh(view)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < stated < 2 * held
+
+
+def test_fractional_counts_are_coded_as_real_data():
+    X, labels = words()
+    data = Dataset(X * 0.7, Multinomial(concentration=0.3, allow_fractional=True))
+    model = MixtureModel(data.family, DirichletProcess())
+    owner, door = bound_to(HashProposal(n_bits=256, screen=3), model, data)
+    view = view_of(model, data, labels)
+    door.refresh(view)
+    assert not owner.is_exact
+    q = np.exp(door.log_prob(0, labels[0], names_of(view)))
+    assert q.sum() == pytest.approx(1.0, abs=1e-12)
+    assert q.argmax() == labels[0]
 
 
 def test_misuse_is_refused():

@@ -37,6 +37,7 @@ class BoundHash:
     hash: SignHash
     is_exact: bool
     temperature: float | None
+    n_threads: int | None
     def __init__(self, settings: HashProposal, model: Any, data: Any, *, seed: int) -> None: ...
     def refresh(self, snapshot: Any) -> None: ...
     def shift(

@@ -104,7 +104,7 @@ class HashProposal(Proposal):
     >>> view = Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n), log_weight_new=0.0)
     >>> door.refresh(view)
     >>> np.exp(door.log_prob(0, 0, [0, 1, -1])).round(2)
-    array([0.99, 0.  , 0.01])
+    array([0.96, 0.  , 0.03])
     """
 
     modes = frozenset(MODES)
@@ -135,7 +135,9 @@ class HashProposal(Proposal):
         if self.bound not in (None, "hoeffding", "kl"):
             raise ValueError(f"bound must be None, 'hoeffding' or 'kl'; got {self.bound!r}")
         if not 0 < self.floor < 1:
-            raise ValueError(f"floor must lie in (0, 1), or clusters off the list have no probability; got {self.floor!r}")
+            raise ValueError(
+                f"floor must lie in (0, 1), or clusters off the list have no probability; got {self.floor!r}"
+            )
 
     def bind(self, model, data, *, seed):
         """Working object for one model and data set.
@@ -172,7 +174,7 @@ class HashProposal(Proposal):
         width = -(-(n_clusters + 1) // 64) * 64
         F, N = data.n_statistics, data.n_rows
         rows = N * bits // 8 if N * bits // 8 <= self.memory_limit else 0
-        total = rows + N * 24 + width * (bits // 8 + 64 + 4 * (_LENGTHS + 1))
+        total = rows + N * 40 + width * (bits // 8 + 64 + 4 * (_LENGTHS + 1))
         if _has_count_codes(data):
             nnz = _count_nonzero(data.X)
             wide = 8 if rows or data.is_sparse else 20
@@ -330,11 +332,14 @@ cdef class BoundHash:
         Whether any sequence of shifts and moves gives the same bits as one refresh: for counts.
     temperature : float or None
         In use; None before the first refresh.
+    n_threads : int or None
+        For the codes of the data, which the first refresh makes; nothing else depends on it.
     """
 
     cdef proposal_v1 api
     cdef readonly object capsule
     cdef public object pending
+    cdef public object n_threads        # for the codes of the data; the result does not depend on it
     cdef readonly SignHash hash
     cdef readonly bint is_exact
     cdef readonly object temperature
@@ -370,7 +375,8 @@ cdef class BoundHash:
     cdef SignCodes codes
     cdef pair_table pairs
     cdef csr_rows x
-    cdef object arrays, _keys, _counts, _prior, _grid, _grid_lengths, _record, _phi, _scaled, _multiple, mean, _mean_dots, _kept_rows
+    cdef object arrays, _keys, _counts, _prior, _grid, _grid_lengths, _record, _kept_rows
+    cdef object _phi, _scaled, _multiple, mean, _mean_dots
     cdef int64_t *total                 # (width,) tokens
     cdef double *inverse_prior          # (D,) 1 / a
     cdef double *grid                   # (D,) grid points of a unit, over the scale
@@ -404,6 +410,7 @@ cdef class BoundHash:
         if self.screen:
             self.components = Components(family, data, self.width, layout=_layout(model, data))
         self.held_datum = self.held_slot = -1
+        self.n_threads = 1
         self.first_row = data.row_offset
         if self.is_exact:
             self._open_counts()
@@ -575,7 +582,8 @@ cdef class BoundHash:
         self._fresh[:] = -(phi_rows @ self.centre)
         if keep:
             first_row = self.data.row_offset
-            self._code[:] = self.hash.codes(phi_rows, scale=scale, centre=mean, factor=factor, first_row=first_row)
+            self._code[:] = self.hash.codes(phi_rows, scale=scale, centre=mean, factor=factor, first_row=first_row,
+                                            n_threads=self.n_threads)
             self.phi = NULL
         else:
             self._scaled, self._multiple = phi * scale[columns], factor
@@ -592,7 +600,8 @@ cdef class BoundHash:
             self._norm[start:stop] = np.sqrt((u * u).sum(axis=1))
             self._fresh[start:stop] = empty.log_predictive_block(start, stop, 1)[:, 0] - phi @ self.centre
             if keep:
-                self._code[start:stop] = self._words(u, self.hash.tie_bits(self.data.row_offset + np.arange(start, stop)))
+                owners = self.data.row_offset + np.arange(start, stop)
+                self._code[start:stop] = self._words(u, self.hash.tie_bits(owners))
 
         run(fill, self._blocks(), 1)    # which holds BLAS to one thread: the same bits whatever its setting
 
@@ -751,7 +760,7 @@ cdef class BoundHash:
             self._widen()
 
     def release(self):
-        """Let the next refresh set centre, scale and temperature anew, as during a warm-up; shifts refresh until then."""
+        """Let the next refresh, or shift, set centre, scale and temperature anew, as during a warm-up."""
         self.centre = self.temperature = self._table = None
         self.table = NULL
 
@@ -791,7 +800,6 @@ cdef class BoundHash:
         cdef Py_ssize_t j, k, start, stop
         cdef const int64_t[::1] slot, bound, word
         cdef const int32_t[::1] count
-        cdef pair_table *pairs = &self.pairs
         cdef BoundHash this = self
         S = sparse.csr_array(snapshot.S)
         S.sum_duplicates()
@@ -1221,11 +1229,12 @@ cdef void recount(BoundHash self) noexcept nogil:
     """Number of columns that can be proposed."""
     cdef const float *bias = self.masses.t.bias
     cdef Py_ssize_t j, k, new = self.masses.t.new_column
-    self.n_open = self.masses.t.n_live + (bias[new] > -INFINITY)
+    cdef Py_ssize_t n = self.masses.t.n_live + (bias[new] > -INFINITY)
     for j in range(self.n_empties):
         k = self.empties[j]
         if k != new and self.masses.t.n[k] == 0 and bias[k] > -INFINITY:
-            self.n_open += 1
+            n += 1
+    self.n_open = n     # in place needs the gil when checks are on
 
 
 cdef const uint64_t *code_of(BoundHash self, Py_ssize_t i, scratch *s) noexcept nogil:
