@@ -34,7 +34,7 @@ from expfam.structures._kernels cimport (
     expfam_sign_bits_real, expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
 )
 from expfam.structures.sign_hash cimport SignCodes, SignHash
-from expfam.structures.top_l cimport top_row
+from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families.support import dense_rows
@@ -174,7 +174,7 @@ class HashProposal(Proposal):
         width = -(-(n_clusters + 1) // 64) * 64
         F, N = data.n_statistics, data.n_rows
         rows = N * bits // 8 if N * bits // 8 <= self.memory_limit else 0
-        total = rows + N * 40 + width * (bits // 8 + 64 + 4 * (_LENGTHS + 1))
+        total = (1 << 16) + rows + N * 40 + width * (bits // 8 + 64 + 4 * (_LENGTHS + 1))
         if _has_count_codes(data):
             nnz = _count_nonzero(data.X)
             wide = 8 if rows or data.is_sparse else 20
@@ -308,7 +308,7 @@ ctypedef struct scratch:
     float *score                # (width,)
     float *sums                 # (width / 64,)
     float *top                  # (screen,)
-    float *top_work             # (width,)
+    float *top_work             # (top_work_size(width),)
     int32_t *top_at             # (screen,)
     Py_ssize_t *ks              # (width,) candidates
     double *w                   # (width,) their weights
@@ -1201,7 +1201,7 @@ cdef Py_ssize_t lay(BoundHash self, double *work, scratch *s) noexcept nogil:
     s.bias = <float *> (work + at)
     at += half
     s.top_work = <float *> (work + at)
-    at += half
+    at += top_work_size(self.width) // 2 + 1
     s.sums = <float *> (work + at)
     at += self.width // 64
     s.top = <float *> (work + at)
