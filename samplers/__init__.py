@@ -16,7 +16,6 @@ _HOMES = {
     "expfam.samplers.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
     "expfam.samplers.starts": ["starting_labels"],
     "expfam.samplers.systems": ["FastEx", "load_sampler"],
-    "expfam.samplers.systems": ["load_sampler"],
     "expfam.samplers.proposals.hash": ["HashProposal"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

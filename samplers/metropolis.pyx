@@ -758,7 +758,7 @@ class CollapsedMetropolis(Kernel):
         What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
         ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
     n_blocks : int or "auto"
-        Blocks of the crossfit mode; ``"auto"`` is N / 128 within 4 and 1024, or 4 for a proposal that cannot follow
+        Blocks of the crossfit mode; ``"auto"`` is N / 128 within 16 and 1024, or 4 for a proposal that cannot follow
         changes and is made anew for each block. In small clusters of long rows many blocks mix better.
     n_threads : int or None
         For the draws of the crossfit and asynchronous modes. The labels do not depend on it, but for "asynchronous".
@@ -888,7 +888,7 @@ class CollapsedMetropolis(Kernel):
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)
-        return min(max(N // 128, 4), 1024 if owner is None or hasattr(owner, "shift") else 4, N)
+        return min(max(N // 128, 16), 1024 if owner is None or hasattr(owner, "shift") else 4, N)
 
 
 _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}

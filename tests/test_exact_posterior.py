@@ -6,7 +6,17 @@ from enumeration import canonical, exact_posterior
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import MixtureModel, Poisson, SymmetricDirichlet
-from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper
+from expfam.errors import ExactnessWarning
+from expfam.samplers import (
+    CollapsedGibbs,
+    CollapsedMetropolis,
+    Cycle,
+    HashProposal,
+    RandomScan,
+    TableProposal,
+    UncollapsedGibbs,
+    UpdateHyper,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -66,6 +76,32 @@ def test_unbounded_weights(name, weights):
     model = MixtureModel(family, WEIGHTS[weights])
     partitions, pi = exact_posterior(model, X)
     assert worst_t(run_chain(CollapsedGibbs(), model, X, 3000), partitions, pi) < LIMIT
+
+
+PROPOSALS = {"table": TableProposal(), "hash": HashProposal(), "published_hash": HashProposal(n_bits=64, screen=0)}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("mode", ["crossfit", "removed", "included", "frozen"])
+@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize("name", ["multinomial", "poisson"])
+def test_metropolis(name, proposal, mode, weights):
+    if mode in ("included", "frozen") and WEIGHTS[weights].max_components is None:
+        pytest.skip("finite weights only")
+    family, X = FAMILIES[name]
+    model = MixtureModel(family, WEIGHTS[weights])
+    partitions, pi = exact_posterior(model, X)
+    kernel = CollapsedMetropolis(PROPOSALS[proposal], mode=mode, n_blocks=2)
+    assert worst_t(run_chain(kernel, model, X, 3000), partitions, pi) < LIMIT
+
+
+def test_the_published_mode_is_found_out():
+    family, X = FAMILIES["poisson"]
+    model = MixtureModel(family, WEIGHTS["dirichlet_3"])
+    partitions, pi = exact_posterior(model, X)
+    kernel = CollapsedMetropolis(TableProposal(), mode="published")
+    with pytest.warns(ExactnessWarning):
+        assert worst_t(run_chain(kernel, model, X, 3000), partitions, pi) > LIMIT
 
 
 def test_seven_data_and_all_877_partitions():
