@@ -18,6 +18,7 @@ _HOMES = {
     "expfam.samplers.systems": ["FastEx", "load_sampler"],
     "expfam.samplers.systems": ["load_sampler"],
     "expfam.samplers.proposals.hash": ["HashProposal"],
+    "expfam.samplers.proposals.int8": ["Int8Proposal"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
