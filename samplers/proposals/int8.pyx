@@ -9,7 +9,8 @@ With phi' = phi - mean and theta' = Theta - centre,
 <phi, Theta> = <phi, centre> [the same for all] + <mean, theta'> [a number per cluster] + <phi' c, theta' / c>.
 
 A datum's conditional is Student-like where a cluster holds few data, and no linear score is near it. Hence the best
-clusters are only listed by it and then judged by the exact predictive under the same statistics.
+clusters are only listed by it and then judged by the exact predictive under the same statistics. An empty cluster,
+where the linear score is at its worst, has its exact predictive always.
 
 Cost of a draw: O(K F / 64) instructions and one block of predictives; of a cluster's row O(F) beyond its Theta.
 """
@@ -57,8 +58,8 @@ class Int8Proposal(Proposal):
     Parameters
     ----------
     shortlist : int, default 16
-        Clusters that the exact predictive judges, besides a new one, which is always judged; 0 draws from the linear
-        scores themselves.
+        Occupied clusters that the exact predictive judges; 0 draws from the linear scores themselves. Empty and new
+        ones are judged by it in any case.
     temperature : "auto" or float in (0, 1], default "auto"
         Factor of the log weights before they are exponentiated. "auto" is 1 with a shortlist; without one it is the
         slope of exact on rounded scores, found once at 256 data when the first statistics are seen.
@@ -84,7 +85,7 @@ class Int8Proposal(Proposal):
     Notes
     -----
     q(k | i) = (1 - floor) w_k / sum w + floor / M over the M columns that are open, with w_k = exp(temperature
-    (log mass + log predictive)) on the shortlist and 0 elsewhere. Centre, balance and temperature are found in the
+    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere. Centre, balance and temperature are found in the
     first statistics that are shown and stay, so that q is a function of the statistics alone. Balance:
     c = (variance of Theta over clusters / variance of phi)^(1/4), the minimiser of the product of both norms.
 
@@ -147,7 +148,7 @@ def _padded(F):
 
 
 def _table_bytes(data):
-    return data.n_rows * (_padded(data.n_statistics) + 4)
+    return data.n_rows * (_padded(data.n_statistics) + 8)
 
 
 def _check_settings(settings):
@@ -173,12 +174,10 @@ ctypedef struct int8_state:
     float *scales                   # (width,)
     float *offsets                  # (width,) <mean, theta'> - G
     double *S                       # (width, F)
-    const uint8_t *empty_row        # (4 groups,) of a cluster without data
-    float empty_scale
-    float empty_offset
     # data
     int8_t *codes                   # (N, 4 groups)
     float *units                    # (N,)
+    float *alone                    # (N,) log predictive of an empty cluster less <phi, centre>; without a shortlist
     # what was fixed when the first statistics were seen
     const double *centre            # (F,) of Theta
     const double *mean              # (F,) of phi
@@ -192,6 +191,8 @@ ctypedef struct int8_state:
     Py_ssize_t shortlist
     Py_ssize_t width                # columns of the tables, a multiple of 64
     Py_ssize_t n_open               # columns that can be proposed
+    Py_ssize_t n_empty              # those of them that hold no data: all have one weight
+    Py_ssize_t first_empty          # the first of these
     mass_table *masses
     components_v1 components
     const natural_law *law          # NULL: Theta comes from NumPy
@@ -211,8 +212,8 @@ ctypedef struct int8_state:
 ctypedef struct int8_weights:       # q of one datum, in the caller's scratch
     float *scores                   # (width,); weights when there is no shortlist
     float *sums
-    Py_ssize_t *columns             # (m,)
-    double *weights                 # (m,)
+    Py_ssize_t *columns             # (m,); the first empty one stands for all
+    double *weights                 # (m,) of one column
     Py_ssize_t m
     double total
 
@@ -237,8 +238,11 @@ cdef void take_row(const int8_state *s, Py_ssize_t k, uint8_t *row) noexcept nog
 
 
 cdef void put_empty(int8_state *s, Py_ssize_t k) noexcept nogil:
-    put_row(s, k, s.empty_row)
-    s.scales[k], s.offsets[k] = s.empty_scale, s.empty_offset
+    """A score of -inf: columns without data are weighed by themselves."""
+    cdef Py_ssize_t g
+    for g in range(s.n_groups):
+        memset(entry_of(s, k) + g * EXPFAM_INT8_GROUP, 128, 4)
+    s.scales[k], s.offsets[k] = 0.0, -INFINITY
     memset(s.S + k * s.F, 0, s.F * sizeof(double))
 
 
@@ -282,11 +286,16 @@ cdef void round_datum(const int8_state *s, const double *phi, int8_t *code, floa
 
 cdef void count_open(int8_state *s) noexcept nogil:
     cdef const float *bias = s.masses.bias
-    cdef int32_t n = 0
+    cdef int32_t n = 0, n_empty = 0
     cdef Py_ssize_t k
     for k in range(s.masses.width):
         n += bias[k] > -INFINITY
-    s.n_open = n
+        n_empty += (bias[k] > -INFINITY) & (s.masses.n[k] == 0)
+    s.n_open, s.n_empty, s.first_empty = n, n_empty, s.masses.new_column
+    if n_empty and not bias[s.first_empty] > -INFINITY:
+        s.first_empty = 0
+        while s.masses.n[s.first_empty] or not bias[s.first_empty] > -INFINITY:
+            s.first_empty += 1
 
 
 cdef int row_by_numpy(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept with gil:
@@ -329,7 +338,8 @@ cdef int law_row(int8_state *s, Py_ssize_t k) noexcept nogil:
 cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q) noexcept nogil:
     """Weights of the columns for datum i; `work` as `work_size` lays it out."""
     cdef Py_ssize_t n_blocks = (s.masses.n_columns + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK
-    cdef float best
+    cdef Py_ssize_t k
+    cdef float best, alone = 0.0
     q.scores = <float *> work
     q.sums = q.scores + s.width
     if s.held != i and s.held >= 0:
@@ -340,6 +350,15 @@ cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q)
     )
     if s.shortlist:
         return weigh_shortlist(s, i, work + s.width, q)
+    if s.n_empty:
+        alone = (s.alone[i] + s.masses.bias[s.first_empty]) * <float> s.temperature
+        best = alone if alone > best else best
+    if s.n_empty == 1:
+        q.scores[s.first_empty] = alone
+    elif s.n_empty:
+        for k in range(s.masses.n_columns):
+            if s.masses.n[k] == 0 and s.masses.bias[k] > -INFINITY:
+                q.scores[k] = alone
     if not isfinite(best):
         return EXPFAM_NUMERICAL
     q.total = expfam_sign_weights(q.scores, best, q.sums, n_blocks)
@@ -347,11 +366,11 @@ cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q)
 
 
 cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q) noexcept nogil:
-    """The columns of the largest scores and an empty one, by their exact predictives."""
+    """The columns of the largest scores and the empty ones, by their exact predictives."""
     cdef float *selecting = <float *> work
     cdef float *values = selecting + s.width
     cdef int32_t *indices = <int32_t *> (values + s.shortlist)
-    cdef Py_ssize_t n_columns = s.masses.n_columns, empty = s.masses.new_column, j
+    cdef Py_ssize_t n_columns = s.masses.n_columns, j
     cdef Py_ssize_t n_top = s.shortlist if s.shortlist < n_columns else n_columns
     cdef double largest = -INFINITY
     cdef int code
@@ -359,14 +378,13 @@ cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_w
     q.columns = <Py_ssize_t *> work
     q.weights = work + s.shortlist + 1
     q.m, q.total = 0, 0.0
-    q.scores[empty] = -INFINITY     # whichever empty column it is must not matter to the list
     if top_row(q.scores, n_columns, n_top, values, indices, selecting) == 0:
         for j in range(n_top):
             if values[j] > -INFINITY:
                 q.columns[q.m] = indices[j]
                 q.m += 1
-    if s.masses.bias[empty] > -INFINITY:
-        q.columns[q.m] = empty
+    if s.n_empty:
+        q.columns[q.m] = s.first_empty
         q.m += 1
     if q.m == 0:
         return EXPFAM_NUMERICAL
@@ -387,6 +405,8 @@ cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_w
     for j in range(q.m):
         q.weights[j] = exp(q.weights[j] - largest)
         q.total += q.weights[j]
+    if s.n_empty:
+        q.total += (s.n_empty - 1) * q.weights[q.m - 1]
     return EXPFAM_OK if isfinite(q.total) else EXPFAM_NUMERICAL
 
 
@@ -405,34 +425,43 @@ cdef double probability(const int8_state *s, const int8_weights *q, Py_ssize_t c
     cdef Py_ssize_t j
     if not s.shortlist:
         return q.scores[column] / q.total
+    if s.masses.n[column] == 0:
+        column = s.first_empty
     for j in range(q.m):
         if q.columns[j] == column:
             share = q.weights[j]
     return (1.0 - s.floor) * share / q.total + s.floor / s.n_open
 
 
+cdef Py_ssize_t ranked(const int8_state *s, Py_ssize_t rank, bint is_empty) noexcept nogil:
+    """The open column of that rank, among all of them or the empty ones."""
+    cdef Py_ssize_t j, last = 0
+    for j in range(s.masses.n_columns):
+        if s.masses.bias[j] > -INFINITY and not (is_empty and s.masses.n[j]):
+            last = j
+            if rank == 0:
+                break
+            rank -= 1
+    return last
+
+
 cdef Py_ssize_t pick(const int8_state *s, const int8_weights *q, double u) noexcept nogil:
     """Column drawn by one uniform in [0, 1): its part below the floor is spread over the open columns."""
-    cdef Py_ssize_t j, rank, last = 0
+    cdef Py_ssize_t j, last = 0
     cdef double left
     if not s.shortlist:
         return expfam_sign_pick(q.scores, q.sums, q.total, u, s.masses.n_columns)
     if u < s.floor:
-        rank = <Py_ssize_t> (u / s.floor * s.n_open)
-        for j in range(s.masses.n_columns):
-            if s.masses.bias[j] > -INFINITY:
-                last = j
-                if rank == 0:
-                    break
-                rank -= 1
-        return last
+        return ranked(s, <Py_ssize_t> (u / s.floor * s.n_open), False)
     left = (u - s.floor) / (1.0 - s.floor) * q.total
     for j in range(q.m):
         if q.weights[j] > 0.0:
             last = j                    # rounding may leave a rest after the last one
-            left -= q.weights[j]
-            if left < 0.0:
+            if left < q.weights[j] or (s.n_empty and j == q.m - 1):
                 break
+            left -= q.weights[j]
+    if s.n_empty > 1 and last == q.m - 1:
+        return ranked(s, <Py_ssize_t> (left / q.weights[last]), True)
     return q.columns[last]
 
 
@@ -556,7 +585,7 @@ cdef class BoundInt8:
     cdef Components components
     cdef NaturalLaw law
     # what the pointers of the state point into
-    cdef object rows, scales, offsets, S, codes, units, fixed, empty_row, scratch
+    cdef object rows, scales, offsets, S, codes, units, alone, fixed, scratch
 
     def __init__(self, settings, model, data):
         cdef int8_state *s = &self.s
@@ -600,12 +629,10 @@ cdef class BoundInt8:
         cdef int8_state *s = &self.s
         padded = 4 * s.n_groups
         theta = np.zeros(s.F + padded // 8 + 1)
-        saved_row, saved_S, empty_row = np.zeros(padded, np.uint8), np.zeros(s.F), np.zeros(padded, np.uint8)
+        saved_row, saved_S = np.zeros(padded, np.uint8), np.zeros(s.F)
         cdef double[::1] theta_view = theta, S_view = saved_S
-        cdef uint8_t[::1] saved_view = saved_row, empty_view = empty_row
-        s.theta, s.saved_S = &theta_view[0], &S_view[0]
-        s.saved_row, s.empty_row = &saved_view[0], &empty_view[0]
-        self.empty_row = empty_row
+        cdef uint8_t[::1] saved_view = saved_row
+        s.theta, s.saved_S, s.saved_row = &theta_view[0], &S_view[0], &saved_view[0]
         self.scratch = [theta, saved_S, saved_row, None]
 
     def _allocate(self):
@@ -624,9 +651,8 @@ cdef class BoundInt8:
         cdef double[:, ::1] S_view = S
         s.rows, s.scales, s.offsets, s.S = &rows_view[0], &scales_view[0], &offsets_view[0], &S_view[0, 0]
         s.width = width
-        if self.fixed is not None:
-            for k in range(old, s.width):
-                put_empty(s, k)
+        for k in range(old, s.width):
+            put_empty(s, k)
 
     def _settle(self):
         """After a change of sizes: room in the components, their struct, and the work of a call."""
@@ -685,7 +711,7 @@ cdef class BoundInt8:
         view = self.fixed[3]
         s.inverse = &view[0]
         self._round_data()
-        self._make_empty()
+        self._judge_alone()
 
     def _blocks(self):
         step = max(1, _BLOCK_ENTRIES // self.s.F)
@@ -715,15 +741,16 @@ cdef class BoundInt8:
                 for i in range(phi.shape[0]):
                     round_datum(s, &phi[i, 0], &codes[first + i, 0], &units[first + i])
 
-    def _make_empty(self):
-        """The row of a cluster without data."""
-        cdef int8_state *s = &self.s
-        Theta, G = self._natural(np.zeros(1), np.zeros((1, s.F)))
-        cdef const double[:, ::1] theta = Theta
-        cdef double g = G[0]
-        cdef uint8_t[::1] row = self.empty_row
-        if round_row(s, &theta[0, 0], g, &row[0], &s.empty_scale, &s.empty_offset):
-            raise FloatingPointError(f"family {self.family.name!r}: expected_natural of the prior is not finite")
+    def _judge_alone(self):
+        """Scores of a cluster without data, on the scale of the linear ones."""
+        if self.s.shortlist:
+            return
+        self.alone = np.empty(self.s.n_rows, dtype=np.float32)
+        cdef float[::1] view = self.alone
+        self.s.alone = &view[0]
+        for start, block in self._blocks():     # the evidence of one datum is its predictive given none
+            exact = self.family.log_marginal(np.ones(len(block)), block)
+            self.alone[start : start + len(block)] = exact - block @ self.fixed[0]
 
     def _natural(self, n, S):
         """Theta (m, F), G (m,) of clusters, by the road that single moves take."""
@@ -761,7 +788,7 @@ cdef class BoundInt8:
             self.components.rebind(snapshot.family)
             self._take_family(snapshot.family)
             if not is_first:
-                self._make_empty()
+                self._judge_alone()
         if is_first:
             self._fix(snapshot)
         if self.masses.set(snapshot):
@@ -870,7 +897,7 @@ cdef class BoundInt8:
         Returns
         -------
         (n_columns,) float32 ndarray
-            Nats, up to a number that all columns share; -inf for columns that are not open.
+            Nats, up to a number that all columns share; -inf for columns that are not open or hold no data.
         """
         if self.fixed is None:
             raise ValueError("no statistics have been seen: call refresh first")
