@@ -42,6 +42,7 @@ from expfam.structures.top_l cimport top_needs_work, top_row
 from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.snapshot import Snapshot
 
 # Within it a sum of 127 * 127 * F is below 2**24: integer scores become floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
@@ -50,6 +51,7 @@ TABLE_BUDGET = 1 << 30                  # bytes of the rounded data
 _BLOCK_ENTRIES = 1 << 20                # of phi made at once
 _N_TRIED = 256                          # data scored exactly when the temperature is chosen
 _N_TRIED_COLUMNS = 32
+_N_PILOT, _N_GROUPS = 2048, 32           # data and groups of the pilot
 
 
 class Int8Proposal(Proposal):
@@ -62,7 +64,7 @@ class Int8Proposal(Proposal):
         ones are judged by it in any case.
     temperature : "auto" or float in (0, 1], default "auto"
         Factor of the log weights before they are exponentiated. "auto" is 1 with a shortlist; without one it is the
-        slope of exact on rounded scores, found once at 256 data when the first statistics are seen.
+        slope of exact on rounded scores, found once at 256 data under clusters of a pilot grouping.
     floor : float in (0, 1), default 0.01
         Share of the draws that go to any cluster, or a new one, with equal probability. Used with a shortlist; without
         one no log weight lies more than 80 below the largest.
@@ -85,9 +87,10 @@ class Int8Proposal(Proposal):
     Notes
     -----
     q(k | i) = (1 - floor) w_k / sum w + floor / M over the M columns that are open, with w_k = exp(temperature
-    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere. Centre, balance and temperature are found in the
-    first statistics that are shown and stay, so that q is a function of the statistics alone. Balance:
-    c = (variance of Theta over clusters / variance of phi)^(1/4), the minimiser of the product of both norms.
+    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere. Centre, balance and temperature come from data and
+    hyper-parameters alone, by a grouping of up to 2048 data around 32 of them: had labels been seen, the kernel would be
+    chosen by the state that it moves. Balance: c = (variance of Theta over clusters / variance of phi)^(1/4), the
+    minimiser of the product of both norms.
 
     Single moves are told in C for the Gaussian families; for others each moved cluster costs a call of
     `expected_natural`. Ahmed, Ravi, Smola, Narayanamurthy 2012, "FastEx: hash clustering with exponential families".
@@ -116,7 +119,7 @@ class Int8Proposal(Proposal):
         return _table_bytes(data) + width * (_padded(F) + 8 * F + 8 + 12)
 
     def bind(self, model, data, *, seed):
-        """Working object; the data are rounded when the first statistics are seen.
+        """Working object, with the data rounded.
 
         Raises
         ------
@@ -178,7 +181,7 @@ ctypedef struct int8_state:
     int8_t *codes                   # (N, 4 groups)
     float *units                    # (N,)
     float *alone                    # (N,) log predictive of an empty cluster less <phi, centre>; without a shortlist
-    # what was fixed when the first statistics were seen
+    # what is fixed when the data are rounded
     const double *centre            # (F,) of Theta
     const double *mean              # (F,) of phi
     const double *balance           # (F,)
@@ -496,6 +499,10 @@ cdef int int8_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssiz
     code = weigh(s, i, work, &q)
     if code:
         return code
+    if not s.shortlist:                 # in double: the same for any numbering of the slots
+        q.total = 0.0
+        for j in range(s.masses.n_columns):
+            q.total += q.scores[j]
     for j in range(m):
         column = column_of(s, ks[j])
         out[j] = log(probability(s, &q, column)) if column >= 0 else -INFINITY
@@ -605,6 +612,7 @@ cdef class BoundInt8:
         self._make_scratch()
         self._take_family(model.family)
         self._allocate()
+        self._fix()
         self.api.abi_version = EXPFAM_ABI
         self.api.struct_size = sizeof(proposal_v1)
         self.api.self = <void *> s
@@ -620,7 +628,7 @@ cdef class BoundInt8:
 
     @property
     def temperature(self):
-        """Factor of the log weights; found with the first statistics if it was "auto"."""
+        """Factor of the log weights; found if it was "auto"."""
         return self.s.temperature
 
     # ---- memory ------------------------------------------------------------------------------------------------------
@@ -687,15 +695,31 @@ cdef class BoundInt8:
             self.scratch[3] = work
             self.s.law_work = &work[0]
 
-    def _fix(self, snapshot):
-        """Centre, balance and rounded data, from the first statistics."""
-        at = snapshot.n > 0
-        if at.any():
-            Theta = np.asarray(snapshot.Theta)[at]
-        else:
-            Theta = self.family.expected_natural(np.zeros(1), np.zeros((1, self.s.F)))[0]
+    def _fix(self):
+        """Centre, balance, rounded data and temperature from the data and the family."""
         mean, variance = self._moments_of_phi()
-        self._take_fixed(np.asarray(Theta.mean(axis=0)), mean, _balance(Theta.var(axis=0), variance), variance > 0)
+        n, S = self._pilot(mean, variance)
+        Theta = self._natural(n, S)[0]
+        self._take_fixed(Theta.mean(axis=0), mean, _balance(Theta.var(axis=0), variance), variance > 0)
+        self._choose_temperature(n, S)
+
+    def _pilot(self, mean, variance):
+        """Statistics of groups of data near to each other; no sum here is left to BLAS and its threads."""
+        data = self.data
+        rows = np.unique(np.linspace(0, data.n_rows - 1, min(_N_PILOT, data.n_rows)).astype(np.intp))
+        phi = dense_rows(self.family.sufficient_statistics(data.X[rows]))
+        z = (phi - mean) * np.where(variance > 0, 1.0 / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
+        centres = z[np.linspace(0, len(z) - 1, min(_N_GROUPS, (len(z) + 7) // 8)).astype(np.intp)]
+        for _ in range(3):
+            squares = np.square(centres).sum(axis=1)
+            group = (squares - 2.0 * np.einsum("if,gf->ig", z, centres)).argmin(axis=1)
+            n = np.bincount(group, minlength=len(centres)).astype(np.float64)
+            sums = np.zeros_like(centres)
+            np.add.at(sums, group, z)
+            centres = np.where(n[:, None] > 0, sums / np.maximum(n, 1.0)[:, None], centres)
+        S = np.zeros((len(centres), phi.shape[1]))
+        np.add.at(S, group, phi)
+        return n[n > 0], S[n > 0]
 
     def _take_fixed(self, centre, mean, balance, varies):
         inverse = np.where(varies, 1.0 / balance, 0.0)
@@ -750,7 +774,7 @@ cdef class BoundInt8:
         self.s.alone = &view[0]
         for start, block in self._blocks():     # the evidence of one datum is its predictive given none
             exact = self.family.log_marginal(np.ones(len(block)), block)
-            self.alone[start : start + len(block)] = exact - block @ self.fixed[0]
+            self.alone[start : start + len(block)] = exact - np.einsum("if,f->i", block, self.fixed[0])
 
     def _natural(self, n, S):
         """Theta (m, F), G (m,) of clusters, by the road that single moves take."""
@@ -760,37 +784,30 @@ cdef class BoundInt8:
         pairs = [self.law(count, row) for count, row in zip(n, S)]
         return np.array([theta for theta, _ in pairs]).reshape(len(n), -1), np.array([g for _, g in pairs])
 
-    def _choose_temperature(self):
-        """Slope of exact on rounded scores, among each datum's best columns by the latter."""
-        if self.temperature_setting != "auto":
-            self.s.temperature = self.temperature_setting
+    def _choose_temperature(self, n, S):
+        """Slope of exact on rounded scores of the clusters (n, S), among each datum's best by the latter."""
+        self.s.temperature = 1.0 if self.temperature_setting == "auto" else self.temperature_setting
+        if self.temperature_setting != "auto" or self.s.shortlist:
             return
-        self.s.temperature = 1.0
-        if self.s.shortlist:
-            return
+        self.refresh(Snapshot(self.family, n, np.arange(len(n)), lambda: S, log_weight=np.log(n)))
         both = squares = 0.0
         rows = np.unique(np.linspace(0, self.s.n_rows - 1, min(_N_TRIED, self.s.n_rows)).astype(np.intp))
         for i in rows:
-            rounded = self.scores(i).astype(np.float64)
+            rounded = self.scores(i)[: len(n)].astype(np.float64)
             best = np.argsort(-rounded, kind="stable")[:_N_TRIED_COLUMNS]
-            best = best[np.isfinite(rounded[best])]
             exact = self.components.log_predictive(i, best) + self.masses.bias[best]
             x, y = rounded[best] - rounded[best].mean(), exact - exact.mean()
-            both, squares = both + x @ y, squares + x @ x
+            both, squares = both + np.sum(x * y), squares + np.sum(x * x)
         self.s.temperature = float(np.clip(both / squares, 0.05, 1.0)) if squares > 0 else 1.0
 
     # ---- statistics --------------------------------------------------------------------------------------------------
 
     def refresh(self, snapshot):
         """Take up the statistics of a snapshot."""
-        is_first = self.fixed is None
         if snapshot.family is not self.family:
             self.components.rebind(snapshot.family)
             self._take_family(snapshot.family)
-            if not is_first:
-                self._judge_alone()
-        if is_first:
-            self._fix(snapshot)
+            self._judge_alone()
         if self.masses.set(snapshot):
             self._allocate()
         self._settle()
@@ -802,12 +819,10 @@ cdef class BoundInt8:
         self._write(snapshot, snapshot.slots[at], at)
         self._load(snapshot)
         count_open(&self.s)
-        if is_first:
-            self._choose_temperature()
 
     def shift(self, snapshot, added, removed):
         """Take up statistics that differ by data added and removed: rows of the clusters that were touched."""
-        if self.fixed is None or snapshot.family is not self.family:
+        if snapshot.family is not self.family:
             self.refresh(snapshot)
             return
         if self.masses.set(snapshot):
@@ -899,8 +914,6 @@ cdef class BoundInt8:
         (n_columns,) float32 ndarray
             Nats, up to a number that all columns share; -inf for columns that are not open or hold no data.
         """
-        if self.fixed is None:
-            raise ValueError("no statistics have been seen: call refresh first")
         if not 0 <= i < self.s.n_rows:
             raise IndexError(f"datum {i} of {self.s.n_rows}")
         out = np.empty(self.s.width, dtype=np.float32)
@@ -911,9 +924,7 @@ cdef class BoundInt8:
         return out[: self.masses.n_columns]
 
     def to_arrays(self):
-        """What was fixed when the first statistics were seen; all else is remade by `refresh`."""
-        if self.fixed is None:
-            return {}
+        """What was fixed by data and first hyper-parameters; all else is remade by `refresh`."""
         centre, mean, balance, inverse = self.fixed
         return {
             "centre": centre.copy(),
@@ -925,8 +936,6 @@ cdef class BoundInt8:
 
     def from_arrays(self, arrays):
         """Restore `to_arrays`; a `refresh` must follow."""
-        if not arrays:
-            return
         for name in ("centre", "mean", "balance", "varies"):
             if np.shape(arrays[name]) != (self.s.F,):
                 raise ValueError(f"Int8Proposal: {name} must have shape ({self.s.F},); got {np.shape(arrays[name])}")
