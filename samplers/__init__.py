@@ -19,6 +19,7 @@ _HOMES = {
     "expfam.samplers.systems": ["load_sampler"],
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
+    "expfam.samplers.proposals.grouped": ["GroupedProposal", "BucketProposal"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

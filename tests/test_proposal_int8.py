@@ -104,7 +104,9 @@ def test_products_of_extreme_entries_do_not_saturate(entry):
 def fingerprint():
     """Integer products and scores, for comparison between instruction sets."""
     rng = np.random.default_rng(3)
-    dots = _kernels.int8_dots(rng.integers(1, 256, (3, 9, 64, 4)).astype(np.uint8), rng.integers(-127, 128, 36).astype(np.int8))
+    dots = _kernels.int8_dots(
+        rng.integers(1, 256, (3, 9, 64, 4)).astype(np.uint8), rng.integers(-127, 128, 36).astype(np.int8)
+    )
     X, labels = blobs()
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
     door = door_of(data, model, shortlist=0, temperature=0.5)

@@ -82,7 +82,7 @@ class Int8Proposal(Proposal):
     >>> n, S = data.statistics(np.array([0, -1, 1, 1]), 2)
     >>> door.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n), log_weight_new=0.0))
     >>> np.exp(door.log_prob(1, 0, [0, 1, -1])).round(3)
-    array([0.77 , 0.003, 0.227])
+    array([0.839, 0.004, 0.157])
 
     Notes
     -----
