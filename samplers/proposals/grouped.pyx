@@ -142,7 +142,7 @@ class BucketProposal(GroupedProposal):
     def groups(self, data):
         """Group of each datum, from the grouping."""
         if self.grouping.prototype is None:
-            raise DataError("BucketProposal needs a grouping with prototypes: make it with phi=data.phi(0, data.n_rows)")
+            raise DataError("BucketProposal needs a grouping with prototypes: make it with phi=data.phi(0, n_rows)")
         if self.grouping.prototype.shape[1] != data.n_statistics:
             raise DataError(
                 f"BucketProposal: prototypes have {self.grouping.prototype.shape[1]} columns, phi has"
@@ -250,7 +250,8 @@ cdef class BoundGrouped:
 
     def refresh(self, snapshot):
         """Ask for the probabilities of a snapshot and make the tables."""
-        given, K, can_open = self.settings.probabilities(snapshot), len(snapshot.slots), snapshot.log_weight_new > -np.inf
+        K, can_open = len(snapshot.slots), snapshot.log_weight_new > -np.inf
+        given = self.settings.probabilities(snapshot)
         given = given.tocsr() if sparse.issparse(given) else np.asarray(given)
         n_groups, size = int(self.group.max()) + 1, K + can_open
         self._check_shape(given, n_groups, K)

@@ -37,7 +37,7 @@ from expfam.samplers.proposals._natural cimport NaturalLaw, natural_law
 from expfam.structures._kernels cimport (
     EXPFAM_BLOCK, EXPFAM_INT8_GROUP, expfam_int8_scores, expfam_sign_pick, expfam_sign_weights,
 )
-from expfam.structures.top_l cimport top_needs_work, top_row
+from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
@@ -87,10 +87,11 @@ class Int8Proposal(Proposal):
     Notes
     -----
     q(k | i) = (1 - floor) w_k / sum w + floor / M over the M columns that are open, with w_k = exp(temperature
-    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere. Centre, balance and temperature come from data and
-    hyper-parameters alone, by a grouping of up to 2048 data around 32 of them: had labels been seen, the kernel would be
-    chosen by the state that it moves. Balance: c = (variance of Theta over clusters / variance of phi)^(1/4), the
-    minimiser of the product of both norms.
+    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere.
+
+    Centre, balance and temperature come from data and hyper-parameters alone, by a grouping of up to 2048 data around
+    32 of them: had labels been seen, the kernel would be chosen by the state that it moves. Balance: c = (variance of
+    Theta over clusters / variance of phi)^(1/4), the minimiser of the product of both norms.
 
     Single moves are told in C for the Gaussian families; for others each moved cluster costs a call of
     `expected_natural`. Ahmed, Ravi, Smola, Narayanamurthy 2012, "FastEx: hash clustering with exponential families".
@@ -371,13 +372,13 @@ cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q)
 cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q) noexcept nogil:
     """The columns of the largest scores and the empty ones, by their exact predictives."""
     cdef float *selecting = <float *> work
-    cdef float *values = selecting + s.width
+    cdef float *values = selecting + top_work_size(s.width)
     cdef int32_t *indices = <int32_t *> (values + s.shortlist)
     cdef Py_ssize_t n_columns = s.masses.n_columns, j
     cdef Py_ssize_t n_top = s.shortlist if s.shortlist < n_columns else n_columns
     cdef double largest = -INFINITY
     cdef int code
-    work += s.width // 2 + s.shortlist + 1
+    work += top_work_size(s.width) // 2 + s.shortlist + 1
     q.columns = <Py_ssize_t *> work
     q.weights = work + s.shortlist + 1
     q.m, q.total = 0, 0.0
@@ -673,7 +674,8 @@ cdef class BoundInt8:
         self.api.flags = EXPFAM_NEEDS_GIL if needs_gil else 0
         width, shortlist = self.s.width, self.s.shortlist
         # scores and sums; selection, its values and numbers; columns, weights; the components' own
-        self.api.work_size = width + width // 2 + 3 * (shortlist + 1) + max(self.components.c.work_size, 1)
+        theirs = max(self.components.c.work_size, 1)
+        self.api.work_size = width + top_work_size(width) // 2 + 3 * (shortlist + 1) + theirs
 
     def reserve(self, Py_ssize_t n_slots):
         """Room for that many slots."""
@@ -681,7 +683,7 @@ cdef class BoundInt8:
             self._allocate()
             self._settle()
 
-    # ---- what is fixed for ever --------------------------------------------------------------------------------------
+    # ---- what is fixed for ever -------------------------------------------------------------------------------------
 
     def _take_family(self, family):
         """Use a family's present hyper-parameters."""
@@ -904,7 +906,7 @@ cdef class BoundInt8:
             raise FloatingPointError(f"family {self.family.name!r}: the natural parameters of slot {k} are not finite")
         put_row(&self.s, k, row)
 
-    # ---- looking ------------------------------------------------------------------------------------------------------
+    # ---- looking -----------------------------------------------------------------------------------------------------
 
     def scores(self, Py_ssize_t i):
         """Rounded scores of the columns for one datum.
