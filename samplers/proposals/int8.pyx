@@ -818,8 +818,11 @@ cdef class BoundInt8:
         for k in range(self.s.width):
             put_empty(&self.s, k)
         at = np.flatnonzero(snapshot.n > 0)
-        self._write(snapshot, snapshot.slots[at], at)
-        self._load(snapshot)
+        columns = snapshot.slots[at]
+        self.S[columns] = dense_rows(snapshot.S[at])
+        self._write(columns)
+        self.components.load(np.bincount(snapshot.slots, snapshot.n, self.s.width), self.S)
+        self.s.components = self.components.c
         count_open(&self.s)
 
     def shift(self, snapshot, added, removed):
@@ -831,24 +834,21 @@ cdef class BoundInt8:
             self._allocate()
             self._settle()
         self.s.held = -1
-        touched = np.unique(np.concatenate([np.asarray(added[1]), np.asarray(removed[1])])).astype(np.intp)
-        place = np.full(self.s.width, -1, dtype=np.intp)
-        place[snapshot.slots] = np.arange(len(snapshot.slots))
-        at = place[touched]
-        holds = at >= 0
-        holds[holds] = snapshot.n[at[holds]] > 0
+        # never snapshot.S: it would be summed anew over all data for every block
+        if not (self._move(added, 1.0) and self._move(removed, -1.0)):
+            self.refresh(snapshot)
+            return
+        touched = np.unique(np.concatenate([added[1], removed[1]])).astype(np.intp)
+        holds = self.masses.n[touched] > 0
         for k in touched[~holds]:
             put_empty(&self.s, k)
-        self._write(snapshot, touched[holds], at[holds])
-        if not self._move(added, removed):
-            self._load(snapshot)
+        self._write(touched[holds])
         count_open(&self.s)
 
-    def _write(self, snapshot, columns, at):
-        """Rows of columns from the snapshot's rows `at`."""
+    def _write(self, columns):
+        """Rows of columns that hold data, from their counts and statistics."""
         if not len(columns):
             return
-        self.S[columns] = dense_rows(snapshot.S[at])
         cdef int8_state *s = &self.s
         cdef const Py_ssize_t[::1] ks = np.ascontiguousarray(columns, dtype=np.intp)
         cdef const double[:, ::1] theta
@@ -863,7 +863,7 @@ cdef class BoundInt8:
                     if code:
                         break
         else:
-            theta, g = self._natural(snapshot.n[at], self.S[columns])
+            theta, g = self._natural(self.masses.n[columns].astype(np.float64), self.S[columns])
             with nogil:
                 for j in range(ks.shape[0]):
                     code = round_row(s, &theta[j, 0], g[j], row, s.scales + ks[j], s.offsets + ks[j])
@@ -875,24 +875,26 @@ cdef class BoundInt8:
                 f"family {self.family.name!r}: the natural parameters of slot {ks[j]} are not finite"
             )
 
-    def _load(self, snapshot):
-        self.components.load(np.bincount(snapshot.slots, snapshot.n, self.s.width), self.S)
-        self.s.components = self.components.c
-
-    def _move(self, added, removed):
-        """Single updates of the components; whether all of them went well."""
-        cdef const Py_ssize_t[::1] rows, slots
+    def _move(self, moved, double sign):
+        """Add or take out data one by one; False where the components refuse."""
+        cdef const Py_ssize_t[::1] rows = np.ascontiguousarray(moved[0], dtype=np.intp)
+        cdef const Py_ssize_t[::1] slots = np.ascontiguousarray(moved[1], dtype=np.intp)
+        cdef int8_state *s = &self.s
+        cdef components_v1 *c = &s.components
         cdef Py_ssize_t j
         cdef int code = EXPFAM_OK
-        cdef components_v1 *c = &self.s.components
-        rows, slots = (np.ascontiguousarray(part, dtype=np.intp) for part in added)
         with nogil:
             for j in range(rows.shape[0]):
-                code = code | c.add(c.self, rows[j], slots[j])
-        rows, slots = (np.ascontiguousarray(part, dtype=np.intp) for part in removed)
-        with nogil:
-            for j in range(rows.shape[0]):
-                code = code | c.remove(c.self, rows[j], slots[j])
+                if sign > 0:
+                    code = code | c.add(c.self, rows[j], slots[j])
+                else:
+                    code = code | c.remove(c.self, rows[j], slots[j])
+                if s.real != NULL:
+                    s.real.shifted(s.real, rows[j], sign, s.S + slots[j] * s.F, s.theta)
+                    memcpy(s.S + slots[j] * s.F, s.theta, s.F * sizeof(double))
+        if s.real == NULL and rows.shape[0]:
+            phi = dense_rows(self.family.sufficient_statistics(self.data.X[np.asarray(rows)]))
+            np.add.at(self.S, np.asarray(slots), sign * phi)
         return code == EXPFAM_OK
 
     cdef object change(self, Py_ssize_t i, Py_ssize_t k, double sign):
