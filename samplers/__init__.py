@@ -17,6 +17,8 @@ _HOMES = {
     "expfam.samplers.starts": ["starting_labels"],
     "expfam.samplers.systems": ["FastEx", "load_sampler"],
     "expfam.samplers.proposals.hash": ["HashProposal"],
+    "expfam.samplers.proposals.int8": ["Int8Proposal"],
+    "expfam.samplers.proposals.grouped": ["GroupedProposal", "BucketProposal"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,6 +1,6 @@
 # The instances by instruction set of kernels.h, as nogil functions.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
     enum: EXPFAM_BLOCK
@@ -97,3 +97,11 @@ cdef extern from "kernels.h" nogil:
     void (*expfam_byte_polynomial)(const uint8_t *row, const float *c, float *scores, Py_ssize_t n) noexcept
     void expfam_prefetch(const void *start, Py_ssize_t n_bytes) noexcept
     float (*expfam_max_float)(const float *x, Py_ssize_t n) noexcept
+
+    # int8 scores
+    enum: EXPFAM_INT8_GROUP
+    void (*expfam_int8_dots)(const uint8_t *rows, const int8_t *query, Py_ssize_t n_groups, int32_t *dots,
+                             Py_ssize_t n_blocks) noexcept
+    float (*expfam_int8_scores)(const uint8_t *rows, const int8_t *query, Py_ssize_t n_groups, float unit,
+                                const float *scales, const float *offsets, const float *bias, float factor,
+                                float *scores, Py_ssize_t n_blocks) noexcept

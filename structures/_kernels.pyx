@@ -57,3 +57,26 @@ def softmax_weights(const double[::1] x):
 def pick(const double[::1] weights, const double[::1] sums, double total, double uniform):
     """Index drawn by one uniform from the weights of `softmax_weights`."""
     return expfam_pick(&weights[0], &sums[0], total, uniform, weights.shape[0])
+
+
+def int8_dots(const uint8_t[:, :, :, ::1] rows, const int8_t[::1] query):
+    """Inner products of a query with rows of small integers, as proposals store them.
+
+    Parameters
+    ----------
+    rows : (B, n_groups, 64, 4) uint8 ndarray
+        Entry f of row k, with 128 added, is at ``[k // 64, f // 4, k % 64, f % 4]``; 1 to 255.
+    query : (4 n_groups,) int8 ndarray
+        -127 to 127.
+
+    Returns
+    -------
+    (64 B,) int32 ndarray
+    """
+    if rows.shape[2] != 64 or rows.shape[3] != 4 or query.shape[0] != 4 * rows.shape[1]:
+        raise ValueError("rows must be (B, n_groups, 64, 4) and query (4 n_groups,)")
+    out = np.zeros(64 * rows.shape[0], dtype=np.int32)
+    cdef int32_t[::1] view = out
+    if rows.shape[0] and rows.shape[1]:
+        expfam_int8_dots(&rows[0, 0, 0, 0], &query[0], rows.shape[1], &view[0], rows.shape[0])
+    return out

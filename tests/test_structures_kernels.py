@@ -314,6 +314,7 @@ FORCED = {
     "test_structures_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
     "test_metropolis.py": "expfam_(byte_rows|float_rows|byte_polynomial|max_float)",
     "test_structures_top_l.py": "top_\\w+",
+    "test_proposal_int8.py": "expfam_int8_(dots|scores)",
 }
 
 

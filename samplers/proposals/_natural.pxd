@@ -1,0 +1,20 @@
+# Posterior means of the natural parameters of one cluster, without the gil, where a closed form is short.
+
+ctypedef struct natural_law:
+    # theta (F,) and g from (n, S); EXPFAM_NUMERICAL where the statistics are impossible
+    int (*at)(const natural_law *law, double n, const double *S, double *theta, double *g, double *work) noexcept nogil
+    Py_ssize_t d
+    Py_ssize_t work_size            # doubles
+    const double *shift             # (d,) prior location, centred
+    const double *strength          # (d,), or one number
+    const double *shape             # (d,), or one number: degrees of freedom
+    const double *scale             # (d,) rates, or a packed symmetric matrix
+    double variance
+    double mean_variance
+    bint zero_mean
+
+
+cdef class NaturalLaw:
+    cdef natural_law law
+    cdef object arrays              # what the pointers point into
+    cdef const double *keep(self, values) except NULL
