@@ -42,7 +42,7 @@ from expfam.structures._threads import resolve_n_threads, run
 
 cdef enum:
     GROW = 1                    # result of a block: stop, every slot is taken
-    TASK_ROWS = 256             # data a task of parallel draws
+    TASK_ROWS = 32              # data of a task of parallel draws, at least; a block has at most 16 tasks
     CALL_ROWS = 8192            # data of one nogil call of the single writer
     CHUNK_ROWS = 256            # data that an asynchronous sampler draws for between two looks at the statistics
 
@@ -614,7 +614,8 @@ cdef class Walk:
             if code:
                 raise self.door.fail(code, row[start + failed], self.state.labels[row[start + failed]])
 
-        tasks = [(start, min(start + TASK_ROWS, len(rows))) for start in range(0, len(rows), TASK_ROWS)]
+        size = max(<Py_ssize_t> TASK_ROWS, (len(rows) + 15) // 16)
+        tasks = [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
         run(draw_task, tasks, 1 if self.door.needs_gil else n_threads, uses_blas=False)
         return drawn, log_back
 
@@ -758,7 +759,7 @@ class CollapsedMetropolis(Kernel):
         What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
         ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
     n_blocks : int or "auto"
-        Blocks of the crossfit mode; ``"auto"`` is N / 128 within 16 and 1024, or 4 for a proposal that cannot follow
+        Blocks of the crossfit mode; ``"auto"`` is N / 128 within 16 and 512, or 4 for a proposal that cannot follow
         changes and is made anew for each block. In small clusters of long rows many blocks mix better.
     n_threads : int or None
         For the draws of the crossfit and asynchronous modes. The labels do not depend on it, but for "asynchronous".
@@ -888,7 +889,7 @@ class CollapsedMetropolis(Kernel):
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)
-        return min(max(N // 128, 16), 1024 if owner is None or hasattr(owner, "shift") else 4, N)
+        return min(max(N // 128, 16), 512 if owner is None or hasattr(owner, "shift") else 4, N)
 
 
 _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}
