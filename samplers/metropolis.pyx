@@ -595,6 +595,13 @@ cdef class Walk:
             log_weight=np.log(n + offset), log_weight_new=new,
         )
 
+    def empty_snapshot(self):
+        """No data at all: a Snapshot."""
+        model = self.state.model
+        nothing = np.zeros(0)
+        return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, model.family.n_statistics_)),
+                        log_weight=nothing, log_weight_new=model.weights.log_new_mass(0, 0)[0])
+
     def draw(self, rows, n_threads, *, by_block):
         """Draws for data, in parallel: slots (n,) intp, -1 for a new cluster, and log q(old) - log q(new) (n,)."""
         cdef Py_ssize_t[::1] row = rows
@@ -918,11 +925,15 @@ def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first
     inside = state.labels[rows]
     worker.set_block(rows, inside)
     view = worker.snapshot(rows)
-    if knows:
-        added = worker.former, state.labels[worker.former].astype(np.intp)
-        worker.door.shift(view, added, (rows, inside.astype(np.intp)))
-    else:
+    told = None if knows else getattr(owner, "takes_data", False)
+    if told is False:
         worker.door.refresh(view)
+    else:
+        if told:                    # cheaper than to export the statistics of all clusters
+            worker.door.refresh(worker.empty_snapshot())
+        added = np.arange(state.data.n_rows) if told else worker.former
+        added_slots = state.labels[added].astype(np.intp)
+        worker.door.shift(view, (added, added_slots), (rows, inside.astype(np.intp)))
     worker.former = rows
     worker.aim()
     drawn, log_back = worker.draw(rows, n_threads, by_block=True)

@@ -1358,6 +1358,7 @@ EXPFAM_UNUSED static void expfam_tile_fill(const float *const *row, ptrdiff_t n_
  * Rows of a table of logs, one entry a column, added up for the entries of a datum; n is a multiple of 64. Integer sums
  * of bytes are exact in 16 bits for up to 257 rows. Columns go in stretches whose sums stay in the nearest cache. */
 #define EXPFAM_STRETCH 2048
+/* Inner loops of 32: that many bytes widen to one register of 16-bit sums, without halves to be taken apart. */
 #define EXPFAM_BYTE_ROWS(NAME, TARGET)                                                                      \
     TARGET static void NAME(const uint8_t *const *rows, ptrdiff_t n_rows, float step, float *scores, ptrdiff_t n) { \
         uint16_t sums[EXPFAM_STRETCH];                                                                      \
@@ -1367,14 +1368,18 @@ EXPFAM_UNUSED static void expfam_tile_fill(const float *const *row, ptrdiff_t n_
             for (; r + 3 < n_rows; r += 4) {                                                                \
                 const uint8_t *a = rows[r] + first, *b = rows[r + 1] + first;                               \
                 const uint8_t *c = rows[r + 2] + first, *d = rows[r + 3] + first;                           \
-                EXPFAM_SIMD                                                                                 \
-                for (ptrdiff_t j = 0; j < m; j++)                                                           \
-                    sums[j] = (uint16_t)(sums[j] + a[j] + b[j] + c[j] + d[j]);                              \
+                for (ptrdiff_t j = 0; j < m; j += 32) {                                                     \
+                    EXPFAM_SIMD                                                                             \
+                    for (int l = 0; l < 32; l++)                                                            \
+                        sums[j + l] = (uint16_t)(sums[j + l] + a[j + l] + b[j + l] + c[j + l] + d[j + l]);  \
+                }                                                                                           \
             }                                                                                               \
             for (; r < n_rows; r++) {                                                                       \
                 const uint8_t *a = rows[r] + first;                                                         \
-                EXPFAM_SIMD                                                                                 \
-                for (ptrdiff_t j = 0; j < m; j++) sums[j] = (uint16_t)(sums[j] + a[j]);                     \
+                for (ptrdiff_t j = 0; j < m; j += 32) {                                                     \
+                    EXPFAM_SIMD                                                                             \
+                    for (int l = 0; l < 32; l++) sums[j + l] = (uint16_t)(sums[j + l] + a[j + l]);          \
+                }                                                                                           \
             }                                                                                               \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t j = 0; j < m; j++) scores[first + j] += step * (float)sums[j];                   \
@@ -1406,10 +1411,13 @@ EXPFAM_INSTANCES(EXPFAM_FLOAT_ROWS, void, expfam_float_rows, (const float *const
 /* scores += polynomial of degree 7 in row / 127.5 - 1: a smooth function of the count behind each byte. */
 #define EXPFAM_BYTE_POLYNOMIAL(NAME, TARGET)                                                                \
     TARGET static void NAME(const uint8_t *row, const float *c, float *scores, ptrdiff_t n) {               \
-        EXPFAM_SIMD                                                                                         \
-        for (ptrdiff_t j = 0; j < n; j++) {                                                                 \
-            const float x = (float)row[j] * (1.0f / 127.5f) - 1.0f;                                         \
-            scores[j] += c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * (c[5] + x * (c[6] + x * c[7])))))); \
+        const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5], c6 = c[6], c7 = c[7]; \
+        for (ptrdiff_t j = 0; j < n; j += 32) {                                                             \
+            EXPFAM_SIMD                                                                                     \
+            for (int l = 0; l < 32; l++) {                                                                  \
+                const float x = (float)(int32_t)row[j + l] * (1.0f / 127.5f) - 1.0f, y = x * x, z = y * y;  \
+                scores[j + l] += ((c0 + c1 * x) + (c2 + c3 * x) * y) + ((c4 + c5 * x) + (c6 + c7 * x) * y) * z; \
+            }                                                                                               \
         }                                                                                                   \
     }
 EXPFAM_INSTANCES(EXPFAM_BYTE_POLYNOMIAL, void, expfam_byte_polynomial,

@@ -461,9 +461,12 @@ cdef class BoundTable:
         For `shift`; does not change results.
     is_exact : bool
         True: counts are whole.
+    takes_data : bool
+        True: a shift from nothing to all data is the cheapest way to tell it everything.
     """
 
     is_exact = True
+    takes_data = True
     cdef proposal_v1 api
     cdef log_table t
     cdef readonly object capsule
