@@ -38,6 +38,7 @@ from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.proposals.proposal import MODES
 from expfam.samplers.proposals.snapshot import Snapshot
+from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads, run
 
 cdef enum:
@@ -571,8 +572,8 @@ cdef class Walk:
         cdef const int32_t[::1] inside = slots
         cdef Py_ssize_t j, k
         outside = self.outside
-        for k in range(state.slots.capacity):
-            outside[k] = counts[k]
+        for k in range(outside.shape[0]):       # it may be left from a state of more slots
+            outside[k] = counts[k] if k < state.slots.capacity else 0
         for j in range(inside.shape[0]):
             outside[inside[j]] -= 1
         memset(self.m.listed, 0, state.slots.capacity)
@@ -766,7 +767,7 @@ class CollapsedMetropolis(Kernel):
         What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
         ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
     n_blocks : int or "auto"
-        Blocks of the crossfit mode; ``"auto"`` is N / 128 within 16 and 512, or 4 for a proposal that cannot follow
+        Blocks of the crossfit mode; ``"auto"`` is N / 96 within 16 and 512, or 16 for a proposal that cannot follow
         changes and is made anew for each block. In small clusters of long rows many blocks mix better.
     n_threads : int or None
         For the draws of the crossfit and asynchronous modes. The labels do not depend on it, but for "asynchronous".
@@ -887,16 +888,19 @@ class CollapsedMetropolis(Kernel):
         return kept
 
     def _crossfit(self, state, worker):
+        # New blocks in each sweep: data that stay in one block for ever, and in one cluster, could hardly part. None of
+        # them speaks for that cluster in the other's q, so that any move away is proposed gladly and refused.
         n_blocks = self.blocks(state, worker.door.owner)
-        for first in range(n_blocks):
-            _one_block(worker, state, np.arange(first, state.data.n_rows, n_blocks), self.n_threads, first == 0)
+        order = generator(state.seed, "order", step=state.n_steps).permutation(state.data.n_rows)
+        for place, rows in enumerate(np.array_split(order, n_blocks)):
+            _one_block(worker, state, np.sort(rows), self.n_threads, place == 0)
 
     def blocks(self, state, owner=None):
         """Number of blocks of a crossfit sweep, by the number of data."""
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)
-        return min(max(N // 128, 16), 512 if owner is None or hasattr(owner, "shift") else 4, N)
+        return min(max(N // 96, 16), 512 if owner is None or hasattr(owner, "shift") else 16, N)
 
 
 _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}

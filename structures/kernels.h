@@ -1358,35 +1358,98 @@ EXPFAM_UNUSED static void expfam_tile_fill(const float *const *row, ptrdiff_t n_
  * Rows of a table of logs, one entry a column, added up for the entries of a datum; n is a multiple of 64. Integer sums
  * of bytes are exact in 16 bits for up to 257 rows. Columns go in stretches whose sums stay in the nearest cache. */
 #define EXPFAM_STRETCH 2048
-/* Inner loops of 32: that many bytes widen to one register of 16-bit sums, without halves to be taken apart. */
-#define EXPFAM_BYTE_ROWS(NAME, TARGET)                                                                      \
+/* sums += a + b + c + d, and scores += polynomial of degree 7 in row / 127.5 - 1, a smooth function of the count behind
+ * each byte. Written out: compilers take registers of bytes apart in halves. m is a multiple of 64. */
+EXPFAM_INLINE void expfam_widen_base(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d, uint16_t *sums,
+                                     ptrdiff_t m) {
+    EXPFAM_SIMD
+    for (ptrdiff_t j = 0; j < m; j++) sums[j] = (uint16_t)(sums[j] + a[j] + b[j] + c[j] + d[j]);
+}
+EXPFAM_INLINE void expfam_polynomial_base(const uint8_t *row, const float *c, float *scores, ptrdiff_t m) {
+    EXPFAM_SIMD
+    for (ptrdiff_t j = 0; j < m; j++) {
+        const float x = (float)row[j] * (1.0f / 127.5f) - 1.0f;
+        scores[j] += c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * (c[5] + x * (c[6] + x * c[7]))))));
+    }
+}
+#if EXPFAM_DISPATCH
+#define EXPFAM_WIDE_256(row) _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(row)))
+EXPFAM_AVX2 EXPFAM_INLINE void expfam_widen_avx2(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d,
+                                                 uint16_t *sums, ptrdiff_t m) {
+    for (ptrdiff_t j = 0; j < m; j += 16) {
+        const __m256i ab = _mm256_add_epi16(EXPFAM_WIDE_256(a + j), EXPFAM_WIDE_256(b + j));
+        const __m256i cd = _mm256_add_epi16(EXPFAM_WIDE_256(c + j), EXPFAM_WIDE_256(d + j));
+        const __m256i old = _mm256_loadu_si256((const __m256i *)(sums + j));
+        _mm256_storeu_si256((__m256i *)(sums + j), _mm256_add_epi16(old, _mm256_add_epi16(ab, cd)));
+    }
+}
+EXPFAM_AVX2 EXPFAM_INLINE void expfam_polynomial_avx2(const uint8_t *row, const float *c, float *scores, ptrdiff_t m) {
+    __m256 k[8];
+    for (int i = 0; i < 8; i++) k[i] = _mm256_set1_ps(c[i]);
+    for (ptrdiff_t j = 0; j < m; j += 8) {
+        const __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(row + j)));
+        const __m256 x = _mm256_fmadd_ps(_mm256_cvtepi32_ps(byte), _mm256_set1_ps(1.0f / 127.5f), _mm256_set1_ps(-1.0f));
+        __m256 y = k[7];
+        for (int i = 6; i >= 0; i--) y = _mm256_fmadd_ps(y, x, k[i]);
+        _mm256_storeu_ps(scores + j, _mm256_add_ps(_mm256_loadu_ps(scores + j), y));
+    }
+}
+#define EXPFAM_WIDE_512(row) _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(row)))
+EXPFAM_AVX512 EXPFAM_INLINE void expfam_widen_avx512(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d,
+                                                     uint16_t *sums, ptrdiff_t m) {
+    for (ptrdiff_t j = 0; j < m; j += 32) {
+        const __m512i ab = _mm512_add_epi16(EXPFAM_WIDE_512(a + j), EXPFAM_WIDE_512(b + j));
+        const __m512i cd = _mm512_add_epi16(EXPFAM_WIDE_512(c + j), EXPFAM_WIDE_512(d + j));
+        _mm512_storeu_si512(sums + j, _mm512_add_epi16(_mm512_loadu_si512(sums + j), _mm512_add_epi16(ab, cd)));
+    }
+}
+EXPFAM_AVX512 EXPFAM_INLINE void expfam_polynomial_avx512(const uint8_t *row, const float *c, float *scores, ptrdiff_t m) {
+    __m512 k[8];
+    for (int i = 0; i < 8; i++) k[i] = _mm512_set1_ps(c[i]);
+    for (ptrdiff_t j = 0; j < m; j += 16) {
+        const __m512i byte = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(row + j)));
+        const __m512 x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(byte), _mm512_set1_ps(1.0f / 127.5f), _mm512_set1_ps(-1.0f));
+        __m512 y = k[7];
+        for (int i = 6; i >= 0; i--) y = _mm512_fmadd_ps(y, x, k[i]);
+        _mm512_storeu_ps(scores + j, _mm512_add_ps(_mm512_loadu_ps(scores + j), y));
+    }
+}
+#endif
+/* A missing row of the last four is one of zeros. */
+#define EXPFAM_BYTE_ROWS(NAME, TARGET, WIDEN)                                                               \
     TARGET static void NAME(const uint8_t *const *rows, ptrdiff_t n_rows, float step, float *scores, ptrdiff_t n) { \
+        static const uint8_t none[EXPFAM_STRETCH];                                                          \
         uint16_t sums[EXPFAM_STRETCH];                                                                      \
         for (ptrdiff_t first = 0; first < n; first += EXPFAM_STRETCH) {                                     \
-            ptrdiff_t m = n - first < EXPFAM_STRETCH ? n - first : EXPFAM_STRETCH, r = 0;                   \
+            ptrdiff_t m = n - first < EXPFAM_STRETCH ? n - first : EXPFAM_STRETCH;                          \
             memset(sums, 0, m * sizeof(uint16_t));                                                          \
-            for (; r + 3 < n_rows; r += 4) {                                                                \
-                const uint8_t *a = rows[r] + first, *b = rows[r + 1] + first;                               \
-                const uint8_t *c = rows[r + 2] + first, *d = rows[r + 3] + first;                           \
-                for (ptrdiff_t j = 0; j < m; j += 32) {                                                     \
-                    EXPFAM_SIMD                                                                             \
-                    for (int l = 0; l < 32; l++)                                                            \
-                        sums[j + l] = (uint16_t)(sums[j + l] + a[j + l] + b[j + l] + c[j + l] + d[j + l]);  \
-                }                                                                                           \
-            }                                                                                               \
-            for (; r < n_rows; r++) {                                                                       \
-                const uint8_t *a = rows[r] + first;                                                         \
-                for (ptrdiff_t j = 0; j < m; j += 32) {                                                     \
-                    EXPFAM_SIMD                                                                             \
-                    for (int l = 0; l < 32; l++) sums[j + l] = (uint16_t)(sums[j + l] + a[j + l]);          \
-                }                                                                                           \
-            }                                                                                               \
+            for (ptrdiff_t r = 0; r < n_rows; r += 4)                                                       \
+                WIDEN(rows[r] + first, r + 1 < n_rows ? rows[r + 1] + first : none,                         \
+                      r + 2 < n_rows ? rows[r + 2] + first : none, r + 3 < n_rows ? rows[r + 3] + first : none, sums, m); \
             EXPFAM_SIMD                                                                                     \
             for (ptrdiff_t j = 0; j < m; j++) scores[first + j] += step * (float)sums[j];                   \
         }                                                                                                   \
     }
-EXPFAM_INSTANCES(EXPFAM_BYTE_ROWS, void, expfam_byte_rows,
-                 (const uint8_t *const *, ptrdiff_t, float, float *, ptrdiff_t))
+#define EXPFAM_BYTE_POLYNOMIAL(NAME, TARGET, POLYNOMIAL)                                                    \
+    TARGET static void NAME(const uint8_t *row, const float *c, float *scores, ptrdiff_t n) { POLYNOMIAL(row, c, scores, n); }
+/* As EXPFAM_INSTANCES; BODY takes one more argument, the written-out part of its instance. */
+#if EXPFAM_DISPATCH
+#define EXPFAM_PART_INSTANCES(BODY, result, name, arguments, part)                                          \
+    BODY(name##_base, , part##_base) BODY(name##_avx2, EXPFAM_AVX2, part##_avx2)                            \
+    BODY(name##_avx512, EXPFAM_AVX512, part##_avx512)                                                       \
+    EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
+    __attribute__((constructor)) static void name##_pick(void) {                                            \
+        int level = expfam_isa();                                                                           \
+        name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
+    }
+#else
+#define EXPFAM_PART_INSTANCES(BODY, result, name, arguments, part)                                          \
+    BODY(name##_base, , part##_base) EXPFAM_UNUSED static result (*name) arguments = name##_base;
+#endif
+EXPFAM_PART_INSTANCES(EXPFAM_BYTE_ROWS, void, expfam_byte_rows,
+                      (const uint8_t *const *, ptrdiff_t, float, float *, ptrdiff_t), expfam_widen)
+EXPFAM_PART_INSTANCES(EXPFAM_BYTE_POLYNOMIAL, void, expfam_byte_polynomial,
+                      (const uint8_t *, const float *, float *, ptrdiff_t), expfam_polynomial)
 
 #define EXPFAM_FLOAT_ROWS(NAME, TARGET)                                                                     \
     TARGET static void NAME(const float *const *rows, ptrdiff_t n_rows, float *scores, ptrdiff_t n) {       \
@@ -1407,21 +1470,6 @@ EXPFAM_INSTANCES(EXPFAM_BYTE_ROWS, void, expfam_byte_rows,
         }                                                                                                   \
     }
 EXPFAM_INSTANCES(EXPFAM_FLOAT_ROWS, void, expfam_float_rows, (const float *const *, ptrdiff_t, float *, ptrdiff_t))
-
-/* scores += polynomial of degree 7 in row / 127.5 - 1: a smooth function of the count behind each byte. */
-#define EXPFAM_BYTE_POLYNOMIAL(NAME, TARGET)                                                                \
-    TARGET static void NAME(const uint8_t *row, const float *c, float *scores, ptrdiff_t n) {               \
-        const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3], c4 = c[4], c5 = c[5], c6 = c[6], c7 = c[7]; \
-        for (ptrdiff_t j = 0; j < n; j += 32) {                                                             \
-            EXPFAM_SIMD                                                                                     \
-            for (int l = 0; l < 32; l++) {                                                                  \
-                const float x = (float)(int32_t)row[j + l] * (1.0f / 127.5f) - 1.0f, y = x * x, z = y * y;  \
-                scores[j + l] += ((c0 + c1 * x) + (c2 + c3 * x) * y) + ((c4 + c5 * x) + (c6 + c7 * x) * y) * z; \
-            }                                                                                               \
-        }                                                                                                   \
-    }
-EXPFAM_INSTANCES(EXPFAM_BYTE_POLYNOMIAL, void, expfam_byte_polynomial,
-                 (const uint8_t *, const float *, float *, ptrdiff_t))
 
 #define EXPFAM_MAX_FLOAT(NAME, TARGET)                                                                      \
     TARGET static float NAME(const float *x, ptrdiff_t n) {                                                 \

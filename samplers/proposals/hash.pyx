@@ -730,29 +730,30 @@ cdef class BoundHash:
         if self._table is None:
             self.refresh(snapshot)
             return
+        added, removed = (tuple(np.ascontiguousarray(a, dtype=np.intp) for a in pair) for pair in (added, removed))
+        self.reserve(int(added[1].max(initial=0)) + 1)      # a datum added may be removed again, and its slot with it
         if self.masses.set(snapshot):
             self._widen()
         self._set_empties(snapshot)
-        added, removed = (tuple(np.ascontiguousarray(a, dtype=np.intp) for a in pair) for pair in (added, removed))
         for rows, slots in (added, removed):
             if len(rows) != len(slots) or (len(slots) and not 0 <= slots.min() <= slots.max() < self.width):
                 raise DataError("added and removed are rows with slots of the snapshots before and after")
         changed = np.unique(np.concatenate([added[1], removed[1]]))
         if self.is_exact:
-            self._shift_counts(*removed, -1)
             self._shift_counts(*added, 1)
+            self._shift_counts(*removed, -1)
             self._settle(changed)
         else:
-            for (rows, slots), sign in ((removed, -1.0), (added, 1.0)):
+            for (rows, slots), sign in ((added, 1.0), (removed, -1.0)):
                 for i, k in zip(rows, slots):
                     self.S[k] += sign * self.data.phi(i, i + 1)[0]
             self.S[changed[self.masses.n[changed] == 0]] = 0.0
             self._recode(changed)
         if self.screen:
-            for i, k in zip(*removed):
-                self.components.remove(i, k)
             for i, k in zip(*added):
                 self.components.add(i, k)
+            for i, k in zip(*removed):
+                self.components.remove(i, k)
 
     def reserve(self, Py_ssize_t n_slots):
         """Room for so many slots."""

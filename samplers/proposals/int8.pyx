@@ -830,6 +830,7 @@ cdef class BoundInt8:
         if snapshot.family is not self.family:
             self.refresh(snapshot)
             return
+        self.reserve(int(added[1].max(initial=0)) + 1)      # a datum added may be removed again, and its slot with it
         if self.masses.set(snapshot):
             self._allocate()
             self._settle()

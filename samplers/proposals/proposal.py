@@ -22,7 +22,7 @@ class Proposal(Settings):
     and where it can do so cheaply
 
     - ``shift(snapshot, added, removed)`` : as `refresh`, told that the statistics changed by the data ``added = (rows,
-      slots)`` and ``removed = (rows, slots)``, both intp arrays; ``is_exact``, whether any sequence of shifts gives the
+      slots)`` and then ``removed = (rows, slots)``, all intp arrays, where a datum may be in both; ``is_exact``, whether any sequence of shifts gives the
       same bits as one `refresh`; and ``takes_data``, whether it would rather be refreshed with nothing and shifted by
       all data than be given sums;
     - ``reserve(n_slots)`` : room for that many slots; needed for the modes "removed", "included", "published" and

@@ -1,0 +1,251 @@
+"""Sweeps by proposals as users run them: threads, checkpoints, compositions, limits, and the rule that picks a proposal."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import (
+    Categorical,
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SymmetricDirichlet,
+)
+from expfam.errors import CapabilityError, DataError, ExactnessWarning, ResourceError
+from expfam.samplers import (
+    CollapsedGibbs,
+    CollapsedMetropolis,
+    Cycle,
+    FastEx,
+    HashProposal,
+    Int8Proposal,
+    Snapshot,
+    TableProposal,
+    UncollapsedGibbs,
+    UpdateHyper,
+    load_sampler,
+)
+from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.systems import proposal_for
+
+RNG = np.random.default_rng(5)
+TOPICS = RNG.dirichlet(np.full(60, 0.1), size=12)
+CLASSES = np.arange(600) % 12
+TEXT = sparse.csr_array(np.array([RNG.multinomial(15, TOPICS[k]) for k in CLASSES]))
+POINTS = RNG.normal(size=(600, 3)) + 6.0 * RNG.normal(size=(12, 3))[CLASSES]
+
+CASES = {
+    "table": (Multinomial(), TEXT, TableProposal()),
+    "table_poisson": (Poisson(), TEXT, TableProposal()),
+    "table_float": (Multinomial(), TEXT, TableProposal(dtype="float32")),
+    "hash": (Multinomial(), TEXT, HashProposal(n_bits=64, screen=8)),
+    "int8": (DiagonalGaussian(), POINTS, Int8Proposal()),
+    "int8_full": (Gaussian(), POINTS, Int8Proposal(shortlist=4)),
+}
+
+
+def walk(kernel, model, X, n_steps, **options):
+    state = kernel.init(model, X, seed=3, **options)
+    for _ in range(n_steps):
+        kernel.step(state)
+    state.check()
+    return state
+
+
+@pytest.mark.parametrize("weights", [DirichletProcess(), SymmetricDirichlet(30)], ids=["dp", "finite"])
+@pytest.mark.parametrize("case", CASES)
+def test_labels_do_not_depend_on_the_number_of_threads(case, weights):
+    family, X, proposal = CASES[case]
+    model = MixtureModel(family, weights)
+    one, two, four = (
+        walk(CollapsedMetropolis(proposal, mode="crossfit", n_blocks=3, n_threads=n), model, X, 4).labels
+        for n in (1, 2, 4)
+    )
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, four)
+    assert len(np.unique(one)) > 1
+
+
+@pytest.mark.parametrize("mode", ["crossfit", "removed", "included", "frozen"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_resumed_chain_gives_the_same_bits(case, mode):
+    family, X, proposal = CASES[case]
+    model = MixtureModel(family, SymmetricDirichlet(20))
+    kernel = CollapsedMetropolis(proposal, mode=mode, n_blocks=5)
+    state = walk(kernel, model, X, 3)
+    arrays = state.to_arrays()
+    again = type(state)(state.model, state.data, state.labels, seed=state.seed)
+    again.from_arrays(arrays)
+    for _ in range(3):
+        kernel.step(state)
+        kernel.step(again)
+    np.testing.assert_array_equal(state.labels, again.labels)
+    assert state.log_joint == again.log_joint
+
+
+@pytest.mark.parametrize("mode", ["crossfit", "removed"])
+@pytest.mark.parametrize("case", CASES)
+def test_proposals_find_what_gibbs_finds(case, mode):
+    family, X, proposal = CASES[case]
+    model = MixtureModel(family, SymmetricDirichlet(30))
+    exact = walk(CollapsedGibbs(), model, X, 30)
+    state = walk(CollapsedMetropolis(proposal, mode=mode), model, X, 30)
+    assert state.log_joint > exact.log_joint - 0.03 * abs(exact.log_joint)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("concentration", [0.3, "vector"])
+def test_shifts_and_single_moves_of_a_table_give_the_bits_of_a_refresh(dtype, concentration):
+    rng = np.random.default_rng(8)
+    a = rng.uniform(0.1, 2.0, size=60) if concentration == "vector" else concentration
+    data = Dataset(TEXT * 3, Multinomial(concentration=a))
+    model = MixtureModel(data.family, DirichletProcess())
+    labels = rng.integers(4, size=600).astype(np.int32)
+
+    def view(labels, inside):
+        n, S = data.statistics(np.where(inside, labels, -1).astype(np.int32), 200)
+        used = np.flatnonzero(n)
+        return Snapshot(data.family, n[used], used, lambda: S[used], log_weight=np.log(n[used]), log_weight_new=0.0)
+
+    def fresh(snapshot):
+        door = ProposalDoor(TableProposal(dtype=dtype).bind(model, data, seed=0), "table")
+        door.refresh(snapshot)
+        return door
+
+    def law(door, i, snapshot):
+        return door.log_prob(i, -1, [-1, *snapshot.slots])
+
+    inside = np.arange(600) >= 100
+    door, former = fresh(view(labels, inside)), np.arange(100)
+    for most in (8, 40, 150):  # beyond the first width
+        rows = rng.choice(600, size=80, replace=False)
+        labels[former] = rng.integers(most, size=former.size)
+        inside = ~np.isin(np.arange(600), rows)
+        snapshot = view(labels, inside)
+        door.shift(snapshot, (former, labels[former].astype(np.intp)), (rows, labels[rows].astype(np.intp)))
+        other = fresh(snapshot)
+        for i in rows[:10]:
+            np.testing.assert_allclose(law(door, i, snapshot), law(other, i, snapshot), rtol=0, atol=0.02)
+        former = rows
+    inside[:] = True
+    door.shift(view(labels, inside), (former, labels[former].astype(np.intp)), (np.zeros(0, np.intp),) * 2)
+    door.reserve(200)
+    for i in rng.choice(600, size=60, replace=False):
+        before = law(door, i, view(labels, inside))
+        door.hold_out(i, labels[i])
+        door.restore(i, labels[i])
+        np.testing.assert_array_equal(law(door, i, view(labels, inside)), before)
+        target = rng.integers(190)
+        door.hold_out(i, labels[i])
+        door.moved(i, labels[i], target)
+        labels[i] = target
+    snapshot = view(labels, inside)
+    other = fresh(snapshot)
+    other.hold_out(0, labels[0]), door.hold_out(0, labels[0])  # length terms made alike
+    np.testing.assert_array_equal(law(door, 5, snapshot), law(other, 5, snapshot))
+
+
+@pytest.mark.parametrize("mode", ["crossfit", "removed"])
+def test_composes_with_hyper_parameters_and_other_kernels(mode):
+    fast = CollapsedMetropolis(TableProposal(), mode=mode)
+    model = MixtureModel(Multinomial(concentration=0.5), SymmetricDirichlet(20))
+    state = walk(Cycle(fast, UpdateHyper(), CollapsedGibbs(), fast), model, TEXT, 4)
+    assert state.model.family.concentration != 0.5
+    assert set(state.memory) == {"0", "1", "2", "3"}
+    walk(Cycle(UncollapsedGibbs(), fast), MixtureModel(Multinomial(), SymmetricDirichlet(20)), TEXT, 3)
+
+
+def test_a_frozen_proposal_is_not_combined_with_moves_it_does_not_see():
+    frozen = CollapsedMetropolis(TableProposal(), mode="frozen")
+    model = MixtureModel(Multinomial(concentration=0.5), SymmetricDirichlet(20))
+    with pytest.raises(CapabilityError, match="names of the components"):
+        walk(Cycle(frozen, CollapsedGibbs()), model, TEXT, 3)
+    with pytest.raises(CapabilityError, match="change of hyper-parameters"):
+        walk(Cycle(frozen, UpdateHyper()), model, TEXT, 3)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("case", ["table", "hash"])
+def test_the_asynchronous_mode_keeps_its_statistics(case, n_threads):
+    family, X, proposal = CASES[case]
+    kernel = CollapsedMetropolis(proposal, mode="asynchronous", n_threads=n_threads)
+    with pytest.warns(ExactnessWarning):
+        state = walk(kernel, MixtureModel(family, SymmetricDirichlet(30)), X, 8)
+    assert state.n_clusters < 30
+
+
+def test_auto_picks_by_family_and_sizes():
+    def pick(family, X, K=20):
+        data = Dataset(X, family)
+        return proposal_for(MixtureModel(data.family, SymmetricDirichlet(K)), data)
+
+    assert pick(Multinomial(), TEXT) == pick(Poisson(), TEXT) == "table"
+    assert pick(DiagonalGaussian(), POINTS) == pick(Gaussian(), POINTS) == "int8"
+    assert pick(Categorical(), CLASSES[:, None]) == "int8"
+    wide = sparse.csr_array((np.ones(600, np.int32), np.arange(600) * 700, np.arange(601)), shape=(600, 420_000))
+    assert pick(Multinomial(), wide, K=1500) == "hash"
+    assert pick(DiagonalGaussian(), RNG.normal(size=(30, 600))) == "hash"
+
+
+def test_mode_and_blocks_follow_the_sizes_not_the_threads():
+    data = Dataset(TEXT, Multinomial())
+    for n_threads in (None, 2):
+        kernel = FastEx(n_threads=n_threads)
+        assert kernel.choose_mode(MixtureModel(data.family, SymmetricDirichlet(1000)), data) == "removed"
+        assert kernel.choose_mode(MixtureModel(data.family, SymmetricDirichlet(2000)), data) == "crossfit"
+
+
+@pytest.mark.parametrize("weights", [None, PitmanYor(alpha=1.0, discount=0.2)])
+def test_mixture_by_name(weights):
+    for sampler in ("fastex", "fast_ex", FastEx(mode="crossfit")):
+        mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=15, random_state=0).fit(TEXT)
+        assert 6 <= mixture.n_components_ <= 40
+    assert load_sampler("fastex", n_threads=2) == FastEx(n_threads=2)
+
+
+def test_memory_is_told_before_it_is_taken():
+    data = Dataset(TEXT, Multinomial())
+    model = MixtureModel(data.family, SymmetricDirichlet(50))
+    assert TableProposal().memory(model, data, 50) >= 60 * 64 * 3
+    with pytest.raises(ResourceError, match="proposals"):
+        Mixture("multinomial", 100_000, sampler=CollapsedMetropolis(TableProposal()), memory_limit="8MB").fit(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "words"),
+    [
+        (CollapsedMetropolis(TableProposal(), mode="sideways"), ValueError, "mode must be"),
+        (CollapsedMetropolis(TableProposal(), n_blocks=0), ValueError, "n_blocks must be"),
+        (CollapsedMetropolis(TableProposal(), n_threads=0), ValueError, "n_threads must be"),
+        (CollapsedMetropolis(TableProposal(dtype="int4")), ValueError, "dtype must be"),
+        (CollapsedMetropolis("table"), CapabilityError, "kind 'assignment'"),
+        (FastEx(proposal="tabel"), ImportError, "did you mean 'table'"),
+    ],
+)
+def test_bad_settings_are_named(kernel, error, words):
+    with pytest.raises(error, match=words):
+        kernel.init(MixtureModel(Multinomial(), SymmetricDirichlet(4)), TEXT, seed=0)
+
+
+def test_data_that_a_table_cannot_hold_are_refused():
+    model = MixtureModel(DiagonalGaussian(), SymmetricDirichlet(4))
+    with pytest.raises(CapabilityError, match="multinomial and poisson"):
+        CollapsedMetropolis(TableProposal()).init(model, POINTS, seed=0)
+    kernel = CollapsedMetropolis(TableProposal())
+    with pytest.raises(DataError, match="whole counts"):
+        walk(kernel, MixtureModel(Multinomial(allow_fractional=True), SymmetricDirichlet(4)), TEXT * 0.5, 1)
+
+
+def test_one_component_and_empty_rows():
+    X = TEXT.toarray()
+    X[:5] = 0
+    with pytest.warns(UserWarning, match="empty"):
+        for K in (1, 7):
+            for mode in ("crossfit", "removed", "frozen"):
+                walk(CollapsedMetropolis(TableProposal(), mode=mode), MixtureModel(Multinomial(), SymmetricDirichlet(K)), X, 2)
