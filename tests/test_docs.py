@@ -9,6 +9,7 @@ import numpy as np
 
 from expfam import Mixture
 from expfam.plugins.conformance import check_family
+from expfam.samplers import CollapsedMetropolis
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "plugins.md"
 
@@ -23,6 +24,17 @@ def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
     assert report.passed
     X = np.repeat(np.eye(4, dtype=int), 15, axis=0)
     assert Mixture(coin(a=0.1, b=0.1), n_steps=20, random_state=0).fit(X).n_components_ == 4
+
+
+def test_the_guides_proposal_moves_data():
+    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[-1]
+    guide = ModuleType("guide")
+    exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
+    kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
+    mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
+    assert mixture.n_components_ <= 4
+    assert set(mixture.labels_[:30]).isdisjoint(mixture.labels_[30:])
 
 
 def test_every_doc_points_to_things_that_exist():

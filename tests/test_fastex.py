@@ -248,4 +248,9 @@ def test_one_component_and_empty_rows():
     with pytest.warns(UserWarning, match="empty"):
         for K in (1, 7):
             for mode in ("crossfit", "removed", "frozen"):
-                walk(CollapsedMetropolis(TableProposal(), mode=mode), MixtureModel(Multinomial(), SymmetricDirichlet(K)), X, 2)
+                walk(
+                    CollapsedMetropolis(TableProposal(), mode=mode),
+                    MixtureModel(Multinomial(), SymmetricDirichlet(K)),
+                    X,
+                    2,
+                )
