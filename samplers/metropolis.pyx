@@ -249,7 +249,7 @@ cdef int decide_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, c
 
 cdef int draw_rows(const walk *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
                    double *log_back, double *work, Py_ssize_t *at) noexcept nogil:
-    """Draw for n data; labels, statistics and proposal are only read. A datum without company stands in a new cluster."""
+    """Draw for n data; labels, statistics and proposal are only read. Without company is in a new cluster."""
     cdef philox_stream rng
     cdef Py_ssize_t j, old
     cdef int code
@@ -345,7 +345,7 @@ cdef int move_included(walk *m, Py_ssize_t i, philox_stream *move, philox_stream
 
 cdef int move_published(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
     """q knows i, and both directions are judged by the q before the move."""
-    # Departs from detailed balance, as printed in Ahmed et al. 2012, eq. 17: stationary law off by .2 to .7 on tiny data.
+    # Departs from detailed balance, as printed in Ahmed et al. 2012, eq. 17: on tiny data the law is off by .2 to .7.
     cdef place at
     cdef Py_ssize_t target
     cdef double score
@@ -599,8 +599,8 @@ cdef class Walk:
     def empty_snapshot(self):
         """No data at all: a Snapshot."""
         model = self.state.model
-        nothing = np.zeros(0)
-        return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, model.family.n_statistics_)),
+        nothing, width = np.zeros(0), model.family.n_statistics_
+        return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, width)),
                         log_weight=nothing, log_weight_new=model.weights.log_new_mass(0, 0)[0])
 
     def draw(self, rows, n_threads, *, by_block):
@@ -700,7 +700,8 @@ cdef class Walk:
         cdef walk *m = &self.m
         return [-1] + [k for k in range(m.slots.n_slots) if m.outside[k] > 0]
 
-    def add_to_law(self, dict law, Py_ssize_t i, Py_ssize_t k, Py_ssize_t k_old, double log_p, double log_old, int mode):
+    def add_to_law(self, dict law, Py_ssize_t i, Py_ssize_t k, Py_ssize_t k_old, double log_p, double log_old,
+                   int mode):
         """Add what proposing slot k, with probability exp(log_p), gives to the law of datum i's slot."""
         cdef walk *m = &self.m
         cdef place at

@@ -454,7 +454,7 @@ class UncollapsedState:
 
 
 def memory_arrays(memory):
-    """Kernels' working objects as nested dicts of arrays; what a checkpoint brought and nobody used yet stays as it is."""
+    """Kernels' working objects as nested dicts of arrays; what nobody took up yet stays as it is."""
     return {
         key: memory_arrays(value) if isinstance(value, dict) else value if isinstance(value, np.ndarray)
         else value.to_arrays()

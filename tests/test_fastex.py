@@ -1,4 +1,4 @@
-"""Sweeps by proposals as users run them: threads, checkpoints, compositions, limits, and the rule that picks a proposal."""
+"""Sweeps by proposals as users run them: threads, checkpoints, compositions, limits, the rule of auto."""
 
 import numpy as np
 import pytest
@@ -246,11 +246,8 @@ def test_one_component_and_empty_rows():
     X = TEXT.toarray()
     X[:5] = 0
     with pytest.warns(UserWarning, match="empty"):
-        for K in (1, 7):
-            for mode in ("crossfit", "removed", "frozen"):
-                walk(
-                    CollapsedMetropolis(TableProposal(), mode=mode),
-                    MixtureModel(Multinomial(), SymmetricDirichlet(K)),
-                    X,
-                    2,
-                )
+        data = Dataset(X, Multinomial())
+    for K in (1, 7):
+        for mode in ("crossfit", "removed", "frozen"):
+            model = MixtureModel(data.family, SymmetricDirichlet(K))
+            walk(CollapsedMetropolis(TableProposal(), mode=mode), model, data, 2)

@@ -22,9 +22,9 @@ class Proposal(Settings):
     and where it can do so cheaply
 
     - ``shift(snapshot, added, removed)`` : as `refresh`, told that the statistics changed by the data ``added = (rows,
-      slots)`` and then ``removed = (rows, slots)``, all intp arrays, where a datum may be in both; ``is_exact``, whether any sequence of shifts gives the
-      same bits as one `refresh`; and ``takes_data``, whether it would rather be refreshed with nothing and shifted by
-      all data than be given sums;
+      slots)`` and then ``removed = (rows, slots)``, all intp arrays, where a datum may be in both; with ``is_exact``,
+      whether any sequence of shifts gives the same bits as one `refresh`, and ``takes_data``, whether it would rather
+      be refreshed with nothing and shifted by all data than be given sums;
     - ``reserve(n_slots)`` : room for that many slots; needed for the modes "removed", "included", "published" and
       "asynchronous", in which slots are entered one by one;
     - ``pending`` : the exception behind a result EXPFAM_PYTHON.

@@ -80,13 +80,13 @@ ctypedef struct log_table:
     int first_shared            # bytes below stand for one count each, which is `count_of` them
     uint16_t count_of[256]
     const float *polynomials    # (levels, repeats, 8) log rising factorial of the count behind a byte
-    const int32_t *repeat_place # (largest count + 1,) place of a count among the repeats
+    const int32_t *repeat_place     # (largest count + 1,) place of a count among the repeats
     Py_ssize_t n_repeats
     const uint8_t *word_level   # (n_words,) place of a word's pseudo-count among the levels, or NULL for one level
     double *total               # (width,) sum of the counts of a column
     double *level               # (width,) multinomial: total + a; Poisson: (a + total) log((b + n) / (b + n + 1))
     double *slope               # (width,) Poisson: log(b + n + 1)
-    const int32_t *length_place # (n_rows,) row of `length_rows` at or below the datum's length
+    const int32_t *length_place     # (n_rows,) row of `length_rows` at or below the datum's length
     const float *length_part    # (n_rows,) how far its length lies towards the next row
     float *length_rows          # (lengths, width) log prior weight and length term of each column
     uint8_t *length_ready       # (lengths,)
@@ -673,7 +673,8 @@ cdef class BoundTable:
         self.t.length_place, self.t.length_part, self.t.length_ready = &place[0], &part[0], &ready[0]
         places = self.length_place[rows]
         needed = np.bincount(places, minlength=len(self.lengths)) > 0
-        needed[1:] |= np.bincount(places[self.length_part[rows] > 0], minlength=len(self.lengths))[: needed.size - 1] > 0
+        between = np.bincount(places[self.length_part[rows] > 0], minlength=len(self.lengths)) > 0
+        needed[1:] |= between[: needed.size - 1]
         self.length_ready[:] = needed
         cdef const double[::1] lengths = self.lengths
         cdef const Py_ssize_t[::1] wanted = np.flatnonzero(needed)
@@ -682,9 +683,11 @@ cdef class BoundTable:
         def make_task(Py_ssize_t start, Py_ssize_t stop):
             cdef double[::1] terms = np.empty(m)
             cdef Py_ssize_t j
+            cdef float *row
             with nogil:
                 for j in range(start, stop):
-                    length_terms(&self.t, lengths[wanted[j]], m, self.t.length_rows + wanted[j] * self.t.width, &terms[0])
+                    row = self.t.length_rows + wanted[j] * self.t.width
+                    length_terms(&self.t, lengths[wanted[j]], m, row, &terms[0])
 
         tasks = [(s, min(s + 16, wanted.shape[0])) for s in range(0, wanted.shape[0], 16)]
         run(make_task, tasks, self.n_threads, uses_blas=False)
@@ -704,7 +707,7 @@ def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):
 
 
 def _polynomials(a, repeats, step):
-    """Coefficients (repeats, 8) of log rising(n + a, c) - log rising(a, c) over byte / 127.5 - 1, n the byte's count."""
+    """Coefficients (repeats, 8) of log rising(n + a, c) - log rising(a, c) over x = byte / 127.5 - 1."""
     counts = np.expm1(np.arange(256) * step) * a
     counts = np.unique(np.where(counts < 64, np.rint(counts), counts))
     x = np.rint(np.log1p(counts / a) / step) / 127.5 - 1
