@@ -31,18 +31,19 @@ def documents(n_rows, n_topics, *, n_words=5000, mean_length=60, seed=0):
     return X, topics
 
 
-def zipf_documents(n_rows, n_topics, *, n_words=20000, mean_length=100, seed=0):
+def zipf_documents(n_rows, n_topics, *, n_words=20000, mean_length=100, mass=500, seed=0):
     """Word counts of documents of one topic each, up to a million and more of them: blocks, no table topics x words.
 
-    Topics are Dirichlet around a law of Zipf's kind with exponent 1.05: frequent words are much the same in all topics,
-    rare ones belong to few. Lengths are Poisson, at least 1; sizes of topics fall as 1 / rank.
+    Topics are Dirichlet of total concentration `mass` around a law of Zipf's kind with exponent 1.05: words of an
+    expected frequency well above 1 / mass are much the same in all topics, rare ones belong to few. Lengths are
+    Poisson, at least 1; sizes of topics fall as the root of 1 / rank, so that the last topics of many are not lost.
 
     Returns X (n_rows, n_words) CSR int32 with sorted int32 indices, and the true topics (n_rows,).
     """
     rng = np.random.default_rng(seed)
-    topics = zipf_labels(n_rows, n_topics, rng)
+    topics = zipf_labels(n_rows, n_topics, rng, exponent=0.5)
     base = np.arange(1, n_words + 1) ** -1.05
-    base *= 500 / base.sum()  # the mass: words of an expected frequency above 1 / 500 differ little between topics
+    base *= mass / base.sum()
     order = np.argsort(topics, kind="stable")
     blocks = []
     for size in np.bincount(topics, minlength=n_topics):
@@ -124,9 +125,9 @@ def sparse_counts(n_rows, n_clusters, *, n_features=2000, per_row=8, seed=0):
     return X, labels
 
 
-def zipf_labels(n_rows, n_clusters, rng):
-    """Cluster of each row; cluster sizes fall as 1 / rank, and every cluster has a row where there are enough."""
-    p = 1.0 / np.arange(1, n_clusters + 1)
+def zipf_labels(n_rows, n_clusters, rng, *, exponent=1.0):
+    """Cluster of each row; cluster sizes fall as rank ** -exponent, and each has a row where there are enough."""
+    p = 1.0 / np.arange(1, n_clusters + 1) ** exponent
     labels = rng.choice(n_clusters, size=n_rows, p=p / p.sum())
     first = min(n_rows, n_clusters)
     labels[:first] = np.arange(first)
