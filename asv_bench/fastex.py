@@ -212,7 +212,7 @@ def warn_of_standstill(points, n_rows):
     moved = sum(p["moved"] for p in points)
     if moved < n_rows:
         print(
-            f"TRAP: {moved} moves of the baseline in {points[-1]['sweep']} sweeps over {n_rows} documents: its VI,"
+            f"note: {moved} moves of the baseline in {points[-1]['sweep']} sweeps over {n_rows} documents: its VI,"
             f" {points[-1]['vi']:.3f}, is near that of the start, {points[0]['vi']:.3f}, and no target\n"
         )
 
