@@ -213,7 +213,7 @@ def warn_of_standstill(points, n_rows):
     if moved < n_rows:
         print(
             f"note: {moved} moves of the baseline in {points[-1]['sweep']} sweeps over {n_rows} documents: its VI,"
-            f" {points[-1]['vi']:.3f}, is near that of the start, {points[0]['vi']:.3f}, and no target\n"
+            f" {points[-1]['vi']:.3f}, is near that of the start, {points[0]['vi']:.3f}: a weak target\n"
         )
 
 
