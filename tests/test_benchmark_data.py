@@ -19,7 +19,7 @@ def data():
     return module
 
 
-@pytest.mark.parametrize("name", ["documents", "gaussians", "levels", "counts", "sparse_counts"])
+@pytest.mark.parametrize("name", ["documents", "gaussians", "levels", "counts", "sparse_counts", "zipf_documents"])
 def test_shapes_labels_and_seeds(data, name):
     make = getattr(data, name)
     X, labels = make(500, 12, seed=3)
@@ -48,6 +48,20 @@ def test_documents_have_canonical_rows_and_zipf_words(data):
     lengths = X.sum(axis=1)
     assert abs(lengths.mean() - 50) < 5 * np.sqrt(50 / 2000)  # five standard errors of a Poisson mean
     frequency = np.sort(np.asarray(X.sum(axis=0)).ravel())[::-1]
+    assert frequency[0] > 20 * np.median(frequency)
+
+
+def test_zipf_documents_are_blocks_of_canonical_integer_rows(data):
+    X, topics = data.zipf_documents(60_000, 2, n_words=300, mean_length=20, seed=1)  # a topic of more than one block
+    assert np.bincount(topics).max() > 1 << 15
+    assert X.data.dtype == X.indices.dtype == X.indptr.dtype == np.int32
+    X.check_format(full_check=True)
+    copy = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    assert copy.has_canonical_format
+    lengths = X.sum(axis=1)
+    assert lengths.min() >= 1
+    assert abs(lengths.mean() - 20) < 5 * np.sqrt(20 / 60_000)
+    frequency = np.asarray(X.sum(axis=0)).ravel()
     assert frequency[0] > 20 * np.median(frequency)
 
 

@@ -31,6 +31,48 @@ def documents(n_rows, n_topics, *, n_words=5000, mean_length=60, seed=0):
     return X, topics
 
 
+def zipf_documents(n_rows, n_topics, *, n_words=20000, mean_length=100, mass=500, seed=0):
+    """Word counts of documents of one topic each, up to a million and more of them: blocks, no table topics x words.
+
+    Topics are Dirichlet of total concentration `mass` around a law of Zipf's kind with exponent 1.05: words of an
+    expected frequency well above 1 / mass are much the same in all topics, rare ones belong to few. Lengths are
+    Poisson, at least 1; sizes of topics fall as the root of 1 / rank, so that the last topics of many are not lost.
+
+    Returns X (n_rows, n_words) CSR int32 with sorted int32 indices, and the true topics (n_rows,).
+    """
+    rng = np.random.default_rng(seed)
+    topics = zipf_labels(n_rows, n_topics, rng, exponent=0.5)
+    base = np.arange(1, n_words + 1) ** -1.05
+    base *= mass / base.sum()
+    order = np.argsort(topics, kind="stable")
+    blocks = []
+    for size in np.bincount(topics, minlength=n_topics):
+        cumulative = np.cumsum(rng.standard_gamma(base))
+        for start in range(0, size, 1 << 15):
+            lengths = np.maximum(1, rng.poisson(mean_length, min(size - start, 1 << 15)))
+            blocks.append(_block_of_topic(lengths, cumulative, rng))
+    counts, words, n_entries = (np.concatenate(parts) for parts in zip(*blocks))
+    del blocks
+    indptr = np.concatenate([[0], np.cumsum(n_entries)])
+    indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
+    place = np.empty(n_rows, dtype=np.int32)
+    place[order] = np.arange(n_rows, dtype=np.int32)
+    X = sparse.csr_array((counts, words.astype(indptr.dtype, copy=False), indptr), shape=(n_rows, n_words))[place]
+    X.has_sorted_indices = True
+    return X, topics
+
+
+def _block_of_topic(lengths, cumulative, rng):
+    """Counts, words and number of entries by document of documents of one topic."""
+    n_words = len(cumulative)
+    drawn = np.searchsorted(cumulative, rng.random(lengths.sum()) * cumulative[-1], side="right")
+    np.minimum(drawn, n_words - 1, out=drawn)
+    drawn += np.repeat(np.arange(len(lengths)) * n_words, lengths)
+    keys, counts = np.unique(drawn, return_counts=True)
+    n_entries = np.bincount(keys // n_words, minlength=len(lengths))
+    return counts.astype(np.int32), (keys % n_words).astype(np.int32), n_entries
+
+
 def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, seed=0):
     """Rows around Gaussian centres with a scale for each cluster and column.
 
@@ -83,9 +125,9 @@ def sparse_counts(n_rows, n_clusters, *, n_features=2000, per_row=8, seed=0):
     return X, labels
 
 
-def zipf_labels(n_rows, n_clusters, rng):
-    """Cluster of each row; cluster sizes fall as 1 / rank, and every cluster has a row where there are enough."""
-    p = 1.0 / np.arange(1, n_clusters + 1)
+def zipf_labels(n_rows, n_clusters, rng, *, exponent=1.0):
+    """Cluster of each row; cluster sizes fall as rank ** -exponent, and each has a row where there are enough."""
+    p = 1.0 / np.arange(1, n_clusters + 1) ** exponent
     labels = rng.choice(n_clusters, size=n_rows, p=p / p.sum())
     first = min(n_rows, n_clusters)
     labels[:first] = np.arange(first)
