@@ -56,6 +56,8 @@ cdef enum:
     LINE = 64                   # bytes
     AHEAD = 8                   # data whose memory is asked for before it is their turn
 
+cdef double FLOOR_NEW = 0.01        # share of the draws that a new cluster has at least
+
 MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
 
 
@@ -290,6 +292,20 @@ ctypedef struct scratch:
     Py_ssize_t m
 
 
+cdef inline void raise_new(const log_table *t, scratch *s) noexcept nogil:
+    """Give a new cluster at least a share of the weights.
+
+    In crossfit mode it stands for all clusters inside the block, of which the table knows nothing: with the prior's
+    weight alone a datum that is in one of them would hardly ever be let go.
+    """
+    cdef Py_ssize_t k = t.mass.new_column
+    cdef float more = <float> (FLOOR_NEW * s.total) - s.scores[k]
+    if t.mass.bias[k] > -INFINITY and more > 0:
+        s.scores[k] += more
+        s.sums[k // EXPFAM_BLOCK] += more
+        s.total += more
+
+
 cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexcept nogil:
     """Weights of all columns for datum i, with sums by block and their total."""
     cdef float best
@@ -303,6 +319,7 @@ cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexc
     if not -3.4e38 < best < 3.4e38:
         return EXPFAM_NUMERICAL
     s.total = expfam_sign_weights(s.scores, best, s.sums, s.m // EXPFAM_BLOCK)
+    raise_new(t, s)
     return EXPFAM_OK if 0.5 <= s.total < INFINITY else EXPFAM_NUMERICAL
 
 
