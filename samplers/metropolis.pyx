@@ -44,6 +44,7 @@ from expfam.structures._threads import resolve_n_threads, run
 cdef enum:
     GROW = 1                    # result of a block: stop, every slot is taken
     TASK_ROWS = 32              # data of a task of parallel draws, at least; a block has at most 16 tasks
+    PARALLEL_WORK = 2000000     # entries times clusters of a block from which several threads pay: some tenths of a ms
     CALL_ROWS = 8192            # data of one nogil call of the single writer
     CHUNK_ROWS = 256            # data that an asynchronous sampler draws for between two looks at the statistics
 
@@ -894,7 +895,7 @@ class CollapsedMetropolis(Kernel):
         n_blocks = self.blocks(state, worker.door.owner)
         order = generator(state.seed, "order", step=state.n_steps).permutation(state.data.n_rows)
         for place, rows in enumerate(np.array_split(order, n_blocks)):
-            _one_block(worker, state, np.sort(rows), self.n_threads, place == 0)
+            _one_block(worker, state, np.sort(rows), self.n_threads if pays(state, len(rows)) else 1, place == 0)
 
     def blocks(self, state, owner=None):
         """Number of blocks of a crossfit sweep, by the number of data."""
@@ -917,6 +918,13 @@ def _finish(Walk worker, CollapsedState state, mode):
     return worker.m.n_proposed, worker.m.n_moved, {"mode": mode}
 
 
+cdef bint pays(CollapsedState state, Py_ssize_t n_rows):
+    """Whether the draws for so many data are enough work for several threads; the labels are the same either way."""
+    data = state.data
+    entries = data.X.nnz / data.n_rows if data.is_sparse else data.n_statistics
+    return n_rows * entries * state.slots.n_live >= PARALLEL_WORK
+
+
 def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first):
     """Draw for the data of a block by what is outside it, and accept one by one."""
     owner = worker.door.owner
@@ -924,8 +932,8 @@ def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first
     state.ensure_spare()
     if is_first:
         worker.begin(state)
-        if hasattr(owner, "n_threads"):
-            owner.n_threads = n_threads
+    if hasattr(owner, "n_threads"):
+        owner.n_threads = n_threads
     worker.aim()
     inside = state.labels[rows]
     worker.set_block(rows, inside)
