@@ -292,18 +292,15 @@ ctypedef struct scratch:
     Py_ssize_t m
 
 
-cdef inline void raise_new(const log_table *t, scratch *s) noexcept nogil:
-    """Give a new cluster at least a share of the weights.
+cdef inline double missing_new(const log_table *t, const scratch *s, double total) noexcept nogil:
+    """What the weight of a new cluster lacks to its least share of the total.
 
     In crossfit mode it stands for all clusters inside the block, of which the table knows nothing: with the prior's
     weight alone a datum that is in one of them would hardly ever be let go.
     """
-    cdef Py_ssize_t k = t.mass.new_column
-    cdef float more = <float> (FLOOR_NEW * s.total) - s.scores[k]
-    if t.mass.bias[k] > -INFINITY and more > 0:
-        s.scores[k] += more
-        s.sums[k // EXPFAM_BLOCK] += more
-        s.total += more
+    if t.mass.bias[t.mass.new_column] == -INFINITY:
+        return 0.0
+    return max(FLOOR_NEW * total - s.scores[t.mass.new_column], 0.0)
 
 
 cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexcept nogil:
@@ -319,7 +316,6 @@ cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexc
     if not -3.4e38 < best < 3.4e38:
         return EXPFAM_NUMERICAL
     s.total = expfam_sign_weights(s.scores, best, s.sums, s.m // EXPFAM_BLOCK)
-    raise_new(t, s)
     return EXPFAM_OK if 0.5 <= s.total < INFINITY else EXPFAM_NUMERICAL
 
 
@@ -328,12 +324,17 @@ cdef int table_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, P
     cdef const log_table *t = <const log_table *> self
     cdef scratch s
     cdef Py_ssize_t old = t.mass.new_column if k_old == EXPFAM_NEW else k_old, new
+    cdef float more
     cdef int code
     if not 0 <= i < t.n_rows or not 0 <= old < t.width:
         return EXPFAM_RANGE
     code = weigh(t, i, &s, work)
     if code:
         return code
+    more = <float> missing_new(t, &s, s.total)
+    s.scores[t.mass.new_column] += more
+    s.sums[t.mass.new_column // EXPFAM_BLOCK] += more
+    s.total += more
     new = expfam_sign_pick(s.scores, s.sums, s.total, rng.next_double(rng.state), s.m)
     k_new[0] = EXPFAM_NEW if new == t.mass.new_column else new
     log_back[0] = 0.0 if new == old else log(s.scores[old]) - log(s.scores[new])
@@ -345,7 +346,7 @@ cdef int table_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssi
     cdef const log_table *t = <const log_table *> self
     cdef scratch s
     cdef Py_ssize_t j, k
-    cdef double total = 0.0         # in double: the same for any numbering of the slots
+    cdef double total = 0.0, more, weight   # in double: the same for any numbering of the slots
     cdef int code
     if not 0 <= i < t.n_rows:
         return EXPFAM_RANGE
@@ -354,11 +355,15 @@ cdef int table_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssi
         return code
     for j in range(s.m):
         total += s.scores[j]
+    more = missing_new(t, &s, total)
     for j in range(m):
         k = t.mass.new_column if ks[j] == EXPFAM_NEW else ks[j]
         if not 0 <= k < t.width:
             return EXPFAM_RANGE
-        out[j] = log(s.scores[k] / total) if k < s.m and s.scores[k] > 0 else -INFINITY
+        weight = s.scores[k] if k < s.m else 0.0
+        if k == t.mass.new_column:
+            weight += more
+        out[j] = log(weight / (total + more)) if weight > 0 else -INFINITY
     return EXPFAM_OK
 
 
