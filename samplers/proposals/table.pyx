@@ -190,9 +190,19 @@ cdef inline Py_ssize_t scored(const log_table *t) noexcept nogil:
 cdef void length_terms(const log_table *t, double length, Py_ssize_t m, float *out, double *terms) noexcept nogil:
     """Log prior weight and length term of the first m columns."""
     cdef Py_ssize_t j
+    cdef double middle, spread
     if t.model == POISSON:
         for j in range(m):
             out[j] = <float> (t.mass.bias[j] + t.level[j] - length * t.slope[j])
+        return
+    if t.prior_total >= 4 * length:         # sum of log(level + j) about its middle, to 1e-5 a count
+        middle, spread = 0.5 * (length - 1), (length * length - 1) * length / 24
+        for j in range(m):
+            terms[j] = t.level[j] + middle
+        expfam_log(terms, terms, m)
+        for j in range(m):
+            out[j] = <float> (t.mass.bias[j] - length * terms[j]
+                              + spread / ((t.level[j] + middle) * (t.level[j] + middle)))
         return
     expfam_log_rising(t.level, length, t.prior_total < 16, terms, m)
     for j in range(m):
