@@ -13,7 +13,7 @@ from tiny import FAMILIES, WEIGHTS
 
 from expfam import Dataset, MixtureModel
 from expfam.errors import CapabilityError, ExactnessWarning
-from expfam.samplers import CollapsedMetropolis, Snapshot, TableProposal
+from expfam.samplers import CollapsedMetropolis, Int8Proposal, Snapshot, TableProposal
 from expfam.samplers.metropolis import update_law
 from expfam.samplers.state import CollapsedState
 
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 PROPOSALS = {
     "table": (TableProposal(), ("multinomial", "multinomial_vector", "poisson")),
     "table_float": (TableProposal(dtype="float32"), ("multinomial", "poisson")),
+    "int8": (Int8Proposal(), ("gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero", "poisson")),
 }
 CASES = [(proposal, family) for proposal, (_, families) in PROPOSALS.items() for family in families]
 
@@ -113,10 +114,12 @@ def name_of_slots(z, labels, K):
     return [name if name >= 0 else rest.pop(0) for name in names]
 
 
-@pytest.mark.parametrize("family", ["multinomial", "poisson"])
-def test_the_published_rule_is_found_out(family):
+@pytest.mark.parametrize(
+    ("proposal", "family"), [("table", "multinomial"), ("table", "poisson"), ("int8", "gaussian"), ("int8", "poisson")]
+)
+def test_the_published_rule_is_found_out(proposal, family):
     model, data, partitions, pi = build(family, WEIGHTS["dirichlet_3"])
-    kernel = CollapsedMetropolis(TableProposal(), mode="published")
+    kernel = CollapsedMetropolis(PROPOSALS[proposal][0], mode="published")
     matrices = [update_matrix(kernel, model, data, partitions, i) for i in range(data.n_rows)]
     sweep = np.linalg.multi_dot(matrices)
     assert max(np.abs(pi @ P - pi).max() for P in matrices) > 1e-3
