@@ -453,7 +453,7 @@ class TableProposal(Proposal):
             )
 
     def memory(self, model, data, n_clusters):
-        """Bytes that `bind` will take for so many clusters.
+        """Bytes that `bind` and the first sweep take at most for so many clusters; from sizes alone.
 
         Parameters
         ----------
@@ -466,9 +466,8 @@ class TableProposal(Proposal):
         int
         """
         width = (n_clusters + EXPFAM_BLOCK) // EXPFAM_BLOCK * EXPFAM_BLOCK
-        entry = 4 if self.dtype == "float32" else 1
-        entry += 2 if column_sums(data.X).max() < 65536 else 4
-        return int(data.n_statistics * width * entry + 16 * data.n_rows + 4 * MOST_LENGTHS * width)
+        entry = 8 if self.dtype == "float32" else 5      # with counts of 4 bytes; 2 where they fit
+        return int(data.n_statistics * width * entry + 48 * data.n_rows + 4 * MOST_LENGTHS * width)
 
     def bind(self, model, data, *, seed):
         """Working table; the seed is not used."""
