@@ -500,7 +500,7 @@ cdef class Walk:
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; the statistics are told at the next sweep."""
-        self.door.owner.from_arrays(arrays["proposal"])
+        self.door.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
         if "frozen" in arrays:
             self.freeze(np.ascontiguousarray(arrays["frozen"], dtype=np.int32))
             self.stamp = int(arrays["stamp"])
