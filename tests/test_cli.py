@@ -119,7 +119,7 @@ def test_plugins(capsys):
         assert name in listed
     assert run("plugins", "--json") == 0
     entries = json.loads(capsys.readouterr().out)["plugins"]
-    assert {entry["kind"] for entry in entries} == {"family"}
+    assert {entry["kind"] for entry in entries} == {"family", "proposal"}
 
 
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")

@@ -91,7 +91,7 @@ def states(isa=None, *arguments):
 @pytest.mark.parametrize("isa", ["base", None])
 def test_nothing_is_changed(isa):
     found = states(isa)
-    assert all(name.startswith("expfam") for name in found.pop("names"))
+    assert sum(name.startswith("expfam") for name in found.pop("names")) == 1  # and the caller, who works too
     before = found.pop("before")
     assert {key: before[key] for key in before if key.endswith(("in", "out"))} == {
         f"{width} denormals {way}": 9 for width in ("double", "single") for way in ("in", "out")

@@ -21,7 +21,7 @@ from expfam.structures.alias cimport AliasArena, alias_arena, alias_arena_draw, 
 from expfam.errors import DataError
 from expfam.samplers.proposals.proposal import Proposal
 
-SMALLEST_FLOOR = 1e-6               # tables resolve shares of 2**-32
+_SMALLEST_FLOOR = 1e-6               # tables resolve shares of 2**-32
 _BLOCK_ENTRIES = 1 << 20            # of probabilities made dense at once
 
 
@@ -106,8 +106,8 @@ class GroupedProposal(Proposal):
             Naming the class, where `groups` does not return what it should.
         """
         floor = self.floor
-        if not isinstance(floor, numbers.Real) or not SMALLEST_FLOOR <= floor < 1:
-            raise ValueError(f"{type(self).__name__}: floor must lie in [{SMALLEST_FLOOR}, 1); got {floor!r}")
+        if not isinstance(floor, numbers.Real) or not _SMALLEST_FLOOR <= floor < 1:
+            raise ValueError(f"{type(self).__name__}: floor must lie in [{_SMALLEST_FLOOR}, 1); got {floor!r}")
         return BoundGrouped(self, data)
 
 

@@ -38,7 +38,8 @@ from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families.support import dense_rows
-from expfam.samplers.proposals.proposal import MODES, Proposal
+from expfam.samplers.proposals.proposal import MODES as _MODES
+from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures._rng import generator
 from expfam.structures._threads import run
 from expfam.structures.sign_hash import cosine_table
@@ -107,7 +108,7 @@ class HashProposal(Proposal):
     array([0.96, 0.  , 0.03])
     """
 
-    modes = frozenset(MODES)
+    modes = frozenset(_MODES)
 
     def __init__(
         self,

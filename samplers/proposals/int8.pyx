@@ -47,7 +47,7 @@ from expfam.samplers.proposals.snapshot import Snapshot
 # Within it a sum of 127 * 127 * F is below 2**24: integer scores become floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
 cdef Py_ssize_t LARGEST_SHORTLIST = 1024
-TABLE_BUDGET = 1 << 30                  # bytes of the rounded data
+_TABLE_BUDGET = 1 << 30                  # bytes of the rounded data
 _BLOCK_ENTRIES = 1 << 20                # of phi made at once
 _N_TRIED = 256                          # data scored exactly when the temperature is chosen
 _N_TRIED_COLUMNS = 32
@@ -138,10 +138,10 @@ class Int8Proposal(Proposal):
                 f"Int8Proposal takes up to {LARGEST_F} features; family {model.family.name!r} has"
                 f" {data.n_statistics} on these data"
             )
-        if _table_bytes(data) > TABLE_BUDGET:
+        if _table_bytes(data) > _TABLE_BUDGET:
             raise ResourceError(
                 f"Int8Proposal keeps {_table_bytes(data)} bytes of rounded statistics ({data.n_rows} rows of"
-                f" {data.n_statistics}), its budget is {TABLE_BUDGET}: cluster a part of the data, or choose another"
+                f" {data.n_statistics}), its budget is {_TABLE_BUDGET}: cluster a part of the data, or choose another"
                 " proposal"
             )
         return BoundInt8(self, model, data)

@@ -14,6 +14,7 @@ class TableProposal(Proposal):
 
 class BoundTable:
     is_exact: bool
+    takes_data: bool
     capsule: Any
     n_threads: int | None
     pending: BaseException | None

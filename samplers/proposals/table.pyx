@@ -58,7 +58,7 @@ cdef enum:
 
 cdef double FLOOR_NEW = 0.01        # share of the draws that a new cluster has at least
 
-MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
+_MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
 
 
 ctypedef struct log_table:
@@ -446,7 +446,7 @@ class TableProposal(Proposal):
         if self.dtype not in ("uint8", "float32"):
             raise ValueError(f"dtype must be 'uint8' or 'float32'; got {self.dtype!r}")
         kind = getattr(model.family, "count_model", None)
-        if kind not in MODELS:
+        if kind not in _MODELS:
             raise CapabilityError(
                 f"TableProposal serves the families multinomial and poisson; {model.family.name!r} is another:"
                 " use Int8Proposal or HashProposal"
@@ -510,7 +510,7 @@ cdef class BoundTable:
     def __init__(self, model, data, *, is_float):
         family = model.family
         self.n_threads = self.pending = None
-        self.t.model = MODELS[family.count_model]
+        self.t.model = _MODELS[family.count_model]
         self.t.is_float = is_float
         self.t.n_rows, self.t.n_words = data.n_rows, data.n_statistics
         self.masses = Masses(model.weights, data.n_rows)
