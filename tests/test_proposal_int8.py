@@ -586,7 +586,7 @@ def test_what_it_cannot_take_is_refused(monkeypatch):
         Int8Proposal().bind(model, data, seed=0)
     data, model = make(blobs(N=50)[0], DiagonalGaussian(), DirichletProcess(alpha=1.0))
     assert Int8Proposal().memory(model, data, 100) > 50 * 16
-    monkeypatch.setattr(int8, "TABLE_BUDGET", 999)
+    monkeypatch.setattr(int8, "_TABLE_BUDGET", 999)
     with pytest.raises(ResourceError, match="1000 bytes"):
         Int8Proposal().bind(model, data, seed=0)
 
