@@ -38,6 +38,7 @@ cdef class ProposalDoor:
 
     def __init__(self, owner, name):
         self.owner, self.name = owner, name
+        self.work = np.empty(1)
         self.take()
 
     cdef int take(self) except -1:
@@ -61,8 +62,8 @@ cdef class ProposalDoor:
         memcpy(&self.p, given, min(<size_t> given.struct_size, sizeof(proposal_v1)))
         if self.p.draw == NULL or self.p.log_prob == NULL:
             raise PluginError(f"proposal {self.name} has no draw or no log_prob")
-        if self.work is None or self.work.shape[0] < self.p.work_size:
-            self.work = np.empty(max(self.p.work_size, 1))
+        if self.work.shape[0] < self.p.work_size:
+            self.work = np.empty(self.p.work_size)
         return 0
 
     cdef object fail(self, int code, Py_ssize_t i, Py_ssize_t k):

@@ -43,7 +43,7 @@ class Proposal(Settings):
 
     api_version = 1
     kind = "assignment"
-    modes = frozenset()
+    modes: frozenset[str] = frozenset()
 
     def bind(self, model, data, *, seed):
         """Working object for one model and data set."""
