@@ -17,7 +17,7 @@ from expfam import (
     Poisson,
     SymmetricDirichlet,
 )
-from expfam.errors import CapabilityError, DataError, ExactnessWarning, ResourceError
+from expfam.errors import CapabilityError, DataError, ExactnessWarning, PluginError, ResourceError
 from expfam.samplers import (
     Checkpoint,
     CollapsedGibbs,
@@ -244,6 +244,12 @@ def test_data_that_a_table_cannot_hold_are_refused():
     kernel = CollapsedMetropolis(TableProposal())
     with pytest.raises(DataError, match="whole counts"):
         walk(kernel, MixtureModel(Multinomial(allow_fractional=True), SymmetricDirichlet(4)), TEXT * 0.5, 1)
+
+
+def test_a_struct_of_another_kind_is_refused():
+    data = Dataset(TEXT, Multinomial())
+    with pytest.raises(PluginError, match=r"proposal 'other' must hand over a capsule named 'expfam.proposal_v1'"):
+        ProposalDoor(data.family.components(data, 4), "'other'")
 
 
 def test_one_component_and_empty_rows():

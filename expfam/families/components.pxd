@@ -3,6 +3,9 @@
 from expfam.contracts cimport components_v1
 
 
+cdef int copy_struct(capsule, const char *name, void *target, size_t size, what) except -1
+
+
 cdef class Components:
     cdef components_v1 c            # the owner's struct, zero-filled beyond its struct_size
     cdef readonly object owner      # keeps the struct's `self` alive

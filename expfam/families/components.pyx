@@ -8,12 +8,36 @@ Cost of a call: that of the owner, plus 4 ns.
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.errors import PluginError, SupportError
 
 cdef const char *CAPSULE = "expfam.components_v1"
+
+
+ctypedef struct struct_head:        # with which every struct of contracts.pxd begins
+    uint32_t abi_version
+    uint32_t struct_size
+
+
+cdef int copy_struct(capsule, const char *name, void *target, size_t size, what) except -1:
+    """Copy the struct behind an owner's capsule, once name, version and size are those that `what` has to have."""
+    if not PyCapsule_IsValid(capsule, name):
+        raise PluginError(f"{what} must hand over a capsule named {name.decode()!r}; got {capsule!r}")
+    cdef struct_head *given = <struct_head *> PyCapsule_GetPointer(capsule, name)
+    if given.abi_version != EXPFAM_ABI:
+        raise PluginError(
+            f"{what} were built for interface version {given.abi_version}, this expfam has version {EXPFAM_ABI}:"
+            f" upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
+        )
+    # All functions of the first version are needed; those appended later are absent where the size says so.
+    if given.struct_size < size:
+        raise PluginError(f"{what} have a struct of {given.struct_size} bytes, the first version has {size}")
+    memset(target, 0, size)
+    memcpy(target, given, min(<size_t> given.struct_size, size))
+    return 0
 
 
 cdef class Components:
@@ -49,27 +73,8 @@ cdef class Components:
         self.take()
 
     cdef int take(self) except -1:
-        capsule = self.owner.capsule
-        if not PyCapsule_IsValid(capsule, CAPSULE):
-            raise PluginError(
-                f"components of family {self.family.name!r} must hand over a capsule named {CAPSULE.decode()!r};"
-                f" got {capsule!r}"
-            )
-        cdef components_v1 *given = <components_v1 *> PyCapsule_GetPointer(capsule, CAPSULE)
-        if given.abi_version != EXPFAM_ABI:
-            raise PluginError(
-                f"components of family {self.family.name!r} were built for interface version {given.abi_version},"
-                f" this expfam has version {EXPFAM_ABI}:"
-                f" upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
-            )
-        # All functions of the first version are needed; those appended later are absent where the size says so.
-        if given.struct_size < sizeof(components_v1):
-            raise PluginError(
-                f"components of family {self.family.name!r} have a struct of {given.struct_size} bytes,"
-                f" the first version has {sizeof(components_v1)}"
-            )
-        memset(&self.c, 0, sizeof(components_v1))
-        memcpy(&self.c, given, min(<size_t> given.struct_size, sizeof(components_v1)))
+        copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1),
+                    f"components of family {self.family.name!r}")
         self.capacity = self.owner.capacity
         self.work = np.empty(max(self.c.work_size, 1))
         return 0

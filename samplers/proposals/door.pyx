@@ -6,11 +6,12 @@ Python. Kernels cimport the class and call the struct without the gil.
 
 import numpy as np
 
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from libc.string cimport memcpy, memset
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from numpy.random cimport bitgen_t
 
-from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE, proposal_v1
+from expfam.contracts cimport EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE, proposal_v1
+from expfam.families.components cimport copy_struct
+
 from expfam.errors import PluginError
 
 cdef const char *CAPSULE = "expfam.proposal_v1"
@@ -42,24 +43,7 @@ cdef class ProposalDoor:
         self.take()
 
     cdef int take(self) except -1:
-        capsule = self.owner.capsule
-        if not PyCapsule_IsValid(capsule, CAPSULE):
-            raise PluginError(
-                f"proposal {self.name} must hand over a capsule named {CAPSULE.decode()!r}; got {capsule!r}"
-            )
-        cdef proposal_v1 *given = <proposal_v1 *> PyCapsule_GetPointer(capsule, CAPSULE)
-        if given.abi_version != EXPFAM_ABI:
-            raise PluginError(
-                f"proposal {self.name} was built for interface version {given.abi_version}, this expfam has version"
-                f" {EXPFAM_ABI}: upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
-            )
-        if given.struct_size < sizeof(proposal_v1):
-            raise PluginError(
-                f"proposal {self.name} has a struct of {given.struct_size} bytes, the first version has"
-                f" {sizeof(proposal_v1)}"
-            )
-        memset(&self.p, 0, sizeof(proposal_v1))
-        memcpy(&self.p, given, min(<size_t> given.struct_size, sizeof(proposal_v1)))
+        copy_struct(self.owner.capsule, CAPSULE, &self.p, sizeof(proposal_v1), f"the functions of proposal {self.name}")
         if self.p.draw == NULL or self.p.log_prob == NULL:
             raise PluginError(f"proposal {self.name} has no draw or no log_prob")
         if self.work.shape[0] < self.p.work_size:
