@@ -158,18 +158,7 @@ class HashProposal(Proposal):
         return BoundHash(self, model, data, seed=seed)
 
     def memory(self, model, data, n_clusters):
-        """Bytes that a bound proposal holds, beside the data; nothing is allocated.
-
-        Parameters
-        ----------
-        model : MixtureModel
-        data : Dataset
-        n_clusters : int
-
-        Returns
-        -------
-        int
-        """
+        """Bytes of the codes of data and clusters, and of what goes with them."""
         self._check()
         bits = -(-self.n_bits // 64) * 64
         width = -(-(n_clusters + 1) // 64) * 64

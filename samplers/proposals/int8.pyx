@@ -103,18 +103,7 @@ class Int8Proposal(Proposal):
         self.shortlist, self.temperature, self.floor = shortlist, temperature, floor
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the rounded data and of the tables over so many clusters, without the components' own.
-
-        Parameters
-        ----------
-        model : MixtureModel
-        data : Dataset
-        n_clusters : int
-
-        Returns
-        -------
-        int
-        """
+        """Bytes of the rounded data and of the tables over so many clusters, without the components' own."""
         F = data.n_statistics
         width = n_clusters + EXPFAM_BLOCK
         return _table_bytes(data) + width * (_padded(F) + 8 * F + 8 + 12)

@@ -45,6 +45,22 @@ class Proposal(Settings):
     kind = "assignment"
     modes: frozenset[str] = frozenset()
 
+    def memory(self, model, data, n_clusters):
+        """Bytes that a bound proposal holds at most beside the data, from sizes alone; nothing is allocated.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        data : Dataset
+        n_clusters : int
+
+        Returns
+        -------
+        int
+            0 unless a subclass tells: the forecast of a run then leaves the proposal out.
+        """
+        return 0
+
     def bind(self, model, data, *, seed):
         """Working object for one model and data set."""
         raise NotImplementedError(f"{type(self).__name__} does not implement bind()")
