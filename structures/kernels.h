@@ -840,35 +840,20 @@ EXPFAM_INLINE uint64_t expfam_popcount1(uint64_t x) {
 #include <immintrin.h>
 #define EXPFAM_AVX512_VPOPCNT                                                                               \
     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vpopcntdq,avx2,fma,popcnt,prefer-vector-width=512")))
-/* As EXPFAM_INSTANCES; BODY takes two more arguments, distances and the table look-up of its instance. */
-#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments)                                            \
-    BODY(name##_base, , expfam_distances_base, expfam_lookup_base)                                          \
-    BODY(name##_avx2, EXPFAM_AVX2, expfam_distances_avx2, expfam_lookup_avx2)                               \
-    BODY(name##_avx512, EXPFAM_AVX512_VPOPCNT, expfam_distances_avx512, expfam_lookup_avx512)               \
+/* As EXPFAM_INSTANCES; BODY takes one more argument, INNER of its instance. */
+#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments, INNER)                                     \
+    BODY(name##_base, , INNER##_base)                                                                       \
+    BODY(name##_avx2, EXPFAM_AVX2, INNER##_avx2)                                                            \
+    BODY(name##_avx512, EXPFAM_AVX512_VPOPCNT, INNER##_avx512)                                              \
     EXPFAM_UNUSED static result (*name) arguments = name##_base;                                            \
     __attribute__((constructor)) static void name##_pick(void) {                                            \
         int level = expfam_popcount_isa();                                                                  \
         name = level == 2 ? name##_avx512 : level == 1 ? name##_avx2 : name##_base;                         \
     }
 #else
-#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments)                                            \
-    BODY(name##_base, , expfam_distances_base, expfam_lookup_base)                                          \
+#define EXPFAM_POPCOUNT_INSTANCES(BODY, result, name, arguments, INNER)                                     \
+    BODY(name##_base, , INNER##_base)                                                                       \
     EXPFAM_UNUSED static result (*name) arguments = name##_base;
-#endif
-
-/* out[i] = table[h[i]], i < 64. Compilers will not gather of themselves; loads are the same bits either way. */
-EXPFAM_INLINE void expfam_lookup_base(const float *table, const int32_t *h, float *out) {
-    for (int i = 0; i < 64; i++) out[i] = table[h[i]];
-}
-#if EXPFAM_DISPATCH
-EXPFAM_AVX2 EXPFAM_INLINE void expfam_lookup_avx2(const float *table, const int32_t *h, float *out) {
-    for (int i = 0; i < 64; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_i32gather_ps(table, _mm256_loadu_si256((const __m256i *)(h + i)), 4));
-}
-EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_lookup_avx512(const float *table, const int32_t *h, float *out) {
-    for (int i = 0; i < 64; i += 16)
-        _mm512_storeu_ps(out + i, _mm512_i32gather_ps(_mm512_loadu_si512(h + i), table, 4));
-}
 #endif
 
 /* expfam_isa() for loops that count bits: 2 only where vectors have a popcount. */
@@ -1104,13 +1089,11 @@ EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_64, uint64_t, expfam_sign_bits_64, (const int6
 EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_REAL, uint64_t, expfam_sign_bits_real, (const double *, const double *, uint64_t))
 
 /* Distances h[0..63] of one code to the 64 codes whose words p lie at planes + p stride. */
-#define EXPFAM_DISTANCES(POPCOUNT)                                                                          \
-    for (int i = 0; i < 64; i++) h[i] = (int32_t)POPCOUNT(planes[i] ^ code[0]);                             \
-    for (ptrdiff_t p = 1; p < n_words; p++)                                                                 \
-        for (int i = 0; i < 64; i++) h[i] += (int32_t)POPCOUNT(planes[p * stride + i] ^ code[p]);
 EXPFAM_INLINE void expfam_distances_base(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words,
                                          int32_t *h) {
-    EXPFAM_DISTANCES(expfam_popcount1)
+    for (int i = 0; i < 64; i++) h[i] = (int32_t)expfam_popcount1(planes[i] ^ code[0]);
+    for (ptrdiff_t p = 1; p < n_words; p++)
+        for (int i = 0; i < 64; i++) h[i] += (int32_t)expfam_popcount1(planes[p * stride + i] ^ code[p]);
 }
 #if EXPFAM_DISPATCH
 /* Nibbles looked up in a register (Mula, Kurz, Lemire 2018): twice as fast as one popcount a word. Bytes hold the sums
@@ -1141,42 +1124,97 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_distances_avx2(const uint64_t *planes, ptr
         _mm256_storeu_si256((__m256i *)(h + i), _mm256_permutevar8x32_epi32(total, order)); /* from 0 4 1 5 2 6 3 7 */
     }
 }
+EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE __m512i expfam_differ_avx512(const uint64_t *plane, uint64_t word) {
+    return _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(plane), _mm512_set1_epi64((int64_t)word)));
+}
+/* Distances less `first`. Sums are narrowed last: one shuffle for sixteen codes, not one a word. */
+EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_count_avx512(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
+                                                             ptrdiff_t n_words, ptrdiff_t first, __m512i *h) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    __m512i sums[8];
+    for (int j = 0; j < 8; j++) sums[j] = expfam_differ_avx512(planes + 8 * j, code[0]);
+    for (ptrdiff_t p = 1; p < n_words; p++)
+        for (int j = 0; j < 8; j++)
+            sums[j] = _mm512_add_epi64(sums[j], expfam_differ_avx512(planes + p * stride + 8 * j, code[p]));
+    for (int j = 0; j < 4; j++) {
+        const __m512i narrow = _mm512_permutex2var_epi32(sums[2 * j], even, sums[2 * j + 1]);
+        h[j] = _mm512_sub_epi32(narrow, _mm512_set1_epi32((int)first));
+    }
+}
 EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_distances_avx512(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
                                                                  ptrdiff_t n_words, int32_t *h) {
-    EXPFAM_DISTANCES(__builtin_popcountll)
+    __m512i wide[4];
+    expfam_count_avx512(planes, stride, code, n_words, 0, wide);
+    memcpy(h, wide, sizeof wide);
 }
 #endif
 
-#define EXPFAM_HAMMING(NAME, TARGET, DISTANCES, LOOKUP)                                                            \
+#define EXPFAM_HAMMING(NAME, TARGET, DISTANCES)                                                             \
     TARGET static void NAME(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words, \
                             int32_t *out, ptrdiff_t n) {                                                    \
         int32_t h[64];                                                                                      \
         for (ptrdiff_t b = 0; b < n; b += 64) {                                                             \
-            DISTANCES(planes + b, stride, code, n_words, h);                                               \
+            DISTANCES(planes + b, stride, code, n_words, h);                                                \
             memcpy(out + b, h, (size_t)(n - b < 64 ? n - b : 64) * sizeof *h);                              \
         }                                                                                                   \
     }
 EXPFAM_POPCOUNT_INSTANCES(EXPFAM_HAMMING, void, expfam_hamming,
-                          (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, int32_t *, ptrdiff_t))
+                          (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, int32_t *, ptrdiff_t), expfam_distances)
+
+/* cosines[i] = table[h_i], i < 64. Compilers will not gather of themselves; loads are the same bits either way. */
+EXPFAM_INLINE void expfam_cosines_base(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words,
+                                       const float *table, float *cosines) {
+    int32_t h[64];
+    expfam_distances_base(planes, stride, code, n_words, h);
+    for (int i = 0; i < 64; i++) cosines[i] = table[h[i]];
+}
+#if EXPFAM_DISPATCH
+EXPFAM_AVX2 EXPFAM_INLINE void expfam_cosines_avx2(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
+                                                   ptrdiff_t n_words, const float *table, float *cosines) {
+    int32_t h[64];
+    expfam_distances_avx2(planes, stride, code, n_words, h);
+    for (int i = 0; i < 64; i += 8)
+        _mm256_storeu_ps(cosines + i, _mm256_i32gather_ps(table, _mm256_loadu_si256((const __m256i *)(h + i)), 4));
+}
+/* Codes of unrelated vectors of many dimensions lie at l/2 give or take sqrt(l)/2: up to 256 bits, four deviations are the
+ * 64 entries in the middle of the table, which four registers hold. A block with a distance outside them is gathered. */
+EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_cosines_avx512(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
+                                                               ptrdiff_t n_words, const float *table, float *cosines) {
+    const ptrdiff_t first = 32 * (n_words - 1);
+    const float *middle = table + first;
+    __m512i h[4];
+    expfam_count_avx512(planes, stride, code, n_words, first, h);
+    const __m512i any = _mm512_or_si512(_mm512_or_si512(h[0], h[1]), _mm512_or_si512(h[2], h[3]));
+    if (n_words > 4 || _mm512_test_epi32_mask(any, _mm512_set1_epi32(~63))) {
+        for (int j = 0; j < 4; j++) _mm512_storeu_ps(cosines + 16 * j, _mm512_i32gather_ps(h[j], middle, 4));
+        return;
+    }
+    const __m512 a = _mm512_loadu_ps(middle), b = _mm512_loadu_ps(middle + 16);
+    const __m512 c = _mm512_loadu_ps(middle + 32), d = _mm512_loadu_ps(middle + 48);
+    for (int j = 0; j < 4; j++) {
+        const __mmask16 upper = _mm512_test_epi32_mask(h[j], _mm512_set1_epi32(32));
+        const __m512 low = _mm512_permutex2var_ps(a, h[j], b), high = _mm512_permutex2var_ps(c, h[j], d);
+        _mm512_storeu_ps(cosines + 16 * j, _mm512_mask_blend_ps(upper, low, high));
+    }
+}
+#endif
 
 /* scores[k] = norm norms[k] table[h_k] (+ factor slopes[k]) + bias[k] for k < n, -inf up to the next multiple of 64;
  * returns the largest. `slopes` may be NULL. */
-#define EXPFAM_SIGN_SCORES(NAME, TARGET, DISTANCES, LOOKUP)                                                        \
+#define EXPFAM_SIGN_SCORES(NAME, TARGET, COSINES)                                                           \
     TARGET EXPFAM_UNFUSED static float NAME(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, \
                                             ptrdiff_t n_words, const float *table, const float *norms, float norm, \
                                             const float *slopes, float factor, const float *bias, float *scores, \
                                             ptrdiff_t n) {                                                  \
         EXPFAM_UNFUSED_BODY                                                                                 \
-        float best = -INFINITY, cosines[64], tops[16], last[64];                                            \
-        int32_t h[64];                                                                                      \
+        float cosines[64], tops[16], last[64];                                                              \
         for (int j = 0; j < 16; j++) tops[j] = -INFINITY;                                                   \
         for (int i = 0; i < 64; i++) last[i] = -INFINITY; /* the bias of the last block, filled up */       \
         for (ptrdiff_t b = 0; b < n; b += 64) {                                                             \
             const ptrdiff_t m = n - b < 64 ? n - b : 64;                                                    \
             const float *add = bias + b;                                                                    \
             float *row = scores + b;                                                                        \
-            DISTANCES(planes + b, stride, code, n_words, h);                                               \
-            LOOKUP(table, h, cosines);                                                                      \
+            COSINES(planes + b, stride, code, n_words, table, cosines);                                     \
             EXPFAM_SIMD                                                                                     \
             for (int i = 0; i < 64; i++) row[i] = norm * norms[b + i] * cosines[i]; /* norms are padded */  \
             if (slopes) {                                                                                   \
@@ -1194,12 +1232,14 @@ EXPFAM_POPCOUNT_INSTANCES(EXPFAM_HAMMING, void, expfam_hamming,
                 for (int j = 0; j < 16; j++) tops[j] = row[i + j] > tops[j] ? row[i + j] : tops[j];         \
             }                                                                                               \
         }                                                                                                   \
-        for (int j = 0; j < 16; j++) best = tops[j] > best ? tops[j] : best;                                \
-        return best;                                                                                        \
+        for (int half = 8; half; half /= 2) {                                                               \
+            for (int j = 0; j < half; j++) tops[j] = tops[j + half] > tops[j] ? tops[j + half] : tops[j];   \
+        }                                                                                                   \
+        return tops[0];                                                                                     \
     }
 EXPFAM_POPCOUNT_INSTANCES(EXPFAM_SIGN_SCORES, float, expfam_sign_scores,
                           (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, const float *, const float *, float,
-                           const float *, float, const float *, float *, ptrdiff_t))
+                           const float *, float, const float *, float *, ptrdiff_t), expfam_cosines)
 
 /* x := exp(max(x - shift, -80)), 0 where x is -inf; sums of each 64 into `sums`; returns the total. The exponential has a
  * relative error of 8e-5: these weights are the law of the draw, whatever they are. */

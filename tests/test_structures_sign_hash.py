@@ -350,12 +350,13 @@ def sample_codes(n_codes, n_bits, seed):
     return codes, codes.hash.codes(rng.normal(size=(5, 40))), rng
 
 
-@pytest.mark.parametrize("n_bits", [64, 128, 320])
+@pytest.mark.parametrize("n_bits", [64, 128, 192, 256, 320])
 @pytest.mark.parametrize("n_codes", [1, 2, 15, 63, 64, 65, 200])
 def test_distances_scores_and_weights(n_codes, n_bits):
     codes, queries, rng = sample_codes(n_codes, n_bits, n_codes)
     bias = rng.normal(size=n_codes).astype(np.float32)
     table = cosine_table(n_bits, beta=0.5)
+    queries = [*queries, codes.code(0), ~codes.code(n_codes // 2)]  # distances 0 and l, far from those of the others
     for i, query in enumerate(queries):
         h = (unpack(codes.planes.T) != unpack(query)).sum(axis=1)
         np.testing.assert_array_equal(codes.hamming(query), h)
@@ -476,6 +477,17 @@ for entries in ("rademacher", "gaussian8"):
                    "total": np.array(total)}
         for name, value in results.items():
             out[f"{entries} {dots} {name}"] = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+for n_bits in (64, 128, 256, 320):  # every distance to code 0, in the middle of the table and outside
+    n = n_bits + 1
+    codes = SignCodes(SignHash(n_bits), n, bound=np.full(150, 9.0))
+    codes.rebuild(rng.normal(size=(n, 150)))
+    words, table = np.repeat(codes.planes[:, :1].T, n, axis=0), rng.normal(size=n)
+    for h in range(n_bits):
+        words[h + 1 :, h // 64] ^= np.uint64(1 << h % 64)
+    labels, q = codes.draws(words, rng.random(n), norms=rng.random(n), bias=rng.normal(size=n), table=table)
+    weights = [codes.propose(word, 0.5, norm=1.0, bias=np.zeros(n), table=table)[1] for word in words]
+    for name, value in {"labels": labels, "q": q, "weights": weights}.items():
+        out[f"{n_bits} {name}"] = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
 print(json.dumps(out))
 """
 
