@@ -12,6 +12,8 @@ _HOMES = {
     "expfam.samplers.proposals.snapshot": ["Snapshot"],
     "expfam.samplers.proposals.table": ["TableProposal"],
     "expfam.samplers.hyper": ["UpdateHyper"],
+    "expfam.samplers.hierarchy": ["HierarchicalClustering", "MergeState"],
+    "expfam.samplers.hierarchy_tree": ["HierarchyTree"],
     "expfam.samplers.trace": ["Trace"],
     "expfam.samplers.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
     "expfam.samplers.starts": ["starting_labels"],

@@ -504,7 +504,10 @@ cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ss
         other = ls[j]
         if other < 0 or other >= t.capacity:
             return EXPFAM_RANGE
-        source, target = (other, k) if t.lists[other].present <= t.lists[k].present else (k, other)
+        # the shorter list is read; of equal ones that of the higher slot, so that both orders give the same bits
+        source, target = (other, k) if other > k else (k, other)
+        if t.lists[source].present > t.lists[target].present:
+            source, target = target, source
         value.factor = 1.0
         value.sum = evidence_of(t, target) - total_term(t, t.n[target], t.total[target])
         value.sum += total_term(t, t.n[k] + t.n[other], t.total[k] + t.total[other])
