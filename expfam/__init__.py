@@ -18,6 +18,7 @@ _HOMES = {
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
     "expfam.model.mixture": ["MixtureModel"],
     "expfam.estimators": ["Mixture"],
+    "expfam.hierarchy": ["BayesianHierarchy"],
     "expfam.metrics": ["variation_of_information", "purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }

@@ -254,22 +254,10 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _log_scores(self, X, take):
         """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1); last, a new one."""
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        data = Dataset(X, self.family_)
-        K = self.n_components_
-        components = Components(self.family_, data, K + 1)
-        components.load(self.n_, self.S_)
+        data = Dataset(self._validate(X, reset=False), self.family_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        rows = max(16, (1 << 17) // (K + 1))
-
-        def block(start, stop):
-            scores = components.log_predictive_block(start, stop, K + 1)
-            scores += log_weights
-            return take(scores, start, stop)
-
-        tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
-        return data, run(block, tasks, 1 if components.needs_gil else self.n_threads)
+        return data, log_scores(data, self.n_, self.S_, log_weights, take, self.n_threads)
 
     def predict(self, X):
         """Most probable cluster of each row given the clusters' data.
@@ -320,7 +308,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def score_samples(self, X):
         """Log predictive density of each row, new clusters included: (N,) nats, with log-base."""
-        data, parts = self._log_scores(X, lambda scores, start, stop: _log_sum_exp(scores))
+        data, parts = self._log_scores(X, lambda scores, start, stop: log_sum_exp(scores))
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
     def score(self, X, y=None):
@@ -380,6 +368,46 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         return tags
 
 
+def log_scores(data, n, S, log_weights, take, n_threads):
+    """What `take` makes of blocks of log weight + log predictive of given clusters and, last, of an empty one.
+
+    Parameters
+    ----------
+    data : Dataset
+        Of a bound family.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR.
+    log_weights : (K + 1,) float64 ndarray
+        Nats.
+    take : callable
+        ``take(scores, start, stop)`` of a block (rows, K + 1), which it may change.
+    n_threads : int or None
+
+    Returns
+    -------
+    list
+        One result a block, in order.
+    """
+    K = len(n)
+    components = Components(data.family, data, K + 1)
+    components.load(n, S)
+    rows = max(16, (1 << 17) // (K + 1))
+
+    def block(start, stop):
+        scores = components.log_predictive_block(start, stop, K + 1)
+        scores += log_weights
+        return take(scores, start, stop)
+
+    tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
+    return run(block, tasks, 1 if components.needs_gil else n_threads)
+
+
+def log_sum_exp(scores):
+    """log sum exp of each row, nats."""
+    top = scores.max(axis=1)
+    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+
+
 def _chosen_partition(trace, state):
     """The kept partition nearest to the others; the last one where none was kept, or Ctrl-C cuts the choice short."""
     if not trace.n_kept:
@@ -409,8 +437,3 @@ def _softmax(scores):
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     return p
-
-
-def _log_sum_exp(scores):
-    top = scores.max(axis=1)
-    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))

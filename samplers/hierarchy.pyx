@@ -220,10 +220,48 @@ class MergeState:
         self.ids = list(range(len(self.counts)))    # node in each slot
         self.log_joint = float(self.leaf_weight.sum()) + math.lgamma(alpha) - math.lgamma(alpha + N)
 
+    @classmethod
+    def of_children(cls, model, data, children):
+        """State after given merges of the single data, whoever chose them.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        data : Dataset
+        children : (M, 2) array_like of int
+            Nodes as in `HierarchyTree`.
+        """
+        self = cls.__new__(cls)
+        self.model, self.data, self.seed, self.n_steps = model, data, 0, 0
+        self.order, self.n_kept, self.stamp, self.memory = "odds", 1, 0, {}
+        self.leaf, self.table = np.arange(data.n_rows, dtype=np.int32), None
+        self._start(None)
+        slot = list(range(data.n_rows))             # of each node
+        for i, j in np.asarray(children).tolist():
+            if not 0 <= min(i, j) or not max(i, j) < len(slot) or i == j or slot[i] < 0 or slot[j] < 0:
+                raise ValueError(f"merge {len(self.children)} joins nodes {i} and {j}: each must exist by then, and be"
+                                 " joined once")
+            k, l = sorted((slot[i], slot[j]))
+            self._join(min(i, j), max(i, j), k, l)
+            slot[i] = slot[j] = -1
+            slot.append(k)
+        return self
+
+    def _join(self, i, j, k, l):
+        """Write down that nodes i and j, in slots k and l, are one."""
+        weight = self.scores.weight
+        apart = weight[k] + weight[l]
+        self.log_block.append(self.scores.absorb(k, l))
+        self.children.append((i, j))
+        self.counts.append(int(self.scores.count[k]))
+        self.ids[k] = len(self.counts) - 1
+        self.log_joint += float(weight[k] - apart)
+        self.stamp += 1
+
     @property
     def n_clusters(self):
         """Trees of the forest."""
-        return self.table.n_live
+        return len(self.leaf_weight) - len(self.children)
 
     @property
     def n_scores(self):
@@ -242,22 +280,12 @@ class MergeState:
         if pair is None:
             return False
         k, l, _ = pair
-        weight, interrupt = self.scores.weight, None
-        apart = weight[k] + weight[l]
-        block = self.scores.absorb(k, l)
+        self._join(self.ids[k], self.ids[l], k, l)
         try:
             self.table.merge(k, l)
-        except KeyboardInterrupt as error:          # heard by a family in Python: a merge is made whole or not at all
+        except KeyboardInterrupt:               # heard by a family in Python: a merge is made whole or not at all
             self.table.merge(k, l)
-            interrupt = error
-        self.children.append((self.ids[k], self.ids[l]))
-        self.log_block.append(block)
-        self.counts.append(int(self.scores.count[k]))
-        self.ids[k] = len(self.counts) - 1
-        self.log_joint += float(weight[k] - apart)
-        self.stamp += 1
-        if interrupt is not None:
-            raise interrupt
+            raise
         return True
 
     def tree(self):
