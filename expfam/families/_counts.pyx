@@ -22,15 +22,17 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families._rows cimport (
+    ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
+)
 from expfam.structures._kernels cimport (
     EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
     expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_log1, expfam_log_rising,
-    expfam_log_rising1, expfam_rising_products, expfam_store_shared,
+    expfam_log_rising1, expfam_prefetch, expfam_rising_products, expfam_store_shared,
 )
 
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.families._pseudocounts import column_sums
+from expfam.families._pseudocounts import column_sums, row_sums
 from expfam.families.support import first_where
 
 cdef enum:
@@ -723,7 +725,7 @@ def count_rows(X):
     """
     X = X if sparse.issparse(X) else sparse.csr_array(X)
     values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
-    sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    sums = row_sums(X)
     inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
     is_fractional = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
     if inexact and not is_fractional:       # validation lets 1e-9 pass
