@@ -38,6 +38,9 @@ ctypedef struct components_v1:                     # capsule "expfam.components_
     int (*subtract)(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil  # k -= l, l stays
     int (*clear)(void *self, Py_ssize_t k) noexcept nogil
     int (*swap)(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil
+    # appended later: absent where struct_size ends before it, or NULL
+    # A hint that changes nothing: i is soon scored under k, or moved from or to it; k = EXPFAM_NEW: i is soon read.
+    void (*expect)(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
 
 ctypedef struct proposal_v1:                       # capsule "expfam.proposal_v1"; the same seven fields first
     uint32_t abi_version

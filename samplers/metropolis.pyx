@@ -46,6 +46,7 @@ cdef enum:
     TASK_ROWS = 32              # data of a task of parallel draws, at least; a block has at most 16 tasks
     PARALLEL_WORK = 2000000     # entries times clusters of a block from which several threads pay: some tenths of a ms
     CALL_ROWS = 8192            # data of one nogil call of the single writer
+    AHEAD = 3                   # data whose entries are asked for before it is their turn
     CHUNK_ROWS = 256            # data that an asynchronous sampler draws for between two looks at the statistics
 
 _ONE_BY_ONE = ("removed", "included", "published", "asynchronous")
@@ -229,6 +230,21 @@ cdef int decide(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox
     return settle_in(m, &at, target, score)
 
 
+cdef inline void look_ahead(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
+                            Py_ssize_t stop) noexcept nogil:
+    """Ask for the memory of data soon to be decided upon: what the writer waits for is memory, not arithmetic."""
+    cdef Py_ssize_t old
+    if j + AHEAD < stop:
+        m.c.expect(m.c.self, rows[j + AHEAD], EXPFAM_NEW)
+    if j + 1 < stop:
+        old = m.labels[rows[j + 1]]
+        if drawn[j + 1] == old:
+            return
+        m.c.expect(m.c.self, rows[j + 1], old)
+        if drawn[j + 1] != EXPFAM_NEW:
+            m.c.expect(m.c.self, rows[j + 1], drawn[j + 1])
+
+
 cdef int decide_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
                      Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
     """Decide upon consecutive data of the block; `at` is the first that was not finished."""
@@ -238,6 +254,8 @@ cdef int decide_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, c
     philox_init(&rng, m.seed, ACCEPT)
     for j in range(start, stop):
         at[0] = j
+        if m.c.expect != NULL:
+            look_ahead(m, rows, drawn, j, stop)
         if not slot_find_spare(m.slots):
             return GROW
         philox_aim(&rng, m.row_offset + <uint64_t> rows[j], m.step)

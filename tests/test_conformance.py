@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
+from expfam import DirichletProcess, MixtureModel, Multinomial
+from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
 from expfam.plugins.conformance import Report, check_family, checks, parametrize_with_checks
 from expfam.plugins.families import Bernoulli, Exponential, NegativeBinomial
+from expfam.samplers import CollapsedMetropolis, TableProposal
 
 
 class Normal(Family):
@@ -301,6 +304,7 @@ class PlainC:
         self.inner = GenericComponents(family, data, capacity)
         self.inner_struct = _Struct.from_address(_get(self.inner.capsule, _CAPSULE))
         self.struct = _Struct.from_buffer_copy(self.inner_struct)
+        self.struct.struct_size = ctypes.sizeof(_Struct)  # of the first version: what was appended since is missing
         self.struct.work_size = work_size
         self.kept = []
         for name, function in (replaced or {}).items():
@@ -391,6 +395,52 @@ def test_an_archive_that_loses_bits_is_caught(monkeypatch):
     monkeypatch.setattr(PlainC, "to_arrays", _forgets_evidence, raising=False)
     report = check_family(with_components(), raises=False, only=["components_restore_bit_for_bit"])
     assert not report.passed, str(report)
+
+
+class FirstVersion:
+    """Count components behind a struct as a plugin of the first version would hand it over, with garbage behind it."""
+
+    def __init__(self, inner, size):
+        self.inner = inner
+        self.memory = ctypes.create_string_buffer(b"\xff" * 1024)
+        ctypes.memmove(self.memory, _get(inner.capsule, _CAPSULE), ctypes.sizeof(_Struct))
+        _Struct.from_buffer(self.memory).struct_size = size
+        self.capsule = _new(ctypes.addressof(self.memory), _CAPSULE, None)
+
+    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+
+class OlderMultinomial(Multinomial):
+    struct_size = ctypes.sizeof(_Struct)
+
+    def components(self, data, capacity, *, layout="features"):
+        return FirstVersion(super().components(data, capacity, layout=layout), self.struct_size)
+
+
+def crossfit_labels(family):
+    X = np.random.default_rng(0).poisson(0.3, (150, 40))
+    X[:, 0] += 1
+    kernel = CollapsedMetropolis(TableProposal(), mode="crossfit", n_blocks=3)
+    state = kernel.init(MixtureModel(family, DirichletProcess(3.0)), X, seed=1)
+    moved = sum(kernel.step(state).accepted for _ in range(4))
+    return state.labels.copy(), moved
+
+
+def test_functions_appended_since_are_not_called_where_the_struct_ends_before_them():
+    labels, moved = crossfit_labels(Multinomial())
+    older, _ = crossfit_labels(OlderMultinomial())
+    np.testing.assert_array_equal(labels, older)
+    assert moved > 100
+
+
+def test_less_than_the_first_version_is_refused(monkeypatch):
+    size = OlderMultinomial.struct_size
+    monkeypatch.setattr(OlderMultinomial, "struct_size", size - 8)
+    with pytest.raises(PluginError, match=f"a struct of {size - 8} bytes, the first version has {size}"):
+        crossfit_labels(OlderMultinomial())
 
 
 # ---- the kit's own manners -----------------------------------------------------------------------------------------

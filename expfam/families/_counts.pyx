@@ -22,15 +22,17 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families._rows cimport (
+    ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
+)
 from expfam.structures._kernels cimport (
     EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
     expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_log1, expfam_log_rising,
-    expfam_log_rising1, expfam_rising_products, expfam_store_shared,
+    expfam_log_rising1, expfam_prefetch, expfam_rising_products, expfam_store_shared,
 )
 
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.families._pseudocounts import column_sums
+from expfam.families._pseudocounts import column_sums, row_sums
 from expfam.families.support import first_where
 
 cdef enum:
@@ -41,7 +43,8 @@ cdef enum:
     MAX_REPEATS = 24        # a word repeated more often is scored by its rising factorial
     TILE = 1024             # slots scored at a time: two buffers of 8 KiB stay in the first-level cache
     N_TABLED = 256          # rising factorials kept for small counts under a symmetric prior
-    SLACK = 64              # stale entries a list of words may hold beyond as many as it has present ones
+    AHEAD = 16              # words of a list whose memory is asked for before it is their turn
+    SLACK = 64              # stale entries a list of words may hold beyond twice as many as it has present ones
     MAX_COUNT = 2147483647
 
 cdef double SAFE = 1e280    # bound of products and their inverses
@@ -72,7 +75,6 @@ ctypedef struct count_table:
     csr_rows x
     const double *length    # (n_rows,) sum of each datum
     void *counts            # (n_words, stride) int32, aligned to 64 bytes
-    void *block             # what was allocated for it
     uint8_t *listed         # (n_words, stride / 8) bits: the word is in the slot's list
     word_list *lists        # (capacity,)
     double *n               # (stride,) data
@@ -141,18 +143,28 @@ cdef inline void put(count_table *t, Py_ssize_t w, Py_ssize_t k, double value) n
         (<int32_t *> t.counts)[w * t.stride + k] = <int32_t> value
 
 
+cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
+    if t.is_real:
+        return <const void *> (<const double *> t.counts + w * t.stride + first)
+    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
+
+
+cdef inline uint8_t *listed_at(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
+    return t.listed + w * (t.stride >> 3) + (k >> 3)
+
+
 cdef inline bint is_listed(const count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
     if t.by_cluster:
         return place_of(&t.lists[k], w) >= 0
-    return (t.listed[w * (t.stride >> 3) + (k >> 3)] >> (k & 7)) & 1
+    return (listed_at(t, w, k)[0] >> (k & 7)) & 1
 
 
 cdef inline void set_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    t.listed[w * (t.stride >> 3) + (k >> 3)] |= <uint8_t> (1 << (k & 7))
+    listed_at(t, w, k)[0] |= <uint8_t> (1 << (k & 7))
 
 
 cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    t.listed[w * (t.stride >> 3) + (k >> 3)] &= <uint8_t> ~(1 << (k & 7))
+    listed_at(t, w, k)[0] &= <uint8_t> ~(1 << (k & 7))
 
 
 cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
@@ -208,6 +220,9 @@ cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t j, kept = 0
     for j in range(words.length):
+        if not t.by_cluster and j + AHEAD < words.length:
+            expfam_prefetch(row_at(t, words.words[j + AHEAD], k), 1)
+            expfam_prefetch(listed_at(t, words.words[j + AHEAD], k), 1)
         if t.by_cluster:
             if words.values[j] != 0:
                 words.words[kept], words.values[kept] = words.words[j], words.values[j]
@@ -334,12 +349,6 @@ cdef inline void multiply_rows(const count_table *t, const factor_block *block, 
         expfam_count_products_int(<const int32_t *const *> block.rows, block.a, block.n, product, width)
 
 
-cdef inline const void *row_at(const count_table *t, Py_ssize_t w, Py_ssize_t first) noexcept nogil:
-    if t.is_real:
-        return <const void *> (<const double *> t.counts + w * t.stride + first)
-    return <const void *> (<const int32_t *> t.counts + w * t.stride + first)
-
-
 cdef void add_rising_row(const count_table *t, Py_ssize_t w, double count, const Py_ssize_t *ks, Py_ssize_t first,
                          Py_ssize_t m, double *out, double *z, double *result) noexcept nogil:
     """out[j] += log_rising(count in slot j + a_w, count) for a word repeated often, or by a fraction."""
@@ -410,11 +419,15 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
         by_product = False                  # a short document is one block
 
 
+cdef inline bint has_datum(const count_table *t, Py_ssize_t k) noexcept nogil:
+    return 0 <= k < t.capacity and t.n[k] >= 1
+
+
 cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     """Whether slot k has a datum, and no count below that of datum i."""
     cdef Py_ssize_t p
     cdef double count, slack = 1.0 - t.slack
-    if k < 0 or k >= t.capacity or t.n[k] < 1:
+    if not has_datum(t, k):
         return False
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
         count = entry_value(&t.x, p)
@@ -429,9 +442,57 @@ cdef inline double rest_of(const count_table *t, double whole, double part) noex
     return 0.0 if rest < t.slack * part else rest
 
 
+cdef inline bint is_plain(const count_table *t) noexcept nogil:
+    """Whether all counts are whole and enter with a positive sign, and products of two factors are safe."""
+    return not (t.is_real or t.by_cluster or t.model == CATEGORICAL) and t.max_factors >= 2
+
+
+cdef bint multiply_plain(const count_table *t, Py_ssize_t i, Py_ssize_t k, bint is_inside, double *sum_) noexcept nogil:
+    """Add the words of datum i under slot k of a plain table; false if it is said to be inside and cannot be.
+
+    A slot's counts lie in as many lines of memory as there are words: one pass, of few instructions.
+    """
+    cdef const int32_t *column = <const int32_t *> t.counts + k
+    cdef double z, count, product = 1.0, least = 0.0
+    cdef Py_ssize_t p, w, n = 0
+    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+        w = entry_column(&t.x, p)
+        count = entry_value(&t.x, p)
+        z = column[w * t.stride]
+        if is_inside:
+            z -= count
+            least = min(least, z)
+        z += t.prior[w]
+        if count > 2:
+            sum_[0] += log_repeats(z, count, t.max_factors)
+            continue
+        if n + 2 > t.max_factors:
+            sum_[0] += expfam_log1(product)
+            product, n = 1.0, 0
+        product *= z * (1.0 + <double> (count == 2) * z)    # once or twice, a branch less to mispredict
+        n += 2
+    sum_[0] += expfam_log1(product)
+    return least >= 0
+
+
+cdef double log_repeats(double z, double count, int max_factors) noexcept nogil:
+    """Log rising factorial of a word that occurs several times; as a product while it is safe."""
+    cdef double product = z
+    if count > max_factors or count > MAX_REPEATS:
+        return log_rising(z, count)
+    while count > 1:
+        z += 1.0
+        product *= z
+        count -= 1.0
+    return expfam_log1(product)
+
+
 cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double n, double total,
                        bint is_inside) noexcept nogil:
-    """Log predictive of datum i under slot k of n data with this total; its own counts left out if it is inside."""
+    """Log predictive of datum i under slot k of n data with this total; its own counts left out if it is inside.
+
+    NaN if it cannot be inside; to be found out by `holds` unless the table is plain.
+    """
     cdef double length = t.length[i], count, held
     cdef log_product value
     cdef Py_ssize_t p, w
@@ -440,6 +501,8 @@ cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double 
         value.sum = -log_rising(total + t.prior_total, length)
     elif t.model == POISSON:
         value.sum = -(t.prior_total + total) * log1p(1.0 / (t.rate + n)) - length * log(t.rate + n + 1.0)
+    if is_plain(t):
+        return value.sum if multiply_plain(t, i, k, is_inside, &value.sum) else NAN
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
         w = entry_column(&t.x, p)
         count = entry_value(&t.x, p)
@@ -462,7 +525,7 @@ cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, P
             if ks[j] < 0 or ks[j] >= t.capacity:
                 return EXPFAM_RANGE
     j = 0
-    while t.by_cluster and j < m:
+    while (t.by_cluster or (m == 1 and ks != NULL and is_plain(t))) and j < m:
         k = j if ks == NULL else ks[j]
         out[j] = score_slot(t, i, k, t.n[k], t.total[k], False)
         j += 1
@@ -475,10 +538,11 @@ cdef int counts_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, P
 
 cdef int counts_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
     cdef const count_table *t = <const count_table *> self
-    if not holds(t, i, k):
+    cdef bint plain = is_plain(t)
+    if not (has_datum(t, k) if plain else holds(t, i, k)):
         return EXPFAM_RANGE
     out[0] = score_slot(t, i, k, t.n[k] - 1.0, rest_of(t, t.total[k], t.length[i]), True)
-    return EXPFAM_OK
+    return EXPFAM_RANGE if plain and isnan(out[0]) else EXPFAM_OK
 
 
 cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
@@ -570,6 +634,11 @@ cdef int counts_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
                 return EXPFAM_RANGE
     if not make_room(t, k, stop - start):
         return out_of_memory(t)
+    if not t.by_cluster:
+        for p in range(start, stop):
+            w = entry_column(&t.x, p)
+            if get(t, w, k) == 0:
+                expfam_prefetch(listed_at(t, w, k), 1)
     for p in range(start, stop):
         w = entry_column(&t.x, p)
         old = get(t, w, k)
@@ -607,7 +676,7 @@ cdef int finish_removal(count_table *t, Py_ssize_t k, double n, double total) no
     if n == 0:
         return counts_clear(t, k)
     set_totals(t, k, n, total)
-    if t.lists[k].length > 2 * t.lists[k].present + SLACK:
+    if t.lists[k].length > 3 * t.lists[k].present + SLACK:
         drop_stale(t, k)
     return EXPFAM_OK
 
@@ -705,6 +774,26 @@ cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     return EXPFAM_OK
 
 
+cdef void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
+    """Ask for the memory of a datum's entries."""
+    cdef Py_ssize_t start = row_start(x, i), n = row_start(x, i + 1) - start
+    cdef Py_ssize_t width = 8 if x.wide_columns else 4
+    expfam_prefetch(<const char *> x.columns + start * width, n * width)
+    if x.kind != ROWS_ONES:
+        width = 8 if x.kind in (ROWS_FLOAT64, ROWS_INT64) else 4
+        expfam_prefetch(<const char *> x.values + start * width, n * width)
+
+
+cdef void counts_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef const count_table *t = <const count_table *> self
+    cdef Py_ssize_t p
+    if k < 0:
+        expect_row(&t.x, i)
+    elif not t.by_cluster:
+        for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
+            expfam_prefetch(row_at(t, entry_column(&t.x, p), k), 1)
+
+
 def count_rows(X):
     """Rows of counts as CSR arrays, the caller's own where they are CSR already; whole numbers to 1e-9 made whole.
 
@@ -723,7 +812,7 @@ def count_rows(X):
     """
     X = X if sparse.issparse(X) else sparse.csr_array(X)
     values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
-    sums = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    sums = row_sums(X)
     inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
     is_fractional = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
     if inexact and not is_fractional:       # validation lets 1e-9 pass
@@ -767,7 +856,7 @@ cdef class CountComponents:
     cdef count_table t
     cdef readonly object capsule
     cdef public object pending
-    cdef object family, arrays, prior, tabled
+    cdef object family, arrays, prior, tabled, block
     cdef double[::1] lengths
     cdef double data_total          # sum of all counts of the data
     cdef double data_slack          # ROUNDING where they are fractional
@@ -814,6 +903,7 @@ cdef class CountComponents:
         self.api.subtract = counts_subtract
         self.api.clear = counts_clear
         self.api.swap = counts_swap
+        self.api.expect = counts_expect
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
 
     def __dealloc__(self):
@@ -887,15 +977,17 @@ cdef class CountComponents:
         cdef Py_ssize_t j, k
         is_real = is_real or t.by_cluster
         t.capacity, t.stride, t.is_real = capacity, padded(capacity), is_real
-        t.block = t.listed = t.lists = t.n = NULL
+        t.listed = t.lists = t.n = NULL
         cdef size_t width = sizeof(double) if is_real else sizeof(int32_t)
         cdef Py_ssize_t n_entries = 0 if t.by_cluster else t.n_words * t.stride
-        t.block = PyMem_RawCalloc(n_entries * width + 64, 1)
         t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
         t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
         t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
-        if t.block == NULL or t.listed == NULL or t.lists == NULL or t.n == NULL:
-            PyMem_RawFree(t.block)
+        try:    # NumPy asks for large pages where it can: the words of a datum lie in as many small ones
+            block = np.zeros(n_entries * width + 64, dtype=np.uint8)
+        except (MemoryError, ValueError):       # the latter beyond all addresses
+            block = None
+        if block is None or t.listed == NULL or t.lists == NULL or t.n == NULL:
             PyMem_RawFree(t.listed)
             PyMem_RawFree(t.lists)
             PyMem_RawFree(t.n)
@@ -903,9 +995,10 @@ cdef class CountComponents:
                 f"{self.family.name}: {t.n_words} columns x {capacity} slots need"
                 f" {n_entries * width / 2**30:.1f} GiB: use fewer components or columns, or layout=\"clusters\""
             )
-        t.counts = <void *> ((<size_t> t.block + 63) & ~<size_t> 63)
+        t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
         t.total, t.level = t.n + t.stride, t.n + 2 * t.stride
         t.slope, t.evidence = t.n + 3 * t.stride, t.n + 4 * t.stride
+        kept, self.block = self.block, block    # the old one until its counts are copied
         self.t = t
         for k in range(t.stride):
             set_totals(&self.t, k, 0.0, 0.0)
@@ -917,6 +1010,7 @@ cdef class CountComponents:
                 put(&self.t, self.t.lists[k].words[j], k, get(&old, self.t.lists[k].words[j], k))
             set_totals(&self.t, k, old.n[k], old.total[k])
         free_table(&old)
+        del kept
 
     def _widen(self):
         """Hold counts as float64 from now on."""
@@ -936,6 +1030,8 @@ cdef class CountComponents:
         for k in range(self.t.capacity):
             counts_clear(&self.t, k)
         for i in range(self.t.n_rows):
+            if i + 1 < self.t.n_rows and label[i + 1] >= 0:
+                counts_expect(&self.t, i + 1, label[i + 1])
             if label[i] >= 0:
                 code = counts_add(&self.t, i, label[i])
                 if code == EXPFAM_PYTHON:
@@ -1053,7 +1149,6 @@ cdef void free_table(count_table *t) noexcept:
             PyMem_RawFree(t.lists[k].words)
             PyMem_RawFree(t.lists[k].values)
             PyMem_RawFree(t.lists[k].index)
-    PyMem_RawFree(t.block)
     PyMem_RawFree(t.listed)
     PyMem_RawFree(t.lists)
     PyMem_RawFree(t.n)

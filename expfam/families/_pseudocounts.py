@@ -65,8 +65,14 @@ def entries(S):
 
 
 def row_sums(S):
-    """Sum of each row of `S`, dense or CSR, as (K,) float64."""
-    return np.asarray(S.sum(axis=1, dtype=np.float64)).ravel()
+    """Sum of each row of `S`, dense or CSR, as (K,) float64; sparse entries in blocks, without copies of all."""
+    n_rows = S.shape[0]
+    step = max(1, _BLOCK * n_rows // max(S.nnz, 1)) if sparse.issparse(S) else max(n_rows, 1)
+    total = np.empty(n_rows)
+    for start in range(0, n_rows, step):
+        block = slice(start, start + step)
+        total[block] = np.asarray((S if step >= n_rows else S[block]).sum(axis=1, dtype=np.float64)).ravel()
+    return total
 
 
 def column_sums(X):

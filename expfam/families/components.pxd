@@ -3,7 +3,7 @@
 from expfam.contracts cimport components_v1
 
 
-cdef int copy_struct(capsule, const char *name, void *target, size_t size, what) except -1
+cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_t least, what) except -1
 
 
 cdef class Components:

@@ -22,8 +22,11 @@ ctypedef struct struct_head:        # with which every struct of contracts.pxd b
     uint32_t struct_size
 
 
-cdef int copy_struct(capsule, const char *name, void *target, size_t size, what) except -1:
-    """Copy the struct behind an owner's capsule, once name, version and size are those that `what` has to have."""
+cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_t least, what) except -1:
+    """Copy the struct behind an owner's capsule, once name, version and size are those that `what` has to have.
+
+    `least` is the size of the first version: what was appended since is zero where the owner's build ends before it.
+    """
     if not PyCapsule_IsValid(capsule, name):
         raise PluginError(f"{what} must hand over a capsule named {name.decode()!r}; got {capsule!r}")
     cdef struct_head *given = <struct_head *> PyCapsule_GetPointer(capsule, name)
@@ -32,9 +35,8 @@ cdef int copy_struct(capsule, const char *name, void *target, size_t size, what)
             f"{what} were built for interface version {given.abi_version}, this expfam has version {EXPFAM_ABI}:"
             f" upgrade the {'plugin' if given.abi_version < EXPFAM_ABI else 'expfam package'}"
         )
-    # All functions of the first version are needed; those appended later are absent where the size says so.
-    if given.struct_size < size:
-        raise PluginError(f"{what} have a struct of {given.struct_size} bytes, the first version has {size}")
+    if given.struct_size < least:
+        raise PluginError(f"{what} have a struct of {given.struct_size} bytes, the first version has {least}")
     memset(target, 0, size)
     memcpy(target, given, min(<size_t> given.struct_size, size))
     return 0
@@ -73,7 +75,8 @@ cdef class Components:
         self.take()
 
     cdef int take(self) except -1:
-        copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1),
+        cdef components_v1 *nowhere = NULL
+        copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1), <size_t> &nowhere.expect,
                     f"components of family {self.family.name!r}")
         self.capacity = self.owner.capacity
         self.work = np.empty(max(self.c.work_size, 1))

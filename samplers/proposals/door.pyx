@@ -43,7 +43,8 @@ cdef class ProposalDoor:
         self.take()
 
     cdef int take(self) except -1:
-        copy_struct(self.owner.capsule, CAPSULE, &self.p, sizeof(proposal_v1), f"the functions of proposal {self.name}")
+        copy_struct(self.owner.capsule, CAPSULE, &self.p, sizeof(proposal_v1), sizeof(proposal_v1),
+                    f"the functions of proposal {self.name}")
         if self.p.draw == NULL or self.p.log_prob == NULL:
             raise PluginError(f"proposal {self.name} has no draw or no log_prob")
         if self.work.shape[0] < self.p.work_size:
