@@ -397,12 +397,40 @@ class UncollapsedState:
         prior = self.model.weights.log_prior(self.n[live].astype(np.int64))
         return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
 
-    def draw_parameters(self):
-        """Draw weights and parameters given the labels, each from its own stream of this step."""
-        family, weights = self.model.family, self.model.weights
-        rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
-        self.Theta, self.G = family.draw_natural(self.n, dense_rows(self.S), rng)
-        self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+    def draw_parameters(self, theta="draw"):
+        """Make weights and parameters of the labels' statistics.
+
+        Parameters
+        ----------
+        theta : {"draw", "map", "mean"}
+            Draws from their posterior, each from its own stream of this step; its mode; or its mean.
+        """
+        family, weights, S = self.model.family, self.model.weights, dense_rows(self.S)
+        if theta == "draw":
+            rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
+            self.Theta, self.G = family.draw_natural(self.n, S, rng)
+            self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+        elif theta == "map":
+            (self.Theta, self.G), self.log_pi = family.map_natural(self.n, S), weights.map_log(self.n)
+        elif theta == "mean":
+            (self.Theta, self.G), self.log_pi = family.expected_natural(self.n, S), weights.expected_log(self.n)
+        else:
+            raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
+
+    def move_labels(self, labels):
+        """Take other labels with their statistics; the number of data whose label changed.
+
+        Parameters
+        ----------
+        labels : (N,) int32 ndarray
+
+        Returns
+        -------
+        int
+        """
+        n_moved = int(np.count_nonzero(labels != self.labels))
+        self.set_labels(labels)
+        return n_moved
 
     def set_model(self, model):
         """Use other hyper-parameters or weights of the same kind with the same labels."""

@@ -4,10 +4,11 @@ The rule of ``"auto"``: exact collapsed Gibbs, for every family, weights and siz
 """
 
 from expfam.plugins.registry import load_proposal
-from expfam.samplers.gibbs import CollapsedGibbs, UncollapsedGibbs
+from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.metropolis import CollapsedMetropolis
 from expfam.samplers.starts import default_n_clusters
+from expfam.samplers.uncollapsed import StochasticEM, UncollapsedGibbs
 
 TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked
 WIDEST_INT8 = 1024  # statistics a row up to which codes of one byte each are chosen
@@ -75,6 +76,7 @@ def proposal_for(model, data):
 _BY_NAME = {
     "collapsed_gibbs": CollapsedGibbs,
     "uncollapsed_gibbs": UncollapsedGibbs,
+    "stochastic_em": StochasticEM,
     "fast_ex": FastEx,
     "fastex": FastEx,
 }
