@@ -50,10 +50,13 @@ class UncollapsedState:
     Theta: NDArray[np.float64] | None
     G: NDArray[np.float64] | None
     log_pi: NDArray[np.float64] | None
-    log_joint: float
+    n_differences: int
+    drifts: bool
     def __init__(
         self, model: Any, data: Any, labels: ArrayLike, *, n_clusters: int, seed: int, n_steps: int = 0
     ) -> None: ...
+    @property
+    def log_joint(self) -> float: ...
     @property
     def n_clusters(self) -> int: ...
     @property
