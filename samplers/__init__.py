@@ -8,6 +8,7 @@ _HOMES = {
     "expfam.samplers.sampling": ["sample", "steps"],
     "expfam.samplers.gibbs": ["CollapsedGibbs"],
     "expfam.samplers.uncollapsed": ["UncollapsedKernel", "UncollapsedGibbs", "StochasticEM"],
+    "expfam.samplers.em": ["ExpectationMaximization", "ExpectationState"],
     "expfam.samplers.metropolis": ["CollapsedMetropolis"],
     "expfam.samplers.proposals.proposal": ["Proposal"],
     "expfam.samplers.proposals.snapshot": ["Snapshot"],

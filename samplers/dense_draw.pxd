@@ -9,6 +9,7 @@ cdef enum:
 cdef double DENSE_REACH         # sums of |phi theta| up to which single precision is trusted
 cdef double DENSE_HOPELESS      # and from which it is not even tried
 cdef float DENSE_DEPTH          # nats below the best at which whole blocks of clusters are dropped
+cdef float DENSE_NEVER          # log weight of what cannot be
 
 
 cdef class DenseScores:

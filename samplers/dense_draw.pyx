@@ -35,7 +35,8 @@ from expfam.structures._threads import run
 cdef double DENSE_REACH = 262144.0
 cdef double DENSE_HOPELESS = 1e30
 cdef float DENSE_DEPTH = 30.0       # K e^-30 is lost, less than single precision resolves
-cdef float NEVER = -1e30            # log weight of what cannot be; finite, for BLAS may multiply it by zeros
+cdef float DENSE_NEVER = -1e30            # log weight of what cannot be; finite, for BLAS may multiply it by zeros
+cdef double OUT_OF_QUESTION = 60.0  # nats below another cluster: a weight that no rounding of the others resolves
 cdef double NARROW = 1e12           # scales of columns stay within this factor of 1
 
 _TILE_ENTRIES = 1 << 18
@@ -100,7 +101,7 @@ cdef class DenseScores:
         else:
             if not np.isfinite(self.Theta).all():
                 return False
-            total = max(n.sum(), 1.0)
+            total = n.sum() if n.sum() > 0 else 1.0
             self.centre = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / total
             self.origin = n @ self.Theta / total
             self.reach = np.maximum(self.Theta.max(axis=0) - self.origin, self.origin - self.Theta.min(axis=0))
@@ -132,8 +133,8 @@ cdef class DenseScores:
             part = self.Theta[start : start + rows] - self.origin
             part /= self.scale
             self.table[: self.F, start : start + part.shape[0]] = part.T
-        self.row_bias = np.full(self.width, NEVER, dtype=np.float32)
-        self.row_bias[: self.K] = np.maximum(bias, NEVER)
+        self.row_bias = np.full(self.width, DENSE_NEVER, dtype=np.float32)
+        self.row_bias[: self.K] = np.maximum(bias, DENSE_NEVER)
         if not self.sparse:
             self.table[self.F] = self.row_bias
 
@@ -342,9 +343,10 @@ cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const flo
     return new
 
 
-cdef bint moves(DenseScores s, Draw draw, Py_ssize_t old, double gap, double log_ratio) noexcept nogil:
+cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
     """Whether a proposed label is taken: `gap` is its exact log weight less that of the old one."""
-    return s.bias_at[old] == -INFINITY or accept(gap + log_ratio, &draw.rng)
+    # single precision may underrate a cluster that is out of the question, and a datum must not be held there
+    return gap > OUT_OF_QUESTION or accept(gap + log_ratio, &draw.rng)
 
 
 def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t[::1] old, int32_t[::1] labels,
@@ -360,7 +362,7 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
         for i in range(phi.shape[0]):
             x = &tile.score_view[i, 0]
             best = expfam_tops(x, &tile.tops[0], s.width)
-            tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and NEVER < best < INFINITY)
+            tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:
                 tile.rough_view[i] = s.size(&phi[i, 0], best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
             if tile.rough_view[i]:
@@ -369,7 +371,7 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
             new = propose(draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
             if new < 0:
                 tile.rough_view[i] = True
-            elif new == was or moves(s, draw, was, s.score(&phi[i, 0], new) - s.score(&phi[i, 0], was), log_ratio):
+            elif new == was or moves(draw, s.score(&phi[i, 0], new) - s.score(&phi[i, 0], was), log_ratio):
                 labels[i] = <int32_t> new
             else:
                 labels[i] = <int32_t> was
@@ -397,7 +399,7 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
             where, what, n = first_column + indptr[i], first_value + indptr[i], indptr[i + 1] - indptr[i]
             bound = s.sparse_row(where, what, n, <const float **> &rows[0], &factors[0], x)
             best = expfam_tops(x, &tile.tops[0], s.width)
-            tile.rough_view[i] = not (bound < DENSE_HOPELESS and NEVER < best < INFINITY)
+            tile.rough_view[i] = not (bound < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
             if not tile.rough_view[i] and bound > DENSE_REACH:
                 tile.rough_view[i] = s.sparse_size(where, what, n, best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
             if tile.rough_view[i]:
@@ -410,7 +412,7 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
             labels[i] = <int32_t> new
             if new != was:
                 gap = s.sparse_score(where, what, n, new) - s.sparse_score(where, what, n, was)
-                if not moves(s, draw, was, gap, log_ratio):
+                if not moves(draw, gap, log_ratio):
                     labels[i] = <int32_t> was
 
 

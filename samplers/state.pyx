@@ -17,7 +17,7 @@ from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.structures._rng import generator
 
 _RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are made anew
-_MOST_DRIFT = 1e-9      # relative, in these; beyond it they are made anew at each change
+_MOST_DRIFT = 1e-9      # relative, in a cluster's; beyond it they are made anew at each change
 _EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
 
 
@@ -465,7 +465,7 @@ class UncollapsedState:
         self.set_labels(self.labels)
         if not np.array_equal(n, self.n):
             raise ExpFamError("counts kept by differences are not those of the labels")
-        if abs(self.S - S).max() > _MOST_DRIFT * (1.0 + abs(self.S).max()):
+        if (_row_largest(self.S - S) > _MOST_DRIFT * (1.0 + _row_largest(self.S))).any():
             self.drifts = True
 
     def set_model(self, model):
@@ -517,6 +517,12 @@ class UncollapsedState:
         state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
         state.stamp = self.stamp + 1
         return state
+
+
+def _row_largest(S):
+    """Largest absolute value of each row of a dense or CSR matrix."""
+    largest = abs(S).max(axis=1)
+    return largest.toarray().ravel() if sparse.issparse(largest) else largest
 
 
 def _matrix_arrays(S):

@@ -4,6 +4,7 @@ The rule of ``"auto"``: exact collapsed Gibbs, for every family, weights and siz
 """
 
 from expfam.plugins.registry import load_proposal
+from expfam.samplers.em import ExpectationMaximization
 from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.metropolis import CollapsedMetropolis
@@ -77,6 +78,7 @@ _BY_NAME = {
     "collapsed_gibbs": CollapsedGibbs,
     "uncollapsed_gibbs": UncollapsedGibbs,
     "stochastic_em": StochasticEM,
+    "expectation_maximization": ExpectationMaximization,
     "fast_ex": FastEx,
     "fastex": FastEx,
 }

@@ -72,7 +72,7 @@ def moved_statistics(data, n, S, old, new):
     Returns
     -------
     n, S
-        Of `new`, in new arrays. Counts are exact; sums differ from a recount by rounding.
+        Of `new`, in new arrays. Counts are exact; sums differ from a recount by rounding, those without data are 0.
     """
     moved = np.flatnonzero(old != new)
     old, new = old[moved], new[moved]
@@ -83,6 +83,10 @@ def moved_statistics(data, n, S, old, new):
         m = moved.size
         signs = sparse.csr_array((np.repeat([1.0, -1.0], m), (np.append(new, old), np.tile(np.arange(m), 2))), (K, m))
         S = sparse.csr_array(S + signs @ phi)   # the sum stores no zeros
+        empty = np.repeat(n == 0, np.diff(S.indptr))
+        if empty.any():
+            S.data[empty] = 0.0
+            S.eliminate_zeros()
         S.sort_indices()
         return n, S
     S = S.copy()
@@ -92,6 +96,7 @@ def moved_statistics(data, n, S, old, new):
         phi = data.family.sufficient_statistics(data.X[moved[start:stop]])
         phi = np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
         move_rows(S, phi, old[start:stop], new[start:stop])
+    S[n == 0] = 0.0     # and not what rounding left
     return n, S
 
 
