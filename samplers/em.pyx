@@ -201,8 +201,8 @@ class ExpectationMaximization(UncollapsedKernel):
     Dempster, Laird and Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm". Maximised, and given
     as `Info.objective`, is the penalised log likelihood ``sum_i w_i log sum_k pi_k p(x_i | theta_k)`` + ``sum_k log
     p(theta_k)`` + ``log p(pi)`` with densities in natural coordinates of the family and log-ratio (or stick)
-    coordinates of the weights, where modes are posterior means. It grows at each step to rounding in single precision of the
-    responsibilities; a Gaussian family whose `map_natural` is cut off for almost empty components (``dof <= d + 2``,
+    coordinates of the weights, where modes are posterior means. It grows at each step to rounding in single precision
+    of the responsibilities; a Gaussian family whose `map_natural` is cut off for almost empty components (``dof <= d + 2``,
     ``shape <= 1.5``) may lose a little there. `Info.extra` holds ``converged`` and ``log_likelihood``.
     """
 

@@ -113,31 +113,42 @@ def test_a_temperature_of_three_per_cent_is_found_out(name):
     assert least_p_value(draw_labels(state, 1), p) < 1e-6
 
 
-@pytest.mark.parametrize("sparse_rows", [False, True])
-def test_rounding_of_single_precision_is_corrected(sparse_rows):
-    """Scores of 10^5 nats with gaps of a few thousandths: what float32 draws is wrong, the chain is not."""
-    size = 100_000
+@pytest.mark.parametrize(("sparse_rows", "spread"), [(False, 2.0), (True, 1.0)])
+def test_rounding_of_single_precision_is_corrected(sparse_rows, spread):
+    """Scores of 10^5 nats: float32 alone is wrong by hundredths of a nat, which four million draws show."""
+    size, n_sweeps, K = 100_000, 40, 40
     X = np.array([[40_000.0, 9_000.0, 700.0]])
     family = Poisson(shape=1.0, rate=1.0).bind(X)
-    X = sparse.csr_array(np.repeat(X, size, axis=0)) if sparse_rows else np.repeat(X, size, axis=0)
-    K = 40
-    state = UncollapsedState(MixtureModel(family, SymmetricDirichlet(K)), Dataset(X, family), np.zeros(size, int),
-                             n_clusters=K, seed=0)  # fmt: skip
     rng = np.random.default_rng(2)
-    state.Theta = rng.normal(scale=1.5, size=(K, 3))
-    exact = state.Theta @ [40_000.0, 9_000.0, 700.0]
-    state.G, state.log_pi = exact + rng.normal(scale=0.5, size=K), np.zeros(K)
-    p = np.exp(-(state.G - exact))
+    Theta = rng.normal(scale=spread, size=(K, 3))
+    exact = Theta @ X[0]
+    G = exact + rng.normal(scale=0.5, size=K)
+    p = np.exp(exact - G)
     p /= p.sum()
-    assert DenseScores(state.data, state.Theta, state.G, state.log_pi, state.n, state.S).fits
-    # float32 law: errors of some hundredths of a nat, a chi-square of several times its degrees of freedom
-    state.labels = rng.choice(K, size=size, p=p).astype(np.int32)
-    before = stats.chi2.isf(1e-6, K - 1)
-    for _ in range(3):
+    rows = np.repeat(X, size, axis=0)
+    data = Dataset(sparse.csr_array(rows) if sparse_rows else rows, family)
+    labels = rng.choice(K, size=size, p=p).astype(np.int32)
+    state = UncollapsedState(MixtureModel(family, SymmetricDirichlet(K)), data, labels, n_clusters=K, seed=0)
+    state.Theta, state.G, state.log_pi, state.S = Theta, G, np.zeros(K), 0.0 * state.S  # not centred: larger numbers
+    seen = np.zeros(K)
+    for _ in range(n_sweeps):
         state.labels = draw_labels(state, 1)
         state.n_steps += 1
-        seen = np.bincount(state.labels, minlength=K)
-        assert ((seen - size * p) ** 2 / (size * p)).sum() < before
+        seen += np.bincount(state.labels, minlength=K)
+    expected = size * n_sweeps * p
+    found = stats.chi2.isf(1e-6, K - 1)
+    assert ((seen - expected) ** 2 / expected).sum() < found
+    scores = DenseScores(data, Theta, G, state.log_pi, state.n, state.S)
+    assert scores.fits
+    if sparse_rows:
+        narrow = scores.row_bias + sum(np.float32(x) * row for x, row in zip(X[0], scores.table))
+    else:
+        tile = scores.tile()
+        scores.score_tile(tile, X)
+        narrow = tile.scores[0]
+    q = np.exp(narrow[:K].astype(np.float64) - narrow[:K].max())
+    q /= q.sum()
+    assert (expected * (q / p - 1.0) ** 2).sum() > 2 * found
 
 
 @pytest.mark.parametrize("K", [3, 70, 600])
