@@ -15,6 +15,7 @@ class ExpectationState(UncollapsedState):
 class ExpectationMaximization(UncollapsedKernel):
     tol: float
     def __init__(self, *, tol: float = 1e-4, truncation: int = 100, n_threads: int | None = None) -> None: ...
+    def memory(self, model: Any, data: Any, n_clusters: int) -> int: ...
 
 def expectation(
     scores: DenseScores, n_threads: int | None

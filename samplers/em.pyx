@@ -198,12 +198,12 @@ class ExpectationMaximization(UncollapsedKernel):
 
     Notes
     -----
-    Dempster, Laird and Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm". Maximised, and given
-    as `Info.objective`, is the penalised log likelihood ``sum_i w_i log sum_k pi_k p(x_i | theta_k)`` + ``sum_k log
-    p(theta_k)`` + ``log p(pi)`` with densities in natural coordinates of the family and log-ratio (or stick)
+    Dempster, Laird and Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm". Maximised, and
+    given as `Info.objective`, is the penalised log likelihood ``sum_i w_i log sum_k pi_k p(x_i | theta_k)`` + ``sum_k
+    log p(theta_k)`` + ``log p(pi)`` with densities in natural coordinates of the family and log-ratio (or stick)
     coordinates of the weights, where modes are posterior means. It grows at each step to rounding in single precision
-    of the responsibilities; a Gaussian family whose `map_natural` is cut off for almost empty components (``dof <= d + 2``,
-    ``shape <= 1.5``) may lose a little there. `Info.extra` holds ``converged`` and ``log_likelihood``.
+    of the responsibilities; a Gaussian family whose `map_natural` is cut off for almost empty components (``dof <= d +
+    2``, ``shape <= 1.5``) may lose a little there. `Info.extra` holds ``converged`` and ``log_likelihood``.
     """
 
     state_type = ExpectationState
@@ -227,6 +227,11 @@ class ExpectationMaximization(UncollapsedKernel):
         """State with the statistics of the labels; the first step makes parameters of them."""
         K = self.max_clusters(model)
         return ExpectationState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
+
+    def memory(self, model, data, n_clusters):
+        """Also sums in double, of each thread and of all, and a part of them in single precision."""
+        n_sums = resolve_n_threads(self.n_threads) + 1
+        return super().memory(model, data, n_clusters) + 12 * n_sums * n_clusters * (data.n_statistics + 1)
 
     def move(self, state):
         """Parameters at their mode given the statistics, then statistics given those."""

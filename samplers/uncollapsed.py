@@ -74,6 +74,10 @@ class UncollapsedKernel(Kernel):
         K = self.max_clusters(model)
         return UncollapsedState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
 
+    def memory(self, model, data, n_clusters):
+        """Parameters in double with the dense statistics they are made of, and in single precision for the scores."""
+        return 20 * n_clusters * (data.n_statistics + 1)
+
     def draw_labels(self, state):
         """New labels of all data and what there is to say of them: (N,) int32, dict."""
         raise NotImplementedError(f"{type(self).__name__} must write draw_labels(state)")
@@ -208,8 +212,8 @@ class StochasticEM(UncollapsedGibbs):
             self._walk().check(model, data)
 
     def memory(self, model, data, n_clusters):
-        """That of the proposal."""
-        return 0 if self.proposal is None else self._walk().memory(model, data, n_clusters)
+        """That of the dense draw or of the proposal."""
+        return (super() if self.proposal is None else self._walk()).memory(model, data, n_clusters)
 
     def move(self, state):
         """Parameters and weights at their mode or mean given labels, then labels given those."""
