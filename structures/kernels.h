@@ -1793,4 +1793,82 @@ EXPFAM_INSTANCES(EXPFAM_ADD_SCALED, void, expfam_add_scaled,
     }
 EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float *, double, const double *, ptrdiff_t))
 /* ---- end of dense labels ---- */
+/* ---- prototypes: scores of tables, and what a move between two clusters changes ---- */
+/* <x, a - b>, without the cancellation of two inner products. */
+#define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
+    TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
+        double sum = 0.0;                                                                                   \
+        EXPFAM_SIMD_SUM(sum)                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++) sum += x[i] * (a[i] - b[i]);                                      \
+        return sum;                                                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_DOT_DIFFERENCE, double, expfam_dot_difference,
+                 (const double *, const double *, const double *, ptrdiff_t))
+
+/* x += bias, the largest of each 16 entries in `tops`; returns the largest of all. */
+#define EXPFAM_BIASED_TOPS(NAME, TARGET)                                                                           \
+    TARGET static float NAME(float *x, const float *bias, float *tops, ptrdiff_t n) {                       \
+        float best = -INFINITY;                                                                             \
+        ptrdiff_t k = 0, b = 0;                                                                             \
+        for (; k + 16 <= n; k += 16, b++) {                                                                 \
+            float lanes[16];                                                                                \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 16; j++) lanes[j] = x[k + j] += bias[k + j];                                \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 8; j++) lanes[j] = lanes[j] > lanes[j + 8] ? lanes[j] : lanes[j + 8];       \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 4; j++) lanes[j] = lanes[j] > lanes[j + 4] ? lanes[j] : lanes[j + 4];       \
+            lanes[0] = lanes[0] > lanes[2] ? lanes[0] : lanes[2];                                           \
+            lanes[1] = lanes[1] > lanes[3] ? lanes[1] : lanes[3];                                           \
+            tops[b] = lanes[0] > lanes[1] ? lanes[0] : lanes[1];                                            \
+            best = tops[b] > best ? tops[b] : best;                                                         \
+        }                                                                                                   \
+        if (k < n) {                                                                                        \
+            tops[b] = -INFINITY;                                                                            \
+            for (; k < n; k++) {                                                                            \
+                x[k] += bias[k];                                                                            \
+                tops[b] = x[k] > tops[b] ? x[k] : tops[b];                                                  \
+            }                                                                                               \
+            best = tops[b] > best ? tops[b] : best;                                                         \
+        }                                                                                                   \
+        return best;                                                                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_BIASED_TOPS, float, expfam_biased_tops, (float *, const float *, float *, ptrdiff_t))
+
+/* The entries above `least` with their places, by the tops of expfam_biased_tops; room for 16 more than there are. */
+EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, float least, ptrdiff_t n,
+                                            float *values, uint32_t *places) {
+    ptrdiff_t found = 0, n_blocks = (n + 15) / 16;
+    for (ptrdiff_t b = 0; b < n_blocks; b++) {
+        if (tops[b] > least) {
+            const ptrdiff_t stop = 16 * b + 16 < n ? 16 * b + 16 : n;
+            for (ptrdiff_t k = 16 * b; k < stop; k++) { /* written always and kept sometimes: nothing to mispredict */
+                values[found] = x[k];
+                places[found] = (uint32_t)k;
+                found += x[k] > least;
+            }
+        }
+    }
+    return found;
+}
+
+/* out = bias + sum_f x[f] table[f]: one datum against a list of clusters; rows of `table` are `m` long, m % 32 == 0. */
+#define EXPFAM_LIST_ENTRIES 32
+#define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
+    TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
+                            ptrdiff_t m, double *out) {                                                     \
+        for (ptrdiff_t first = 0; first < m; first += 32) {                                                 \
+            double sums[32];                                                                                \
+            memcpy(sums, bias + first, sizeof sums);                                                        \
+            for (ptrdiff_t f = 0; f < n_features; f++) {                                                    \
+                const double factor = x[f], *row = table + f * m + first;                                   \
+                EXPFAM_SIMD                                                                                 \
+                for (int j = 0; j < 32; j++) sums[j] += factor * row[j];                                    \
+            }                                                                                               \
+            memcpy(out + first, sums, sizeof sums);                                                         \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
+                 (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+/* ---- end of prototypes ---- */
 #endif
