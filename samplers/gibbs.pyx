@@ -1,10 +1,8 @@
-"""Exact Gibbs sweeps: with parameters integrated out (one datum at a time), and with parameters drawn (in parallel).
+"""Exact Gibbs sweeps with parameters integrated out, one datum at a time.
 
-The collapsed sweep scores a datum against all clusters in one call of the components, takes its own cluster's score
-without it, draws, and touches statistics only if it moves: O(K nnz(x)) or O(K d) a datum, sequential by nature and
-float64 throughout. The uncollapsed sweep draws parameters given labels and then all labels independently, by blocks of
-rows in the shared thread pool: one matrix product and one fused exponential and draw a block. Nothing of size N x K
-is ever held; each datum has its own random stream, so labels are the same for every number of threads.
+A sweep scores a datum against all clusters in one call of the components, takes its own cluster's score without it,
+draws, and touches statistics only if it moves: O(K nnz(x)) or O(K d) a datum, sequential by nature and float64
+throughout. Each datum has its own random stream.
 """
 
 from time import perf_counter
@@ -12,7 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from libc.math cimport INFINITY, log
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
 from expfam.families.components cimport Components
@@ -20,11 +18,8 @@ from expfam.samplers.state cimport CollapsedState, slot_enter, slot_find_spare, 
 from expfam.structures._kernels cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
-from expfam.errors import CapabilityError
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.state import UncollapsedState
 from expfam.structures._rng import generator
-from expfam.structures._threads import run
 
 cdef enum:
     GROW = 1                    # result of a block: stop, every slot is taken
@@ -268,130 +263,3 @@ def conditional(CollapsedState state, Py_ssize_t i):
     if code:
         raise (<Components> state.components).fail(code, i, state.labels[i])
     return buffers.scores[: state.n_slots] / total
-
-
-class UncollapsedGibbs(Kernel):
-    """Exact Gibbs sweep over parameters, weights and labels; the labels are drawn in parallel.
-
-    Parameters
-    ----------
-    truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
-    n_threads : int or None
-        Threads for the labels; the result does not depend on it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
-    >>> from expfam.samplers import UncollapsedGibbs, sample
-    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
-    >>> kernel = UncollapsedGibbs()
-    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
-    >>> trace = sample(kernel, state, 30)
-    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
-    (1, 1)
-
-    Notes
-    -----
-    The model with a truncated stick-breaking prior: Ishwaran and James 2001, "Gibbs sampling methods for
-    stick-breaking priors". Mixing is slower than that of the collapsed sweep, by far on short documents.
-    """
-
-    state_type = UncollapsedState
-
-    def __init__(self, *, truncation=100, n_threads=None):
-        self.truncation, self.n_threads = truncation, n_threads
-
-    def check(self, model, data):
-        """Needs a family that draws parameters."""
-        model.family.require("draw", "UncollapsedGibbs")
-        if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
-            raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
-
-    def max_clusters(self, model):
-        """The components of finite weights, or the truncation."""
-        return model.weights.max_components or self.truncation
-
-    def init_state(self, model, data, labels, *, seed):
-        """State with the labels put into 0..K-1; parameters are drawn by the first step."""
-        K = self.max_clusters(model)
-        values = np.unique(labels)
-        if values.size > K:
-            raise CapabilityError(f"{values.size} starting clusters, but UncollapsedGibbs keeps {K} components here")
-        if values.max() >= K:
-            labels = np.searchsorted(values, labels)
-        return UncollapsedState(model, data, labels, n_clusters=K, seed=seed)
-
-    def move(self, state):
-        """Parameters and weights given labels, then all labels given those."""
-        state.draw_parameters()
-        labels = draw_labels(state, self.n_threads)
-        moved = int(np.count_nonzero(labels != state.labels))
-        state.set_labels(labels)
-        return state.data.n_rows, moved, {}
-
-
-def draw_labels(state, n_threads):
-    """Labels of all data drawn from their exact law given Theta, G and log pi: (N,) int32."""
-    data, K = state.data, state.K
-    labels = np.empty(data.n_rows, dtype=np.int32)
-    bias = np.ascontiguousarray(state.log_pi - state.G)
-    rows = max(64, min(4096, (1 << 17) // K))       # scores of a block near 1 MiB
-    table = np.ascontiguousarray(state.Theta.T)     # (F, K)
-
-    def draw_block(start, stop):
-        if data.has_sparse_phi:
-            scores = csr_scores(data.phi_csr(start, stop), table, bias)
-        else:
-            scores = data.phi(start, stop) @ table
-            scores += bias
-        bad = draw_rows(scores, labels[start:stop], state.seed, state.n_steps, data.row_offset + start)
-        if bad >= 0:
-            raise FloatingPointError(
-                f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under"
-                " the drawn parameters"
-            )
-
-    blocks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
-    run(draw_block, blocks, n_threads)
-    return labels
-
-
-def csr_scores(phi, const double[:, ::1] table, const double[::1] bias):
-    """<phi, Theta> + bias of CSR rows: (rows, K), one pass over the rows of `table` (F, K) for each stored entry."""
-    cdef Py_ssize_t i, j, K = table.shape[1], n_rows = phi.shape[0]
-    cdef const int64_t[::1] indptr = phi.indptr.astype(np.int64, copy=False)
-    cdef const int64_t[::1] indices = phi.indices.astype(np.int64, copy=False)
-    cdef const double[::1] values = phi.data.astype(np.float64, copy=False)
-    scores = np.empty((n_rows, K))
-    cdef double[:, ::1] out = scores
-    with nogil:
-        for i in range(n_rows):
-            out[i, :] = bias
-            for j in range(indptr[i], indptr[i + 1]):
-                expfam_add_row(&out[i, 0], &table[indices[j], 0], values[j], K)
-    return scores
-
-
-def draw_rows(double[:, ::1] scores, int32_t[::1] labels, uint64_t seed, uint64_t step, uint64_t first_row):
-    """Draw a label for each row of log weights, which are overwritten; -1 or the first row without a finite maximum."""
-    cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
-    cdef double best, total
-    cdef philox_stream rng
-    block_sums = np.empty(K // EXPFAM_BLOCK + 1)
-    cdef double[::1] sums = block_sums
-    with nogil:
-        philox_init(&rng, seed, MOVE)
-        for i in range(n_rows):
-            best = expfam_max(&scores[i, 0], K)
-            if not -INFINITY < best < INFINITY:
-                bad = i
-                break
-            total = expfam_exp_blocks(&scores[i, 0], best, &sums[0], K)
-            if not 0.5 <= total < INFINITY:
-                bad = i
-                break
-            philox_aim(&rng, first_row + <uint64_t> i, step)
-            labels[i] = <int32_t> expfam_pick(&scores[i, 0], &sums[0], total, philox_double(&rng), K)
-    return bad

@@ -7,14 +7,17 @@ process, and only occupied clusters are ever scored. Invariant: counts, masses a
 """
 
 import numpy as np
+from scipy import sparse
 
 from libc.math cimport INFINITY, log
 
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.families.support import dense_rows
-from expfam.model.statistics import label_statistics
+from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.structures._rng import generator
 
+_RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are made anew
+_MOST_DRIFT = 1e-9      # relative, in a cluster's; beyond it they are made anew at each change
 _EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
 
 
@@ -345,6 +348,8 @@ class UncollapsedState:
     log_pi : (K,) float64 ndarray or None
     log_joint : float
         Collapsed log joint of the labels, nats, without log-base, so that chains of both types compare.
+    n_differences : int
+        Changes of labels since the statistics were last made from all data.
 
     Examples
     --------
@@ -367,14 +372,22 @@ class UncollapsedState:
         if labels.min() < 0 or labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {labels.min()}..{labels.max()}")
         self.Theta = self.G = self.log_pi = None
+        self.drifts = False
         self.set_labels(labels)
 
     def set_labels(self, labels):
-        """Take other labels, and their statistics and log joint."""
+        """Take other labels, and their statistics from all data."""
         self.labels = labels
         self.n, self.S = label_statistics(self.data, labels, self.K)
-        self.log_joint = self.compute_log_joint()
+        self.n_differences, self._log_joint = 0, None
         self.stamp += 1
+
+    @property
+    def log_joint(self):
+        """Collapsed log joint of the labels, computed when first asked for."""
+        if self._log_joint is None:
+            self._log_joint = self.compute_log_joint()
+        return self._log_joint
 
     @property
     def n_clusters(self):
@@ -397,17 +410,67 @@ class UncollapsedState:
         prior = self.model.weights.log_prior(self.n[live].astype(np.int64))
         return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
 
-    def draw_parameters(self):
-        """Draw weights and parameters given the labels, each from its own stream of this step."""
-        family, weights = self.model.family, self.model.weights
-        rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
-        self.Theta, self.G = family.draw_natural(self.n, dense_rows(self.S), rng)
-        self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+    def draw_parameters(self, theta="draw"):
+        """Make weights and parameters of the labels' statistics.
+
+        Parameters
+        ----------
+        theta : {"draw", "map", "mean"}
+            Draws from their posterior, each from its own stream of this step; its mode; or its mean.
+        """
+        family, weights, S = self.model.family, self.model.weights, dense_rows(self.S)
+        if theta == "draw":
+            rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
+            self.Theta, self.G = family.draw_natural(self.n, S, rng)
+            self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+        elif theta == "map":
+            (self.Theta, self.G), self.log_pi = family.map_natural(self.n, S), weights.map_log(self.n)
+        elif theta == "mean":
+            (self.Theta, self.G), self.log_pi = family.expected_natural(self.n, S), weights.expected_log(self.n)
+        else:
+            raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
+
+    def move_labels(self, labels):
+        """Take other labels with their statistics; the number of data whose label changed.
+
+        Parameters
+        ----------
+        labels : (N,) int32 ndarray
+
+        Returns
+        -------
+        int
+
+        Notes
+        -----
+        Statistics move with the data that change, and are made anew at each twentieth call or where half of the data
+        change. Rounding that has grown beyond 1e-9 by then, as after an outlier came and went, makes them be made anew
+        at every call from then on.
+        """
+        n_moved = int(np.count_nonzero(labels != self.labels))
+        if n_moved > self.data.n_rows // 2 or self.drifts:
+            self.set_labels(labels)
+            return n_moved
+        n, S = moved_statistics(self.data, self.n, self.S, self.labels, labels)
+        self.labels, self.n_differences = labels, self.n_differences + 1
+        self.n, self.S, self._log_joint = n, S, None
+        self.stamp += 1
+        if self.n_differences >= _RECOUNT_EVERY:
+            self._recount()
+        return n_moved
+
+    def _recount(self):
+        """Statistics from all data in place of those by differences."""
+        n, S = self.n, self.S
+        self.set_labels(self.labels)
+        if not np.array_equal(n, self.n):
+            raise ExpFamError("counts kept by differences are not those of the labels")
+        if (_row_largest(self.S - S) > _MOST_DRIFT * (1.0 + _row_largest(self.S))).any():
+            self.drifts = True
 
     def set_model(self, model):
         """Use other hyper-parameters or weights of the same kind with the same labels."""
-        self.model = model
-        self.log_joint = self.compute_log_joint()
+        self.model, self._log_joint = model, None
 
     def take(self, other):
         """Become the chain `other`, a state of any type that was made from this one: labels, model and step number."""
@@ -426,7 +489,9 @@ class UncollapsedState:
         arrays = {
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
-            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+            "n": self.n.copy(),
+            "S": _matrix_arrays(self.S),
+            "counters": np.array([self.n_steps, self.stamp, self.n_differences, self.drifts], dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
         if self.Theta is not None:
@@ -435,10 +500,11 @@ class UncollapsedState:
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave."""
-        self.model = with_model_arrays(self.model, arrays["model"])
-        self.set_labels(np.ascontiguousarray(arrays["labels"], dtype=np.int32))
+        self.model, self._log_joint = with_model_arrays(self.model, arrays["model"]), None
+        self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
+        self.n, self.S = np.array(arrays["n"]), _matrix(arrays["S"], self.K)
         self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
-        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+        self.n_steps, self.stamp, self.n_differences, self.drifts = (int(v) for v in arrays["counters"])
         self.memory = dict(arrays.get("memory", {}))
 
     def as_type(self, state_type):
@@ -451,6 +517,28 @@ class UncollapsedState:
         state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
         state.stamp = self.stamp + 1
         return state
+
+
+def _row_largest(S):
+    """Largest absolute value of each row of a dense or CSR matrix."""
+    largest = abs(S).max(axis=1)
+    return largest.toarray().ravel() if sparse.issparse(largest) else largest
+
+
+def _matrix_arrays(S):
+    """A dense matrix as it is, CSR as its three arrays; copies."""
+    if not sparse.issparse(S):
+        return S.copy()
+    width = np.array(S.shape[1], dtype=np.int64)
+    return {"values": S.data.copy(), "columns": S.indices.copy(), "starts": S.indptr.copy(), "width": width}
+
+
+def _matrix(arrays, n_rows):
+    """What `_matrix_arrays` was made of."""
+    if not isinstance(arrays, dict):
+        return np.array(arrays)
+    parts = tuple(np.array(arrays[name]) for name in ("values", "columns", "starts"))
+    return sparse.csr_array(parts, shape=(n_rows, int(arrays["width"])))
 
 
 def memory_arrays(memory):

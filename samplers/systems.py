@@ -4,10 +4,13 @@ The rule of ``"auto"``: exact collapsed Gibbs, for every family, weights and siz
 """
 
 from expfam.plugins.registry import load_proposal
-from expfam.samplers.gibbs import CollapsedGibbs, UncollapsedGibbs
+from expfam.samplers.em import ExpectationMaximization
+from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.metropolis import CollapsedMetropolis
 from expfam.samplers.starts import default_n_clusters
+from expfam.samplers.uncollapsed import StochasticEM, UncollapsedGibbs, UncollapsedKernel
+from expfam.samplers.uncollapsed_metropolis import UncollapsedMetropolis
 
 TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked
 WIDEST_INT8 = 1024  # statistics a row up to which codes of one byte each are chosen
@@ -72,11 +75,88 @@ def proposal_for(model, data):
     return "int8" if data.n_statistics <= WIDEST_INT8 else "hash"
 
 
+class Canopy(UncollapsedKernel):
+    """All labels in parallel given parameters, by trees: exact over a tree of clusters, or by groups of data.
+
+    Parameters
+    ----------
+    variant : {2, 1}
+        2: exact draws of the labels by branch and bound over a tree of the clusters, `UncollapsedGibbs` with
+        ``draw="tree"``. 1: Metropolis steps with a law for each group of neighbouring data, `UncollapsedMetropolis`;
+        sweeps are far cheaper and mix slower.
+    proposal : str or Proposal
+        Of variant 1: "prototype", the name of a registered proposal, or one with its settings.
+    steps : int
+        Of variant 1: Metropolis steps of each datum in a sweep, before its exact draw among the clusters that its
+        group lists.
+    theta : {"draw", "map", "mean"}
+        Parameters and weights given labels: only "draw" leaves the posterior invariant, the others are stochastic EM.
+    truncation : int
+        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+    n_threads : int or None
+        Threads for the labels; the result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import Canopy, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = Canopy(variant=1)
+    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
+    >>> trace = sample(kernel, state, 30)
+    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
+    (1, 1)
+
+    Notes
+    -----
+    Zaheer, Kottur, Amr, Moura and Smola 2017, "Canopy: fast sampling with cover trees", whose two samplers these
+    replace. As published they are ``UncollapsedMetropolis(PrototypeProposal(grouping="tree", n_anchors=0), steps=2,
+    redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
+    """
+
+    def __init__(
+        self, *, variant=2, proposal="prototype", steps=2, theta="draw", truncation=100, n_threads=None
+    ):
+        super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
+        self.variant, self.proposal, self.steps = variant, proposal, steps
+
+    def kernel(self):
+        """The kernel that the variant stands for."""
+        settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
+        if self.variant == 2:
+            return UncollapsedGibbs(draw="tree", **settings)
+        if self.variant != 1:
+            raise ValueError(f"variant must be 1 or 2; got {self.variant!r}")
+        proposal = load_proposal(self.proposal) if isinstance(self.proposal, str) else self.proposal
+        return UncollapsedMetropolis(proposal, steps=self.steps, **settings)
+
+    def check(self, model, data):
+        """That of the variant's kernel."""
+        self.kernel().check(model, data)
+
+    def memory(self, model, data, n_clusters):
+        """That of the variant's kernel."""
+        return self.kernel().memory(model, data, n_clusters)
+
+    def draw_labels(self, state):
+        """New labels of all data, by the variant's kernel."""
+        return self.kernel().draw_labels(state)
+
+    def move(self, state):
+        """A sweep of the variant's kernel."""
+        return self.kernel().move(state)
+
+
 _BY_NAME = {
     "collapsed_gibbs": CollapsedGibbs,
     "uncollapsed_gibbs": UncollapsedGibbs,
+    "stochastic_em": StochasticEM,
+    "expectation_maximization": ExpectationMaximization,
     "fast_ex": FastEx,
     "fastex": FastEx,
+    "canopy": Canopy,  # variant 2, the exact one
+    "uncollapsed_metropolis": UncollapsedMetropolis,
 }
 
 

@@ -105,3 +105,25 @@ cdef extern from "kernels.h" nogil:
     float (*expfam_int8_scores)(const uint8_t *rows, const int8_t *query, Py_ssize_t n_groups, float unit,
                                 const float *scales, const float *offsets, const float *bias, float factor,
                                 float *scores, Py_ssize_t n_blocks) noexcept
+
+    # dense labels
+    double (*expfam_narrow)(const double *x, const double *centre, const double *scale, const double *reach,
+                            float *out, Py_ssize_t n) noexcept
+    float (*expfam_tops)(const float *x, float *tops, Py_ssize_t n) noexcept
+    double (*expfam_near_weights)(float *x, float shift, float depth, const float *tops, double *sums,
+                                  Py_ssize_t n) noexcept
+    Py_ssize_t expfam_near_pick(const float *w, const double *sums, double total, double uniform,
+                                Py_ssize_t n) noexcept
+    void (*expfam_near_scale)(float *x, float factor, const double *sums, Py_ssize_t n) noexcept
+    void (*expfam_add_scaled)(float *out, const float *const *rows, const float *factors, Py_ssize_t n_rows,
+                              Py_ssize_t n) noexcept
+    void (*expfam_add_near)(double *out, const float *x, double factor, const double *sums, Py_ssize_t n) noexcept
+
+    # prototypes
+    double (*expfam_dot_difference)(const double *x, const double *a, const double *b, Py_ssize_t n) noexcept
+    float (*expfam_biased_tops)(float *x, const float *bias, float *tops, Py_ssize_t n) noexcept
+    Py_ssize_t expfam_above(const float *x, const float *tops, float least, Py_ssize_t n, float *values,
+                            uint32_t *places) noexcept
+    enum: EXPFAM_LIST_ENTRIES
+    void (*expfam_list_scores)(const double *x, const double *table, const double *bias, Py_ssize_t n_features,
+                               Py_ssize_t m, double *out) noexcept

@@ -1642,4 +1642,233 @@ EXPFAM_INT8_INSTANCES(EXPFAM_INT8_SCORES, float, expfam_int8_scores,
                       (const uint8_t *, const int8_t *, ptrdiff_t, float, const float *, const float *, const float *,
                        float, float *, ptrdiff_t))
 /* ---- end of int8 scores ---- */
+/* ---- dense labels: scores of all clusters in single precision ----
+ * Rows of scores are `n` wide, a multiple of 16; blocks are of EXPFAM_BLOCK entries, the last may be shorter. */
+
+/* out = (x - centre) * scale; returns a bound on |<x - centre, theta>| from the largest |theta_j| in `reach`. */
+#define EXPFAM_NARROW(NAME, TARGET)                                                                         \
+    TARGET static double NAME(const double *x, const double *centre, const double *scale, const double *reach, \
+                              float *out, ptrdiff_t n) {                                                    \
+        double bound = 0.0;                                                                                 \
+        EXPFAM_SIMD_SUM(bound)                                                                              \
+        for (ptrdiff_t j = 0; j < n; j++) {                                                                 \
+            const double gap = x[j] - centre[j];                                                            \
+            out[j] = (float)(gap * scale[j]);                                                               \
+            bound += fabs(gap) * reach[j];                                                                  \
+        }                                                                                                   \
+        return bound;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_NARROW, double, expfam_narrow,
+                 (const double *, const double *, const double *, const double *, float *, ptrdiff_t))
+
+/* Largest entry of each block into `tops`; returns the largest of all. */
+#define EXPFAM_TOPS(NAME, TARGET)                                                                           \
+    TARGET static float NAME(const float *x, float *tops, ptrdiff_t n) {                                    \
+        float best = -INFINITY, lanes[16];                                                                  \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            const float *row = x + b * EXPFAM_BLOCK;                                                        \
+            const ptrdiff_t m = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n - b * EXPFAM_BLOCK : EXPFAM_BLOCK;  \
+            if (m == EXPFAM_BLOCK) {                                                                        \
+                EXPFAM_SIMD                                                                                 \
+                for (int j = 0; j < 16; j++) {                                                              \
+                    const float a = row[j] > row[j + 16] ? row[j] : row[j + 16];                            \
+                    const float c = row[j + 32] > row[j + 48] ? row[j + 32] : row[j + 48];                  \
+                    lanes[j] = a > c ? a : c;                                                               \
+                }                                                                                           \
+            } else {                                                                                        \
+                memcpy(lanes, row, sizeof lanes);                                                           \
+                for (ptrdiff_t i = 16; i < m; i += 16)                                                      \
+                    for (int j = 0; j < 16; j++) lanes[j] = row[i + j] > lanes[j] ? row[i + j] : lanes[j];  \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 8; j++) lanes[j] = lanes[j] > lanes[j + 8] ? lanes[j] : lanes[j + 8];       \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 4; j++) lanes[j] = lanes[j] > lanes[j + 4] ? lanes[j] : lanes[j + 4];       \
+            lanes[0] = lanes[0] > lanes[2] ? lanes[0] : lanes[2];                                           \
+            lanes[1] = lanes[1] > lanes[3] ? lanes[1] : lanes[3];                                           \
+            tops[b] = lanes[0] > lanes[1] ? lanes[0] : lanes[1];                                            \
+            best = tops[b] > best ? tops[b] : best;                                                         \
+        }                                                                                                   \
+        return best;                                                                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_TOPS, float, expfam_tops, (const float *, float *, ptrdiff_t))
+
+/* x := exp(x - shift) in blocks whose largest entry is within `depth` of the shift, 0 where that is below e^-80; sums of
+ * blocks in double, 0 for the others, whose entries stay as they are; returns the total. The exponential has a relative
+ * error of 8e-8 beside the rounding of its argument; what is drawn from are the weights written here. */
+#define EXPFAM_NEAR_WEIGHTS(NAME, TARGET)                                                                   \
+    TARGET static double NAME(float *x, float shift, float depth, const float *tops, double *sums, ptrdiff_t n) { \
+        const float low = shift - 80.0f; /* a variable: a constant bound becomes a branch */                \
+        double total = 0.0;                                                                                 \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            const ptrdiff_t m = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n - b * EXPFAM_BLOCK : EXPFAM_BLOCK;  \
+            float *row = x + b * EXPFAM_BLOCK;                                                              \
+            double sum = 0.0;                                                                               \
+            sums[b] = 0.0;                                                                                  \
+            if (tops[b] < shift - depth) continue;                                                          \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 0; i < m; i++) {                                                             \
+                const float u = ((row[i] < low ? low : row[i]) - shift) * 1.44269504f;                      \
+                const float whole = u + 12582912.0f, f = u - (whole - 12582912.0f);                         \
+                const float w = ((((1.32764713e-3f * f + 9.67554096e-3f) * f + 5.55071309e-2f) * f +        \
+                                  2.40221202e-1f) * f + 6.93146944e-1f) * f + 1.00000012f; /* 2^f */        \
+                uint32_t bits, steps;                                                                       \
+                memcpy(&steps, &whole, 4);                                                                  \
+                memcpy(&bits, &w, 4);                                                                       \
+                bits += steps << 23; /* 12582912 = 0x4b400000 is 0 modulo 2^9 */                            \
+                bits &= row[i] < low ? 0 : UINT32_C(0xffffffff);                                            \
+                memcpy(row + i, &bits, 4);                                                                  \
+            }                                                                                               \
+            EXPFAM_SIMD_SUM(sum)                                                                            \
+            for (ptrdiff_t i = 0; i < m; i++) sum += row[i];                                                \
+            sums[b] = sum;                                                                                  \
+            total += sum;                                                                                   \
+        }                                                                                                   \
+        return total;                                                                                       \
+    }
+EXPFAM_INSTANCES(EXPFAM_NEAR_WEIGHTS, double, expfam_near_weights,
+                 (float *, float, float, const float *, double *, ptrdiff_t))
+
+/* Index drawn with the weights of expfam_near_weights by one uniform in [0, 1): a block first, then inside it. */
+EXPFAM_UNUSED static ptrdiff_t expfam_near_pick(const float *w, const double *sums, double total, double uniform, ptrdiff_t n) {
+    double left = uniform * total;
+    const ptrdiff_t n_blocks = (n + EXPFAM_BLOCK - 1) / EXPFAM_BLOCK;
+    ptrdiff_t b = 0, last = n_blocks - 1, i, stop;
+    while (sums[last] == 0.0) last--; /* the block of the largest weight has a sum */
+    while (b < last && left >= sums[b]) left -= sums[b++];
+    while (sums[b] == 0.0) b++;
+    stop = (b + 1) * EXPFAM_BLOCK < n ? (b + 1) * EXPFAM_BLOCK : n;
+    for (i = b * EXPFAM_BLOCK; i < stop - 1 && left >= w[i]; i++) left -= w[i];
+    /* rounding may run past the last positive weight: step back to it */
+    while (i > b * EXPFAM_BLOCK && w[i] == 0.0f) i--;
+    while (w[i] == 0.0f) i++;
+    return i;
+}
+
+/* Entries of blocks without a sum become 0, the others are multiplied by `factor`. */
+#define EXPFAM_NEAR_SCALE(NAME, TARGET)                                                                     \
+    TARGET static void NAME(float *x, float factor, const double *sums, ptrdiff_t n) {                      \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            const ptrdiff_t m = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n - b * EXPFAM_BLOCK : EXPFAM_BLOCK;  \
+            float *row = x + b * EXPFAM_BLOCK;                                                              \
+            if (sums[b] == 0.0) {                                                                           \
+                memset(row, 0, m * sizeof *row);                                                            \
+                continue;                                                                                   \
+            }                                                                                               \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = 0; i < m; i++) row[i] *= factor;                                             \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_NEAR_SCALE, void, expfam_near_scale, (float *, float, const double *, ptrdiff_t))
+
+/* out += sum_r factors[r] rows[r] */
+#define EXPFAM_ADD_SCALED(NAME, TARGET)                                                                     \
+    TARGET static void NAME(float *out, const float *const *rows, const float *factors, ptrdiff_t n_rows, ptrdiff_t n) { \
+        ptrdiff_t r = 0;                                                                                    \
+        for (; r + 4 <= n_rows; r += 4) {                                                                   \
+            const float *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];                 \
+            const float fa = factors[r], fb = factors[r + 1], fc = factors[r + 2], fd = factors[r + 3];     \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t j = 0; j < n; j++) out[j] += (fa * a[j] + fb * b[j]) + (fc * c[j] + fd * d[j]);  \
+        }                                                                                                   \
+        for (; r < n_rows; r++) {                                                                           \
+            const float *a = rows[r];                                                                       \
+            const float fa = factors[r];                                                                    \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t j = 0; j < n; j++) out[j] += fa * a[j];                                          \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_ADD_SCALED, void, expfam_add_scaled,
+                 (float *, const float *const *, const float *, ptrdiff_t, ptrdiff_t))
+
+/* out += factor x in blocks that have a sum. */
+#define EXPFAM_ADD_NEAR(NAME, TARGET)                                                                       \
+    TARGET static void NAME(double *out, const float *x, double factor, const double *sums, ptrdiff_t n) {  \
+        for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
+            const ptrdiff_t stop = n - b * EXPFAM_BLOCK < EXPFAM_BLOCK ? n : (b + 1) * EXPFAM_BLOCK;        \
+            if (sums[b] == 0.0) continue;                                                                   \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t i = b * EXPFAM_BLOCK; i < stop; i++) out[i] += factor * x[i];                    \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float *, double, const double *, ptrdiff_t))
+/* ---- end of dense labels ---- */
+/* ---- prototypes: scores of tables, and what a move between two clusters changes ---- */
+/* <x, a - b>, without the cancellation of two inner products. */
+#define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
+    TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
+        double sum = 0.0;                                                                                   \
+        EXPFAM_SIMD_SUM(sum)                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++) sum += x[i] * (a[i] - b[i]);                                      \
+        return sum;                                                                                         \
+    }
+EXPFAM_INSTANCES(EXPFAM_DOT_DIFFERENCE, double, expfam_dot_difference,
+                 (const double *, const double *, const double *, ptrdiff_t))
+
+/* x += bias, the largest of each 16 entries in `tops`; returns the largest of all. */
+#define EXPFAM_BIASED_TOPS(NAME, TARGET)                                                                           \
+    TARGET static float NAME(float *x, const float *bias, float *tops, ptrdiff_t n) {                       \
+        float best = -INFINITY;                                                                             \
+        ptrdiff_t k = 0, b = 0;                                                                             \
+        for (; k + 16 <= n; k += 16, b++) {                                                                 \
+            float lanes[16];                                                                                \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 16; j++) lanes[j] = x[k + j] += bias[k + j];                                \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 8; j++) lanes[j] = lanes[j] > lanes[j + 8] ? lanes[j] : lanes[j + 8];       \
+            EXPFAM_SIMD                                                                                     \
+            for (int j = 0; j < 4; j++) lanes[j] = lanes[j] > lanes[j + 4] ? lanes[j] : lanes[j + 4];       \
+            lanes[0] = lanes[0] > lanes[2] ? lanes[0] : lanes[2];                                           \
+            lanes[1] = lanes[1] > lanes[3] ? lanes[1] : lanes[3];                                           \
+            tops[b] = lanes[0] > lanes[1] ? lanes[0] : lanes[1];                                            \
+            best = tops[b] > best ? tops[b] : best;                                                         \
+        }                                                                                                   \
+        if (k < n) {                                                                                        \
+            tops[b] = -INFINITY;                                                                            \
+            for (; k < n; k++) {                                                                            \
+                x[k] += bias[k];                                                                            \
+                tops[b] = x[k] > tops[b] ? x[k] : tops[b];                                                  \
+            }                                                                                               \
+            best = tops[b] > best ? tops[b] : best;                                                         \
+        }                                                                                                   \
+        return best;                                                                                        \
+    }
+EXPFAM_INSTANCES(EXPFAM_BIASED_TOPS, float, expfam_biased_tops, (float *, const float *, float *, ptrdiff_t))
+
+/* The entries above `least` with their places, by the tops of expfam_biased_tops; room for 16 more than there are. */
+EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, float least, ptrdiff_t n,
+                                            float *values, uint32_t *places) {
+    ptrdiff_t found = 0, n_blocks = (n + 15) / 16;
+    for (ptrdiff_t b = 0; b < n_blocks; b++) {
+        if (tops[b] > least) {
+            const ptrdiff_t stop = 16 * b + 16 < n ? 16 * b + 16 : n;
+            for (ptrdiff_t k = 16 * b; k < stop; k++) { /* written always and kept sometimes: nothing to mispredict */
+                values[found] = x[k];
+                places[found] = (uint32_t)k;
+                found += x[k] > least;
+            }
+        }
+    }
+    return found;
+}
+
+/* out = bias + sum_f x[f] table[f]: one datum against a list of clusters; rows of `table` are `m` long, m % 32 == 0. */
+#define EXPFAM_LIST_ENTRIES 32
+#define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
+    TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
+                            ptrdiff_t m, double *out) {                                                     \
+        for (ptrdiff_t first = 0; first < m; first += 32) {                                                 \
+            double sums[32];                                                                                \
+            memcpy(sums, bias + first, sizeof sums);                                                        \
+            for (ptrdiff_t f = 0; f < n_features; f++) {                                                    \
+                const double factor = x[f], *row = table + f * m + first;                                   \
+                EXPFAM_SIMD                                                                                 \
+                for (int j = 0; j < 32; j++) sums[j] += factor * row[j];                                    \
+            }                                                                                               \
+            memcpy(out + first, sums, sizeof sums);                                                         \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
+                 (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+/* ---- end of prototypes ---- */
 #endif

@@ -57,6 +57,60 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     return n, S
 
 
+def moved_statistics(data, n, S, old, new):
+    """Statistics of labels `new` from those of `old`: only data whose label differs are read, in the order of rows.
+
+    Parameters
+    ----------
+    data : Dataset
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray, or CSR where phi is sparse
+        Statistics of `old`; not changed.
+    old, new : (N,) int32 ndarray
+        Labels within 0..K-1.
+
+    Returns
+    -------
+    n, S
+        Of `new`, in new arrays. Counts are exact; sums differ from a recount by rounding, those without data are 0.
+    """
+    moved = np.flatnonzero(old != new)
+    old, new = old[moved], new[moved]
+    K = n.shape[0]
+    n = n + (np.bincount(new, minlength=K) - np.bincount(old, minlength=K))
+    if data.has_sparse_phi:
+        phi = data.family.sufficient_statistics(data.X[moved]).tocsr()
+        m = moved.size
+        signs = sparse.csr_array((np.repeat([1.0, -1.0], m), (np.append(new, old), np.tile(np.arange(m), 2))), (K, m))
+        S = sparse.csr_array(S + signs @ phi)   # the sum stores no zeros
+        empty = np.repeat(n == 0, np.diff(S.indptr))
+        if empty.any():
+            S.data[empty] = 0.0
+            S.eliminate_zeros()
+        S.sort_indices()
+        return n, S
+    S = S.copy()
+    rows = max(1, BLOCK_BYTES // (8 * data.n_statistics))
+    for start in range(0, moved.size, rows):
+        stop = start + rows
+        phi = data.family.sufficient_statistics(data.X[moved[start:stop]])
+        phi = np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
+        move_rows(S, phi, old[start:stop], new[start:stop])
+    S[n == 0] = 0.0     # and not what rounding left
+    return n, S
+
+
+cdef void move_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] old, const int32_t[::1] new):
+    """S[old] -= phi and S[new] += phi of each row, in row order."""
+    cdef Py_ssize_t i, f, F = S.shape[1]
+    with nogil:
+        for i in range(phi.shape[0]):
+            for f in range(F):
+                S[old[i], f] -= phi[i, f]
+            for f in range(F):
+                S[new[i], f] += phi[i, f]
+
+
 cdef void add_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] labels):
     """S[label] += phi of each row that has a label, in row order."""
     cdef Py_ssize_t i, f, k, F = S.shape[1]

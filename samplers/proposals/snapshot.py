@@ -4,6 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
+from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 
 
@@ -24,6 +25,10 @@ class Snapshot:
         Log prior weight of each cluster, nats, not normalised.
     log_weight_new : float
         Log prior weight of a cluster that has no slot yet, on the same scale; -inf where none can be opened.
+    natural : ((K, F), (K,)) array_likes, optional
+        Theta and G where parameters are known rather than to be averaged.
+    step : int
+        Number of the sweep, for proposals with random numbers of their own.
 
     Attributes
     ----------
@@ -31,9 +36,9 @@ class Snapshot:
     slots : (K,) intp ndarray
     S : (K, F) float64 ndarray, or CSR where the data's statistics are
     Theta : (K, F) float64 ndarray
-        Posterior mean of the natural parameters.
+        Natural parameters: the known ones, or their posterior mean.
     G : (K,) float64 ndarray
-        Posterior mean of the log partition function.
+        Log partition function: the known one, or its posterior mean.
 
     Examples
     --------
@@ -46,13 +51,59 @@ class Snapshot:
     (array([[3.]]), array([0]), (1, 1))
     """
 
-    def __init__(self, family, n, slots, statistics, *, log_weight, log_weight_new=-np.inf):
-        self.family = family
+    def __init__(
+        self, family, n, slots, statistics, *, log_weight, log_weight_new=-np.inf, natural=None, step=0
+    ):
+        self.family, self.step = family, step
         self.n = np.ascontiguousarray(n, dtype=np.float64)
         self.slots = np.ascontiguousarray(slots, dtype=np.intp)
         self.log_weight = np.ascontiguousarray(log_weight, dtype=np.float64)
         self.log_weight_new = float(log_weight_new)
         self._statistics = statistics
+        if natural is not None:
+            self.__dict__["_natural"] = tuple(np.ascontiguousarray(part, dtype=np.float64) for part in natural)
+
+    @classmethod
+    def of_parameters(cls, family, Theta, G, log_pi, *, n_rows, step=0):
+        """What a proposal may know where parameters are given: those, and nothing of the labels.
+
+        Parameters
+        ----------
+        family : Family
+            Bound.
+        Theta : (K, F) array_like
+        G, log_pi : (K,) array_like
+        n_rows : int
+        step : int
+
+        Returns
+        -------
+        Snapshot
+            Of all K components, with n = n_rows pi. It has no S, and asking for it is an error: a law made from the
+            statistics of the very labels that it is to move would not leave their law as it is.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Poisson
+        >>> from expfam.samplers import Snapshot
+        >>> family = Poisson().bind([[0], [3]])
+        >>> view = Snapshot.of_parameters(family, [[0.0], [1.0]], [1.0, np.e], np.log([0.25, 0.75]), n_rows=4)
+        >>> view.n, view.Theta.ravel(), view.log_weight_new
+        (array([1., 3.]), array([0., 1.]), -inf)
+        """
+
+        def no_statistics():
+            raise CapabilityError(
+                "this proposal reads the clusters' statistics S; with parameters drawn it may know Theta, G and log_pi"
+                " only, because S depends on the labels that it is to move"
+            )
+
+        log_pi = np.asarray(log_pi, dtype=np.float64)
+        return cls(
+            family, n_rows * np.exp(log_pi), np.arange(len(log_pi)), no_statistics, log_weight=log_pi,
+            natural=(Theta, G), step=step,
+        )
 
     @cached_property
     def S(self):
@@ -65,10 +116,10 @@ class Snapshot:
 
     @property
     def Theta(self):
-        """Posterior mean of the natural parameters: (K, F) float64."""
+        """Natural parameters, known or their posterior mean: (K, F) float64."""
         return self._natural[0]
 
     @property
     def G(self):
-        """Posterior mean of the log partition function: (K,) float64."""
+        """Log partition function, known or its posterior mean: (K,) float64."""
         return self._natural[1]

@@ -1,0 +1,167 @@
+"""Neighbours among the data: coordinates in which near data have similar laws over clusters, and groups of near data.
+
+For proposals only: nothing here bounds anything. O(N F) for coordinates; groups of means cost O(N F) for each of about
+two levels of `_BRANCHES` means and each of `_ROUNDS` rounds, as matrix products in float32.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.structures._rng import generator
+from expfam.structures._threads import run
+
+_WIDEST = 256  # dense columns that a tree takes as they are
+_WIDTH = 64  # of a projection
+_SIGNS = 4  # entries of each column in a projection
+_PROJECTION_UNIT = 2  # stream of the purpose "tables"
+_BLOCK_ROWS = 1 << 14
+_BRANCHES = 32  # cells that a cell is split into at most
+_ROUNDS = 3  # of Lloyd's iteration
+_SAMPLE = 64  # data for each mean, of which means are made
+_MEANS_UNIT = 3
+
+
+def neighbourhood(data, seed):
+    """Rows of data in coordinates for a tree of neighbours.
+
+    Parameters
+    ----------
+    data : Dataset
+    seed : int
+        Of the projection of wide or sparse data.
+
+    Returns
+    -------
+    (N, d) float32 ndarray
+        Square roots of counts, of a multinomial's after division by the row's sum; rows of spherical families and
+        those of unit length as they are; standardised columns otherwise. Sparse rows of more than 64 columns and dense
+        ones of more than 256 are projected to 64.
+
+    Notes
+    -----
+    The projection has four random signs for each column: Kane and Nelson 2014, "Sparser Johnson-Lindenstrauss
+    transforms".
+    """
+    V = data.n_features
+    width = _WIDTH if V > (_WIDTH if data.is_sparse else _WIDEST) else None
+    signs = None if width is None else _signs(V, width, seed)
+    transform = _transform(data)
+    out = np.empty((data.n_rows, V if width is None else width), dtype=np.float32)
+    for start in range(0, data.n_rows, _BLOCK_ROWS):
+        block = transform(data.X[start : start + _BLOCK_ROWS])
+        block = block if signs is None else block @ signs
+        out[start : start + _BLOCK_ROWS] = block.toarray() if sparse.issparse(block) else block
+    return out
+
+
+def _signs(V, width, seed):
+    rng = generator(seed, "tables", unit=_PROJECTION_UNIT)
+    columns = rng.integers(0, width, size=(V, _SIGNS))
+    values = rng.choice([-1.0, 1.0], size=(V, _SIGNS)) / np.sqrt(_SIGNS)
+    rows = np.repeat(np.arange(V), _SIGNS)
+    return sparse.csr_array((values.ravel(), (rows, columns.ravel())), shape=(V, width))
+
+
+def _transform(data):
+    """Function of a block of rows, by the family's support."""
+    family = data.family
+    if family.support == "counts":
+        return _hellinger if getattr(family, "count_model", None) == "multinomial" else np.sqrt
+    if family.support == "unit" or family.name == "gaussian_spherical" or data.is_sparse:
+        return lambda X: X
+    scale = _scale(data.X)
+    return lambda X: X * scale
+
+
+def _hellinger(X):
+    total = np.asarray(X.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+    inverse = 1.0 / np.maximum(total, 1.0)
+    if sparse.issparse(X):
+        return (sparse.diags_array(inverse.ravel()) @ X).sqrt()
+    return np.sqrt(X * inverse)
+
+
+def _scale(X):
+    """Inverse standard deviation of each column, 1 for constant ones."""
+    mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, len(X), _BLOCK_ROWS):
+        mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
+    mean /= len(X)
+    for start in range(0, len(X), _BLOCK_ROWS):
+        square += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
+    spread = np.sqrt(square / len(X))
+    return 1.0 / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+
+
+def means_groups(points, max_group, seed, *, n_threads=None):
+    """Groups of near data: cells of nested k-means, split until none holds more than `max_group` data.
+
+    Parameters
+    ----------
+    points : (N, d) float32 ndarray
+    max_group : int
+    seed : int
+    n_threads : int or None
+        The groups do not depend on it.
+
+    Returns
+    -------
+    (N,) intp ndarray
+        Numbers 0..G-1, each used.
+
+    Notes
+    -----
+    Means of some data are nearer to a cluster's middle than any datum is: where noise is as wide as the gaps, such
+    cells are purer than those about data.
+    """
+    points = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    group, n_groups, level = np.zeros(len(points), dtype=np.intp), 0, 0
+    waiting = [np.arange(len(points))]
+    while waiting:
+        tasks = [(points, rows, max_group, seed, (level << 32) + place) for place, rows in enumerate(waiting)]
+        parts = run(_split, tasks, n_threads)
+        waiting, level = [], level + 1
+        for cells in parts:
+            for rows in cells:
+                if len(rows) > max_group:
+                    waiting.append(rows)
+                else:
+                    group[rows] = n_groups
+                    n_groups += 1
+    return group
+
+
+def _split(points, rows, max_group, seed, unit):
+    """A cell's data as several cells, each nearest to one mean; in runs where its data do not differ."""
+    if len(rows) <= max_group:
+        return [rows]
+    k = min(_BRANCHES, -(-2 * len(rows) // max_group))
+    rng = generator(seed, "tables", unit=_MEANS_UNIT, step=unit)
+    own = points[rows]
+    means = _means(own[rng.permutation(len(rows))[: _SAMPLE * k]], k)
+    nearest = np.concatenate(
+        [_nearest(own[start : start + _BLOCK_ROWS], means) for start in range(0, len(rows), _BLOCK_ROWS)]
+    )
+    order = np.argsort(nearest.astype(np.uint8), kind="stable")
+    cells = np.split(rows[order], np.cumsum(np.bincount(nearest, minlength=k))[:-1])
+    cells = [cell for cell in cells if len(cell)]
+    return cells if len(cells) > 1 else np.array_split(rows, k)
+
+
+def _means(sample, k):
+    """k means of a sample in random order, whose first k rows they begin with."""
+    means = sample[:k]
+    for _ in range(_ROUNDS):
+        nearest = _nearest(sample, means)
+        n = np.bincount(nearest, minlength=k)
+        member = sparse.csr_array((np.ones(len(sample), np.float32), (nearest, np.arange(len(sample)))))
+        sums = np.zeros_like(means)
+        sums[: member.shape[0]] = member @ sample
+        means = np.where(n[:, None] > 0, sums / np.maximum(n, 1)[:, None].astype(np.float32), means)
+    return means
+
+
+def _nearest(points, means):
+    scores = points @ means.T
+    scores -= 0.5 * np.einsum("kd,kd->k", means, means)
+    return scores.argmax(axis=1)

@@ -1,0 +1,518 @@
+"""Proposals by group: neighbouring data share one alias table, made from the law of a few of them.
+
+A group's law is the mean of the exact laws p(k | x) of some members, its anchors, and of its prototype, the mean of its
+phi; a share of every law is the components' own weights. Tables list only what a group prefers to those weights and
+draw everything else from one table that all groups share. So a refresh costs one matrix product of anchors times K and
+some nanoseconds for each entry of it, tables are short, and a draw is O(1).
+"""
+
+import numbers
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from cpython.pycapsule cimport PyCapsule_New
+from cython cimport final
+from libc.math cimport log
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from numpy.random cimport bitgen_t
+
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
+from expfam.structures._kernels cimport expfam_above, expfam_biased_tops, expfam_sign_weights
+from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_draw, alias_law
+
+from expfam.errors import CapabilityError, DataError
+from expfam.samplers.proposals._neighbours import means_groups, neighbourhood
+from expfam.samplers.proposals.proposal import Proposal
+from expfam.structures._rng import generator
+from expfam.structures._threads import run
+from expfam.structures.cover_tree import CoverTree, CoverTreeWarning
+from expfam.structures.grouping import Grouping
+
+_SMALLEST_FLOOR = 1e-6              # tables resolve shares of 2**-32
+_EVEN = 0.1                         # share of the even law in the table that all groups share: no cluster is lost for ever
+_LEAST_GROUP, _LARGEST_GROUP = 128, 2048
+_BLOCK_ENTRIES = 1 << 18            # scores of a task: one MiB of float32
+_TABLE_SHARE = 0.25                 # of the machine's memory
+_TABLE_BYTES = 24                   # an entry: cell, law and name, and what is held twice for a moment
+_ANCHOR_UNIT = 1                    # streams of the purpose "tables"
+
+
+class PrototypeProposal(Proposal):
+    """Clusters by the laws of a few members of a datum's group, its anchors, and of the group's mean.
+
+    Parameters
+    ----------
+    grouping : {"means", "tree"} or Grouping
+        Of the data, made once for a run: cells of nested k-means, cells of a cover tree, or given ones. Where noise is
+        as wide as the gaps between clusters, means are nearer to the clusters' middles than any datum at which a cover
+        tree could split; then their cells are purer, and chains get twice as far in a time.
+    max_group : int or "auto"
+        Most data of a cell that is a group; ``"auto"`` is K / 2 within 128 and 2048, for K clusters.
+    n_anchors : int
+        Members drawn anew at each refresh, from the run's stream and not by labels. With 0 the group's mean alone
+        speaks for it, as published: sweeps are the cheapest then, and mix slowly, because what the mean does not
+        suggest is reached only through the floor.
+    floor : float in [1e-6, 1)
+        Share of the draws that go to clusters by their own weights (a tenth of them evenly).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import MixtureModel, SphericalGaussian, SymmetricDirichlet
+    >>> from expfam.samplers import PrototypeProposal, UncollapsedMetropolis, sample
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)) + 20 * np.repeat(np.eye(3, 2), 100, axis=0)
+    >>> kernel = UncollapsedMetropolis(PrototypeProposal(max_group=20))
+    >>> state = kernel.init(MixtureModel(SphericalGaussian(variance=1.0), SymmetricDirichlet(3)), X, seed=0)
+    >>> trace = sample(kernel, state, 10)
+    >>> len(set(state.labels[:100])), state.n_clusters
+    (1, 3)
+
+    Notes
+    -----
+    Canopy I of Zaheer, Kottur, Amr, Moura and Smola 2017, "Canopy: fast sampling with cover trees", has one prototype
+    for a group; anchors, the floor and short tables are not in the paper. q(k | g) = (1 - e) mean_a p(k | a) + e w(k)
+    with w = 0.9 pi + 0.1 / K; clusters for which the first term is below the second are left to w, which at most halves
+    their q. log q is that of the table as it draws, so a refresh may be as old and as coarse as it likes. Groups of at
+    most ``n_anchors + 1`` data have all of them as anchors. Sparse data have anchors only, unless there are none.
+    """
+
+    modes = frozenset({"frozen"})
+
+    def __init__(self, *, grouping="means", max_group="auto", n_anchors=4, floor=0.02):
+        self.grouping, self.max_group, self.n_anchors, self.floor = grouping, max_group, n_anchors, floor
+
+    def check(self, model, data):
+        """Refuse settings that cannot be; names the parameter."""
+        if not isinstance(self.grouping, Grouping) and self.grouping not in ("tree", "means"):
+            raise ValueError(f"grouping must be 'tree', 'means' or a Grouping; got {self.grouping!r}")
+        if isinstance(self.grouping, Grouping) and len(self.grouping.group) != data.n_rows:
+            raise DataError(f"grouping is of {len(self.grouping.group)} data; there are {data.n_rows}")
+        if self.max_group != "auto" and not (isinstance(self.max_group, numbers.Integral) and self.max_group >= 1):
+            raise ValueError(f"max_group must be a positive integer or 'auto'; got {self.max_group!r}")
+        if not isinstance(self.n_anchors, numbers.Integral) or self.n_anchors < 0:
+            raise ValueError(f"n_anchors must be an integer of at least 0; got {self.n_anchors!r}")
+        if not isinstance(self.floor, numbers.Real) or not _SMALLEST_FLOOR <= self.floor < 1:
+            raise ValueError(f"floor must lie in [{_SMALLEST_FLOOR}, 1); got {self.floor!r}")
+
+    def largest_group(self, n_clusters):
+        """What ``max_group="auto"`` stands for, by the number of clusters alone."""
+        if self.max_group != "auto":
+            return int(self.max_group)
+        return min(max(n_clusters // 2, _LEAST_GROUP), _LARGEST_GROUP)
+
+    def bind(self, model, data, *, seed):
+        """Working object; groups are made at its first refresh, which knows the number of clusters."""
+        self.check(model, data)
+        return BoundPrototype(self, data, seed)
+
+
+# ---- the struct ------------------------------------------------------------------------------------------------------
+
+cdef inline double law_of(const prototype_state *s, Py_ssize_t g, Py_ssize_t k) noexcept nogil:
+    """Probability that a draw for group g is cluster k, whichever way."""
+    cdef Py_ssize_t lo = s.start[g], last = s.start[g + 1] - 1, below = lo, size = last - lo, half
+    cdef double own = 0.0
+    while size > 1:                     # no branch but the loop's
+        half = size >> 1
+        below += half if s.names[below + half] <= <uint32_t> k else 0
+        size -= half
+    if size and s.names[below] == <uint32_t> k:
+        own = s.law[below]
+    return own + s.law[last] * s.shared_law[k]
+
+
+cdef int prototype_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, Py_ssize_t *k_new, double *log_back,
+                        double *work) noexcept nogil:
+    cdef const prototype_state *s = <const prototype_state *> self
+    cdef Py_ssize_t g, lo, size, j, k
+    if not (0 <= i < s.n_rows and 0 <= k_old < s.K):
+        return EXPFAM_RANGE
+    g = s.group[i]
+    lo = s.start[g]
+    size = s.start[g + 1] - lo
+    j = alias_draw(s.cells + lo, size, rng.next_uint64(rng.state))
+    if j == size - 1:
+        k = alias_draw(s.shared_cells, s.K, rng.next_uint64(rng.state))
+    else:
+        k = s.names[lo + j]
+    k_new[0] = k
+    log_back[0] = 0.0
+    if k != k_old:
+        log_back[0] = log(law_of(s, g, k_old) / law_of(s, g, k))
+    return EXPFAM_OK
+
+
+cdef int prototype_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssize_t *ks, Py_ssize_t m, double *out,
+                            double *work) noexcept nogil:
+    cdef const prototype_state *s = <const prototype_state *> self
+    cdef Py_ssize_t j
+    if s.K == 0 or not 0 <= i < s.n_rows:
+        return EXPFAM_RANGE
+    for j in range(m):
+        out[j] = log(law_of(s, s.group[i], ks[j]) if 0 <= ks[j] < s.K else 0.0)
+    return EXPFAM_OK
+
+
+# ---- making tables ---------------------------------------------------------------------------------------------------
+
+cdef inline int lowest_bit(uint64_t word) noexcept nogil:
+    """Number of the lowest bit of a word that has one."""
+    cdef int at = 0
+    while not word & 0xFF:
+        word >>= 8
+        at += 8
+    while not word & 1:
+        word >>= 1
+        at += 1
+    return at
+
+
+cdef class Scratch:
+    """Memory of one task, used again by the next one of its thread."""
+
+    cdef object scores, tops, values, places, sums, total, seen, work, queue, mass
+    cdef float *top
+    cdef float *value
+    cdef uint32_t *place
+    cdef float *sum
+    cdef double *share              # (K + 1,) zero between groups
+    cdef uint64_t *bits             # (K / 64 + 1,) zero between groups
+    cdef double *part
+    cdef uint32_t *turn
+    cdef uint64_t *word
+
+    def __init__(self, Py_ssize_t n_rows, Py_ssize_t K):
+        cdef Py_ssize_t padded = K + 64 + 16
+        cdef float[::1] tops, values, sums
+        cdef uint32_t[::1] places, queue
+        cdef double[::1] total, work
+        cdef uint64_t[::1] seen, mass
+        self.scores = np.empty((n_rows, K), dtype=np.float32)
+        self.tops = tops = np.empty(K // 16 + 1, dtype=np.float32)
+        self.values = values = np.empty(padded, dtype=np.float32)
+        self.sums = sums = np.empty(padded // 64 + 1, dtype=np.float32)
+        self.places = places = np.empty(padded, dtype=np.uint32)
+        self.total = total = np.zeros(K + 1)
+        self.seen = seen = np.zeros(K // 64 + 1, dtype=np.uint64)
+        self.work = work = np.empty(K + 1)
+        self.queue = queue = np.empty(K + 1, dtype=np.uint32)
+        self.mass = mass = np.empty(K + 1, dtype=np.uint64)
+        self.top, self.value, self.sum, self.place = &tops[0], &values[0], &sums[0], &places[0]
+        self.share, self.bits, self.part, self.turn, self.word = &total[0], &seen[0], &work[0], &queue[0], &mass[0]
+
+
+cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double share, Py_ssize_t K) noexcept nogil:
+    """Add `share` times the law of one row of scores; 1 where no score is finite."""
+    cdef float best = expfam_biased_tops(scores, bias, s.top, K)
+    cdef float scale
+    cdef Py_ssize_t found, n_blocks, j
+    if not -1e30 < best < 1e30:
+        return 1
+    found = expfam_above(scores, s.top, <float> (best - cut), K, s.value, s.place)
+    n_blocks = (found + 63) // 64
+    for j in range(found, 64 * n_blocks):
+        s.value[j] = <float> -1e38
+    expfam_sign_weights(s.value, best, s.sum, n_blocks)
+    scale = 0.0
+    for j in range(found):
+        scale += s.value[j]
+    scale = <float> (share / scale)
+    for j in range(found):
+        s.share[s.place[j]] += scale * s.value[j]
+        s.bits[s.place[j] >> 6] |= (<uint64_t> 1) << (s.place[j] & 63)
+    return 0
+
+
+cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names, Py_ssize_t K) noexcept nogil:
+    """Clusters whose share is above that of the floor, and the floor itself: weights to `part`; leaves shares zero."""
+    cdef Py_ssize_t w, k, size = 0
+    cdef uint64_t word
+    for w in range((K + 63) // 64):
+        word = s.bits[w]
+        s.bits[w] = 0
+        while word:
+            k = 64 * w + lowest_bit(word)
+            word &= word - 1
+            if (1.0 - floor) * s.share[k] > floor * shared_law[k]:
+                s.part[size] = (1.0 - floor) * s.share[k]
+                names[size] = <uint32_t> k
+                size += 1
+            s.share[k] = 0.0
+    s.part[size] = floor
+    names[size] = <uint32_t> K
+    return size + 1
+
+
+cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bias, const Py_ssize_t[::1] rows,
+                            double cut, double floor, const double[::1] shared_law, alias_cell *cells, double *law,
+                            uint32_t *names, Py_ssize_t[::1] sizes) noexcept nogil:
+    """Tables of consecutive groups, whose scores are rows[g]..rows[g + 1]; their joint size, or -1 - g for a bad one."""
+    cdef Py_ssize_t g, r, size, at = 0, K = scores.shape[1]
+    cdef double *parts
+    for g in range(sizes.shape[0]):
+        for r in range(rows[g], rows[g + 1]):
+            if add_law(s, &scores[r - rows[0], 0], &bias[0], cut, 1.0 / (rows[g + 1] - rows[g]), K):
+                return -1 - g
+        size = list_law(s, floor, &shared_law[0], names + at, K)
+        parts = law + at            # the builder keeps its weights in its scratch: they lie where the law will be
+        for r in range(size):
+            parts[r] = s.part[r]
+        if alias_build(parts, size, False, 0.0, cells + at, s.part, s.turn) != ALIAS_OK:
+            return -1 - g
+        alias_law(cells + at, size, s.word, law + at)
+        sizes[g] = size
+        at += size
+    return at
+
+
+# ---- the bound proposal ----------------------------------------------------------------------------------------------
+
+@final
+cdef class BoundPrototype:
+    """A `PrototypeProposal` at work: groups made once, tables of one snapshot.
+
+    Parameters
+    ----------
+    settings : PrototypeProposal
+    data : Dataset
+    seed : int
+
+    Attributes
+    ----------
+    capsule : PyCapsule
+    pending : BaseException or None
+    grouping : Grouping or None
+        Made by the first refresh unless it was given.
+    order : (N,) intp ndarray or None
+        Data group by group: draws in this order read each table once.
+    n_threads : int or None
+        Threads of a refresh, which does not depend on them.
+    table_bytes : int
+        What the tables take.
+    """
+
+    def __init__(self, settings, data, seed):
+        self.settings, self.data, self.seed = settings, data, seed
+        self.n_threads, self.limit = None, _memory_limit()
+        self.api.abi_version = EXPFAM_ABI
+        self.api.struct_size = sizeof(proposal_v1)
+        self.api.self = <void *> &self.s
+        self.api.draw, self.api.log_prob = prototype_draw, prototype_log_prob
+        self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
+        if isinstance(settings.grouping, Grouping):
+            self._take_groups(settings.grouping)
+
+    @property
+    def order(self):
+        """Data group by group: (N,) intp ndarray, None before there are groups."""
+        return None if self.grouping is None else self.grouping.members
+
+    def rebind(self, model):
+        """Nothing here depends on hyper-parameters."""
+
+    # ---- groups --------------------------------------------------------------------------------------------------
+
+    def _group(self, n_clusters):
+        """Groups of the settled size, which the number of clusters settles first."""
+        if self.max_group is None:
+            self.max_group = self.settings.largest_group(n_clusters)
+        points = neighbourhood(self.data, self.seed)
+        if self.settings.grouping == "means":
+            self._take_groups(Grouping(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoverTreeWarning)   # unsplittable cells are cut into runs
+            tree = CoverTree(points, n_threads=self.n_threads)
+        self._take_groups(Grouping(_tree_groups(tree, self.max_group)))
+
+    def _take_groups(self, grouping):
+        cdef const int32_t[::1] group
+        self.grouping = grouping
+        self.group32 = group = np.ascontiguousarray(grouping.group, dtype=np.int32)
+        self.s.group, self.s.n_rows = &group[0], group.shape[0]
+        self._describe()
+
+    def _describe(self):
+        """Means of phi, where they speak for their groups, and the rows of scores of each group."""
+        A, sizes = int(self.settings.n_anchors), self.grouping.sizes
+        n, S = self.data.statistics(self.grouping.group, self.grouping.n_groups)
+        total = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / self.data.n_rows
+        self.center = np.zeros_like(total) if self.data.has_sparse_phi else total
+        if self.data.has_sparse_phi:
+            self.means = sparse.diags_array(1.0 / n) @ S if A == 0 else None
+            self.rows_of = np.where(sizes <= A, sizes, max(A, 1))
+        else:
+            self.means = S / n[:, None]
+            self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
+
+    def _anchors(self, step):
+        """Rows whose laws are averaged, group by group: dense or CSR phi, float32, centred."""
+        A, sizes, grouping = int(self.settings.n_anchors), self.grouping.sizes, self.grouping
+        if A == 0:
+            return self._as_scores(self.means)
+        first = np.cumsum(self.rows_of) - self.rows_of
+        row = np.empty(int(self.rows_of.sum()), dtype=np.intp)
+        group = np.repeat(np.arange(len(sizes)), self.rows_of)
+        place = np.arange(len(row)) - first[group]
+        rng = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step)
+        place = np.where(sizes[group] > self.rows_of[group], (rng.random(len(row)) * sizes[group]).astype(np.intp), place)
+        row[:] = grouping.members[grouping.indptr[group] + place]
+        if self.data.has_sparse_phi:
+            return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))
+        phi = np.asarray(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
+        large = np.flatnonzero(sizes > A + 1)
+        phi[first[large]] = self.means[large]       # the mean takes the place of one anchor
+        return self._as_scores(phi)
+
+    def _as_scores(self, phi):
+        if sparse.issparse(phi):
+            return sparse.csr_array(phi, dtype=np.float32)
+        return np.ascontiguousarray(phi - self.center, dtype=np.float32)
+
+    # ---- tables --------------------------------------------------------------------------------------------------
+
+    def refresh(self, snapshot):
+        """Tables of all groups for the parameters of a snapshot, which must be of all components."""
+        K = len(snapshot.slots)
+        if K == 0 or snapshot.log_weight_new > -np.inf or not np.array_equal(snapshot.slots, np.arange(K)):
+            raise CapabilityError("PrototypeProposal needs a fixed number of components, all of them in the snapshot")
+        if self.grouping is None:
+            self._group(K)
+        self._share(snapshot.log_weight)
+        self._fill(snapshot, K)
+        while self.table_bytes > self.limit and self._coarsen():
+            self._fill(snapshot, K)
+        self._aim(K)
+
+    def _share(self, log_weight):
+        """The table by weight, which all groups share."""
+        self.shared = AliasTable(np.asarray(log_weight, dtype=np.float64), is_log=True, floor=_EVEN)
+        self.shared_law = self.shared.probability()
+
+    def _coarsen(self):
+        """Larger groups where tables do not fit; they never become smaller again."""
+        if self.max_group is None or self.max_group >= self.data.n_rows:
+            return False
+        self.max_group *= 2
+        warnings.warn(
+            f"the tables of PrototypeProposal take {self.table_bytes >> 20} MiB, more than a quarter of the memory:"
+            f" groups of up to {self.max_group} data are used instead",
+            stacklevel=4,
+        )
+        self._group(None)
+        return True
+
+    def _fill(self, snapshot, Py_ssize_t K):
+        phi = self._anchors(snapshot.step)
+        theta = snapshot.Theta
+        # a common part of all parameters changes no law, and would cost digits
+        middle = theta.mean(axis=0)
+        bias = snapshot.log_weight - snapshot.G + (theta - middle) @ self.center
+        finite = bias > -np.inf
+        if not finite.any():
+            raise FloatingPointError("PrototypeProposal: no component has a finite weight")
+        bias = np.maximum(bias - bias[finite].max(), -1e30).astype(np.float32)
+        table = np.ascontiguousarray((theta - middle).T, dtype=np.float32)     # (F, K)
+        rows = np.concatenate([[0], np.cumsum(self.rows_of)])
+        spare = []
+
+        def block(first, last):
+            try:
+                scratch = spare.pop()
+            except IndexError:
+                scratch = Scratch(largest, K)
+            made = self._block(scratch, phi[rows[first] : rows[last]], table, bias, rows[first : last + 1])
+            spare.append(scratch)
+            return made
+
+        bounds = _cuts(rows, max(1, _BLOCK_ENTRIES // K))
+        largest = max(int(rows[last] - rows[first]) for first, last in bounds)
+        made = run(block, bounds, self.n_threads)
+        self.cells = np.concatenate([part[0] for part in made])
+        self.law = np.concatenate([part[1] for part in made])
+        self.names = np.concatenate([part[2] for part in made])
+        self.start = np.concatenate([[0], np.cumsum(np.concatenate([part[3] for part in made]))]).astype(np.intp)
+        self.table_bytes = _TABLE_BYTES * len(self.law)
+        self.s.longest = int(np.diff(self.start).max())
+
+    def _block(self, Scratch scratch, phi, table, bias, rows):
+        """Tables of a few groups: cells, law, names and sizes."""
+        cdef Py_ssize_t n_rows = phi.shape[0], K = table.shape[1], n_groups = len(rows) - 1, room, filled
+        cdef float[:, ::1] scores
+        cdef const float[::1] bias_view = bias
+        cdef const Py_ssize_t[::1] row = rows
+        cdef const double[::1] shared_law = self.shared_law
+        cdef double floor = self.settings.floor
+        cdef double cut = np.log(K / (floor * _EVEN))   # nats below the best at which any cluster is left to the floor
+        cdef Py_ssize_t[::1] size_view
+        cdef uint32_t[:, ::1] cell_view
+        cdef double[::1] law_view
+        cdef uint32_t[::1] name_view
+        if sparse.issparse(phi):
+            scores = found = np.ascontiguousarray(phi @ table)
+        else:
+            scores = found = np.matmul(phi, table, out=scratch.scores[:n_rows])
+        room = n_groups * (K + 1)
+        cells, law = np.empty((room, 2), dtype=np.uint32), np.empty(room)   # pages that stay untouched cost nothing
+        names, sizes = np.empty(room, dtype=np.uint32), np.empty(n_groups, dtype=np.intp)
+        cell_view, law_view, name_view, size_view = cells, law, names, sizes
+        with nogil:
+            filled = make_tables(scratch, scores, bias_view, row, cut, floor, shared_law,
+                                 <alias_cell *> &cell_view[0, 0], &law_view[0], &name_view[0], size_view)
+        if filled < 0:
+            raise FloatingPointError(
+                f"PrototypeProposal: a member of the group of datum {self._example(rows, -1 - filled)} has no finite"
+                " score under the parameters"
+            )
+        return cells[:filled].copy(), law[:filled].copy(), names[:filled].copy(), sizes
+
+    def _example(self, rows, place):
+        g = np.searchsorted(np.cumsum(self.rows_of), rows[place], side="right")
+        return int(self.grouping.members[self.grouping.indptr[g]])
+
+    cdef int _aim(self, Py_ssize_t K) except -1:
+        cdef uint32_t[:, ::1] cells = self.cells
+        cdef const double[::1] law = self.law, shared_law = self.shared_law
+        cdef const uint32_t[::1] names = self.names
+        cdef const Py_ssize_t[::1] start = self.start
+        cdef AliasTable shared = self.shared
+        self.s.cells, self.s.law, self.s.names = <alias_cell *> &cells[0, 0], &law[0], &names[0]
+        self.s.start, self.s.shared_cells, self.s.shared_law = &start[0], shared.view, &shared_law[0]
+        self.s.K = K
+        return 0
+
+    def to_arrays(self):
+        """The size of groups that was settled upon: everything else is remade by `refresh`."""
+        return {} if self.max_group is None else {"max_group": np.array(self.max_group, dtype=np.int64)}
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; a `refresh` must follow."""
+        if "max_group" in arrays:
+            self.max_group = int(arrays["max_group"])
+
+
+def _dense(phi):
+    return phi.toarray() if sparse.issparse(phi) else phi
+
+
+def _cuts(rows, step):
+    """Bounds of runs of groups with about `step` rows of scores, by the sizes alone."""
+    cuts = np.flatnonzero(np.diff(rows[:-1] // step, prepend=-1))
+    return list(zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows) - 1]))
+
+
+def _tree_groups(tree, max_group):
+    """Group of each datum: largest cells of at most so many data, larger leaves cut into runs."""
+    return Grouping.from_tree(tree, max_group, phi=np.zeros((len(tree), 1))).group
+
+
+def _memory_limit():
+    """Bytes that tables may take."""
+    import os
+
+    try:
+        return int(_TABLE_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 1 << 31

@@ -1,0 +1,248 @@
+"""Expectation maximisation: against the same in plain NumPy, monotone, weights as repetitions, any threads."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+
+from expfam import (
+    Categorical,
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SphericalGaussian,
+    SymmetricDirichlet,
+)
+from expfam.errors import CapabilityError
+from expfam.families.base import Family
+from expfam.plugins.families import Geometric
+from expfam.samplers import (
+    Checkpoint,
+    CollapsedGibbs,
+    Cycle,
+    ExpectationMaximization,
+    StochasticEM,
+    UpdateHyper,
+    load_sampler,
+    sample,
+)
+from expfam.samplers.callbacks import restore_checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
+RNG = np.random.default_rng(5)
+N, CLUSTERS = 700, 5
+TRUTH = RNG.integers(CLUSTERS, size=N)
+REAL = RNG.normal(scale=2.0, size=(CLUSTERS, 4))[TRUTH] + RNG.normal(size=(N, 4))
+COUNTS = RNG.poisson(RNG.gamma(0.5, 3.0, size=(CLUSTERS, 12))[TRUTH])
+CASES = {
+    "spherical": (SphericalGaussian(variance=1.0), REAL),
+    "spherical_sparse": (SphericalGaussian(variance=1.0), sparse.csr_array(np.where(REAL > 1.0, REAL, 0.0))),
+    "diagonal": (DiagonalGaussian(), REAL),
+    "full": (Gaussian(), REAL),
+    "full_offset": (Gaussian(), REAL * [1e-3, 1.0, 1.0, 1e3] + 1e4),
+    "multinomial": (Multinomial(concentration=0.3), COUNTS),
+    "multinomial_sparse": (Multinomial(concentration=0.3), sparse.csr_array(COUNTS)),
+    "poisson": (Poisson(shape=0.7, rate=0.4), COUNTS),
+    "poisson_sparse": (Poisson(shape=0.7, rate=0.4), sparse.csr_array(COUNTS)),
+    "categorical": (Categorical(), np.minimum(COUNTS[:, :6], 3)),
+    "geometric": (Geometric(), COUNTS[:, :1]),
+}
+
+
+def reference(model, data, labels, n_steps, weight=None):
+    """The same iterations in double, from plain definitions: objectives, and the last counts and sums."""
+    family, K = model.family, model.weights.max_components or labels.max() + 1
+    phi = data.phi(0, data.n_rows)
+    w = np.ones(len(phi)) if weight is None else weight
+    R = np.eye(K)[labels] * w[:, None]
+    objectives = []
+    for _ in range(n_steps):
+        theta, g = family.map_natural(R.sum(axis=0), R.T @ phi)
+        log_pi = model.weights.map_log(R.sum(axis=0))
+        scores = family.log_likelihood(phi, theta, g) + log_pi
+        log_norm = logsumexp(scores, axis=1)
+        R = np.exp(scores - log_norm[:, None]) * w[:, None]
+        prior = family.log_prior(theta, g).sum() + model.weights.log_density(log_pi)
+        objectives.append(w @ log_norm + prior)
+    return np.array(objectives), R.sum(axis=0), R.T @ phi, scores.argmax(axis=1)
+
+
+def start(seed=3, K=7):
+    return np.random.default_rng(seed).integers(K, size=N).astype(np.int32)
+
+
+@pytest.mark.parametrize("weights", [SymmetricDirichlet(7, alpha=0.8), SymmetricDirichlet(40)])
+@pytest.mark.parametrize("name", CASES)
+def test_iterations_are_those_of_plain_numpy_and_monotone(name, weights):
+    family, X = CASES[name]
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, weights)
+    wanted, n, S, labels = reference(model, data, start(), 25)
+    kernel = ExpectationMaximization(tol=0.0)
+    state = kernel.init(model, data, seed=0, start=start())
+    got = np.array([kernel.step(state).objective for _ in range(25)])
+    scale = 1e-7 * abs(wanted).max()
+    assert (np.diff(got) >= -scale).all()
+    assert np.abs(got - wanted).max() <= 20 * scale  # iterations amplify rounding of responsibilities
+    assert np.abs(state.n - n).max() <= 1e-3 * N
+    assert np.abs(state.S - S).max() <= 1e-3 * (1.0 + np.abs(S).max())
+    assert (state.labels != labels).mean() < 0.01
+    assert abs(state.n.sum() - N) <= 1e-5 * N
+    state.check()
+
+
+@pytest.mark.parametrize("weights", [DirichletProcess(alpha=2.0), PitmanYor(alpha=1.0, discount=0.3)])
+def test_sticks_are_monotone_too(weights):
+    kernel = ExpectationMaximization(tol=0.0, truncation=12)
+    state = kernel.init(MixtureModel(DiagonalGaussian(), weights), REAL, seed=1)
+    got = np.array([kernel.step(state).objective for _ in range(40)])
+    assert (np.diff(got) >= -1e-7 * abs(got).max()).all()
+    assert got[-1] > got[0] + 1.0
+
+
+def test_a_wrong_prior_in_the_objective_is_found_out():
+    """The objective without its prior is not what steps increase."""
+    data = Dataset(COUNTS[:40], Multinomial(concentration=30.0))
+    kernel = ExpectationMaximization(tol=0.0)
+    model = MixtureModel(data.family, SymmetricDirichlet(4, alpha=0.2))
+    state = kernel.init(model, data, seed=0, start="kmeans++")
+    infos = [kernel.step(state) for _ in range(60)]
+    objective, likelihood = np.array([(i.objective, i.extra["log_likelihood"]) for i in infos]).T
+    assert (np.diff(objective) >= -1e-7 * abs(objective).max()).all()
+    assert (np.diff(likelihood) < -0.1).any()
+
+
+def test_a_fixed_point_is_one():
+    family, X = CASES["diagonal"]
+    kernel = ExpectationMaximization(tol=1e-12)
+    state = kernel.init(MixtureModel(family, SymmetricDirichlet(3)), X, seed=0, start="kmeans++")
+    infos = [kernel.step(state) for _ in range(400)]
+    assert infos[-1].extra["converged"]
+    assert state.converged
+    n, S, Theta = state.n.copy(), state.S.copy(), state.Theta.copy()
+    assert kernel.step(state).objective == infos[-1].objective  # nothing is done
+    state.converged = False
+    kernel.step(state)
+    assert np.abs(state.n - n).max() < 1e-2
+    assert np.abs(state.S - S).max() < 1e-2 * (1 + np.abs(S).max())
+    assert np.abs(state.Theta - Theta).max() < 1e-3 * (1 + np.abs(Theta).max())
+
+
+@pytest.mark.parametrize("name", ["diagonal", "multinomial_sparse", "multinomial", "spherical_sparse"])
+def test_weights_are_repetitions(name):
+    family, X = CASES[name]
+    data = Dataset(X, family)
+    times = np.random.default_rng(8).integers(0, 4, N)
+    again = np.repeat(np.arange(N), times)
+    model = MixtureModel(data.family, SymmetricDirichlet(7))
+    kernel = ExpectationMaximization(tol=0.0)
+    weighted = Dataset(X, data.family, weight=times)
+    one = kernel.init(model, weighted, seed=0, start=start())
+    many = kernel.init(model, Dataset(X[again], data.family), seed=0, start=start()[again])
+    first, second = ([kernel.step(state).objective for _ in range(10)] for state in (one, many))
+    assert np.allclose(first, second, rtol=2e-6)
+    assert np.allclose(one.n, many.n, atol=0.02)
+    assert np.array_equal(one.labels[again], many.labels)
+
+
+@pytest.mark.parametrize("name", ["full", "poisson", "poisson_sparse"])
+def test_results_do_not_depend_on_threads(name):
+    family, X = CASES[name]
+    X = sparse.vstack([X] * 5).tocsr() if sparse.issparse(X) else np.vstack([X] * 5)
+    results = []
+    for n_threads in (1, 2, 3):
+        kernel = ExpectationMaximization(n_threads=n_threads, tol=0.0)
+        state = kernel.init(MixtureModel(family, SymmetricDirichlet(9)), X, seed=2)
+        objectives = [kernel.step(state).objective for _ in range(5)]
+        results.append((objectives, state.n.tobytes(), state.S.tobytes(), state.labels.tobytes()))
+    assert results[0] == results[1] == results[2]
+
+
+def test_data_that_single_precision_cannot_hold_are_summed_in_double():
+    """A few rows far away: their scores are beyond 2^18, those of the others are not."""
+    X = np.vstack([REAL, [[1e4, 0, 0, 0], [0, -3e4, 0, 0], [1e6, 0, 0, 0]]])
+    data = Dataset(X, SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
+    model = MixtureModel(data.family, SymmetricDirichlet(5))
+    labels = np.append(start(K=4), [4, 4, 4]).astype(np.int32)
+    wanted, n, _, labels_then = reference(model, data, labels, 4)
+    kernel = ExpectationMaximization(tol=0.0)
+    state = kernel.init(model, data, seed=0, start=labels)
+    got = [kernel.step(state).objective for _ in range(4)]
+    assert np.allclose(got, wanted, rtol=1e-9)
+    assert np.allclose(state.n, n, atol=1e-3)
+    assert np.array_equal(state.labels, labels_then)
+
+
+def test_empty_components_stay_alive():
+    """A component without data sits at the mode of the prior and may take data up later."""
+    kernel = ExpectationMaximization(tol=0.0)
+    state = kernel.init(MixtureModel(DiagonalGaussian(), SymmetricDirichlet(30)), REAL, seed=0, start=np.zeros(N, int))
+    for _ in range(20):
+        kernel.step(state)
+    assert np.isfinite(state.Theta).all()
+    assert np.isfinite(state.log_pi).all()
+    assert state.n.sum() == pytest.approx(N, rel=1e-5)
+
+
+def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
+    kernel = ExpectationMaximization(tol=1e-9)
+    model = MixtureModel(Poisson(), SymmetricDirichlet(6))
+    state = kernel.init(model, sparse.csr_array(COUNTS), seed=4)
+    sample(kernel, state, 5)
+    Checkpoint(tmp_path / "run").write(state)
+    other = kernel.init(model, sparse.csr_array(COUNTS), seed=4)
+    restore_checkpoint(tmp_path / "run", other)
+    assert other.log_joint == state.log_joint
+    assert [kernel.step(state).objective for _ in range(3)] == [kernel.step(other).objective for _ in range(3)]
+    assert state.S.tobytes() == other.S.tobytes()
+
+
+@pytest.mark.parametrize("sampler", ["expectation_maximization", "stochastic_em"])
+@pytest.mark.parametrize("weights", [None, SymmetricDirichlet(10)])
+def test_the_estimator_takes_the_names(sampler, weights):
+    X = CASES["multinomial_sparse"][1]
+    mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=20, random_state=0).fit(X)
+    assert mixture.n_components_ >= 2
+    assert np.isfinite(mixture.trace_.column("objective")).all()
+    kind = {"expectation_maximization": ExpectationMaximization, "stochastic_em": StochasticEM}[sampler]
+    assert load_sampler(sampler, n_threads=2) == kind(n_threads=2)
+
+
+def test_hyper_parameters_wake_what_had_converged():
+    cycle = Cycle(ExpectationMaximization(tol=1e-3), UpdateHyper())
+    state = cycle.init(MixtureModel(Poisson(), SymmetricDirichlet(6)), COUNTS, seed=4)
+    objectives = [cycle.step(state).objective for _ in range(20)]
+    assert len(set(objectives[-3:])) == 3
+
+
+def test_refusals():
+    class Bare(Family):
+        support = "counts"
+
+        def sufficient_statistics(self, X):
+            return X
+
+        def log_marginal(self, n, S):
+            return np.zeros(len(n))
+
+    class NoDensity(Bare):
+        def map_natural(self, n, S):
+            return S, n
+
+    with pytest.raises(CapabilityError, match=r"ExpectationMaximization needs map_natural\(\)"):
+        ExpectationMaximization().init(MixtureModel(Bare(), SymmetricDirichlet(2)), COUNTS, seed=0)
+    with pytest.raises(CapabilityError, match=r"needs log_prior\(\)"):
+        ExpectationMaximization().init(MixtureModel(NoDensity(), SymmetricDirichlet(2)), COUNTS, seed=0)
+    with pytest.raises(ValueError, match="tol must be non-negative"):
+        ExpectationMaximization(tol=-1.0).init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)
+    cycle = Cycle(ExpectationMaximization(), CollapsedGibbs())
+    state = cycle.init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)
+    with pytest.raises(CapabilityError, match="start that from its labels"):
+        cycle.step(state)
