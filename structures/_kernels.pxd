@@ -127,3 +127,10 @@ cdef extern from "kernels.h" nogil:
     enum: EXPFAM_LIST_ENTRIES
     void (*expfam_list_scores)(const double *x, const double *table, const double *bias, Py_ssize_t n_features,
                                Py_ssize_t m, double *out) noexcept
+
+    # products of single precision
+    enum: EXPFAM_FLOAT_CHUNK
+    void (*expfam_float_dots)(const float *x, Py_ssize_t n_features, const float *rows, const int32_t *which,
+                              Py_ssize_t n, float *out) noexcept
+    void (*expfam_sparse_dots)(const float *x, const int32_t *columns, Py_ssize_t nnz, const float *tile,
+                               Py_ssize_t width, float *out) noexcept

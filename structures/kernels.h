@@ -1871,4 +1871,71 @@ EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, f
 EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
                  (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
 /* ---- end of prototypes ---- */
+/* ---- products of single precision ----
+ * out[j] = <x, rows[which[j]]> for rows of `n_features` floats. No product goes through more than 256 + n_features / 256
+ * + 1 additions, whatever the instance: callers bound the rounding by that. */
+#define EXPFAM_FLOAT_CHUNK 256
+#define EXPFAM_FLOAT_DOTS(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const float *x, ptrdiff_t n_features, const float *rows, const int32_t *which, ptrdiff_t n, \
+                            float *out) {                                                                   \
+        ptrdiff_t j = 0;                                                                                    \
+        for (; j + 4 <= n; j += 4) {                                                                        \
+            const float *r0 = rows + which[j] * n_features, *r1 = rows + which[j + 1] * n_features;         \
+            const float *r2 = rows + which[j + 2] * n_features, *r3 = rows + which[j + 3] * n_features;     \
+            float t0 = 0.0f, t1 = 0.0f, t2 = 0.0f, t3 = 0.0f;                                               \
+            if (j + 8 <= n)                                                                                 \
+                for (int u = 4; u < 8; u++) EXPFAM_PREFETCH(rows + which[j + u] * n_features);              \
+            for (ptrdiff_t b = 0; b < n_features; b += EXPFAM_FLOAT_CHUNK) {                                \
+                ptrdiff_t stop = n_features - b < EXPFAM_FLOAT_CHUNK ? n_features : b + EXPFAM_FLOAT_CHUNK; \
+                float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;                                           \
+                EXPFAM_PRAGMA(omp simd reduction(+ : s0, s1, s2, s3))                                       \
+                for (ptrdiff_t f = b; f < stop; f++) {                                                      \
+                    s0 += x[f] * r0[f];                                                                     \
+                    s1 += x[f] * r1[f];                                                                     \
+                    s2 += x[f] * r2[f];                                                                     \
+                    s3 += x[f] * r3[f];                                                                     \
+                }                                                                                           \
+                t0 += s0;                                                                                   \
+                t1 += s1;                                                                                   \
+                t2 += s2;                                                                                   \
+                t3 += s3;                                                                                   \
+            }                                                                                               \
+            out[j] = t0;                                                                                    \
+            out[j + 1] = t1;                                                                                \
+            out[j + 2] = t2;                                                                                \
+            out[j + 3] = t3;                                                                                \
+        }                                                                                                   \
+        for (; j < n; j++) {                                                                                \
+            const float *row = rows + which[j] * n_features;                                                \
+            float total = 0.0f;                                                                             \
+            for (ptrdiff_t b = 0; b < n_features; b += EXPFAM_FLOAT_CHUNK) {                                \
+                ptrdiff_t stop = n_features - b < EXPFAM_FLOAT_CHUNK ? n_features : b + EXPFAM_FLOAT_CHUNK; \
+                float sum = 0.0f;                                                                           \
+                EXPFAM_SIMD_SUM(sum)                                                                        \
+                for (ptrdiff_t f = b; f < stop; f++) sum += x[f] * row[f];                                  \
+                total += sum;                                                                               \
+            }                                                                                               \
+            out[j] = total;                                                                                 \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_FLOAT_DOTS, void, expfam_float_dots,
+                 (const float *, ptrdiff_t, const float *, const int32_t *, ptrdiff_t, float *))
+
+/* out[j] = sum_t x[t] tile[columns[t]][j] for j < width: vectors that lie side by side, coordinate by coordinate. Every
+ * product goes through at most nnz additions. */
+#define EXPFAM_SPARSE_DOTS(NAME, TARGET)                                                                    \
+    TARGET static void NAME(const float *x, const int32_t *columns, ptrdiff_t nnz, const float *tile, ptrdiff_t width, \
+                            float *out) {                                                                   \
+        memset(out, 0, (size_t)width * sizeof(float));                                                      \
+        for (ptrdiff_t t = 0; t < nnz; t++) {                                                               \
+            const float *row = tile + columns[t] * width;                                                   \
+            const float value = x[t];                                                                       \
+            if (t + 4 < nnz) EXPFAM_PREFETCH(tile + columns[t + 4] * width);                                \
+            EXPFAM_SIMD                                                                                     \
+            for (ptrdiff_t j = 0; j < width; j++) out[j] += value * row[j];                                 \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_SPARSE_DOTS, void, expfam_sparse_dots,
+                 (const float *, const int32_t *, ptrdiff_t, const float *, ptrdiff_t, float *))
+/* ---- end of products of single precision ---- */
 #endif

@@ -1,0 +1,167 @@
+# Cells over the clusters of a mixture and upper bounds of their members' scores, as plain structs for nogil searches.
+# Scores are f_z(x) = <phi(x) - centre, theta_z - shift> - g_z, in which centre and shift are those of the tree: they
+# differ from <phi(x), theta_z> - G_z by a number that is the same for all clusters.
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+
+from expfam.structures._kernels cimport expfam_dot, expfam_float_dots, expfam_sparse_dots
+
+ctypedef struct reach:              # of some members z about one cluster c: f_z <= f_c + bound at |phi - a_c|
+    double low                      # least and largest |theta_z - theta_c|
+    double high
+    double curvature                # b_z >= curvature t_z^2 / 2 - excess, b_z = g_z - g_c - <a_c, theta_z - theta_c>
+    double least                    # b_z >= least
+    double excess
+
+ctypedef struct cluster_cell:       # positions [lo, hi) of the order; the representative is at lo
+    reach members
+    double log_beta                 # log of the sum of the weights
+    double log_top                  # largest log weight
+    double lifted                   # largest distance in (theta, g)
+    int32_t lo
+    int32_t hi
+    int32_t item                    # items [item, item + n_items) cover the members but for [lo, hi of its own cell)
+    int32_t n_items
+    int32_t n_cells                 # the first so many items are cells
+    int32_t own                     # smaller cell of the same representative, or -1: then it is a single member
+    int32_t near                    # number of the representative among those with a stored vector a
+
+ctypedef struct tree_item:          # a child that brings a representative of its own
+    reach members                   # about the representative of the cell above
+    double log_beta
+    double log_top
+    int32_t position                # of the child's representative
+    int32_t cell                    # -1 for a single member
+
+ctypedef struct cluster_tree:
+    const cluster_cell *cells       # (n_cells,)
+    const tree_item *items          # (K,) item 0 is the root's representative
+    const float *rows               # theta of the items: (K, F), or side by side for the items of a cell if is_sparse
+    const float *near_rows          # the same of the vectors a of the cells' representatives; NULL where a = slope theta
+    double slope
+    const int32_t *cluster          # (n_positions,) cluster at each position
+    const double *log_pi            # (n_positions,) all finite
+    const double *g                 # (n_positions,)
+    const double *theta_norm        # (n_positions,)
+    const double *near_norm         # (number of cells' representatives,)
+    const double *Theta             # (K, F) as given
+    const double *bias              # (K,) log pi - G as given
+    const int32_t *position         # (K,) of each cluster, -1 where it has no weight
+    Py_ssize_t F
+    Py_ssize_t n_cells
+    Py_ssize_t n_positions
+    Py_ssize_t max_items            # of one cell
+    bint is_sparse
+
+ctypedef struct cluster_query:      # one datum
+    const float *x                  # phi, centred and scaled: (F,), or its entries if sparse
+    const int32_t *columns          # (nnz,) if sparse
+    const double *phi               # as given: (F,) or (nnz,)
+    Py_ssize_t nnz
+    double offset                   # <phi, shift>: exact scores are <phi, Theta_z> - G_z less this
+    double norm                     # of phi, centred and scaled
+    double error                    # relative to |phi| |theta|, of a product in single precision
+
+
+cdef inline double rise(const reach *m, double distance) noexcept nogil:
+    """Largest f_z - f_c among members within `reach`, where |phi - a_c| is at most `distance`."""
+    cdef double t = m.high, linear = distance * m.high - m.least, curved
+    if m.curvature > 0.0:
+        t = distance / m.curvature
+        t = m.low if t < m.low else m.high if t > m.high else t
+    curved = distance * t - 0.5 * m.curvature * t * t + m.excess
+    return curved if curved < linear else linear
+
+
+cdef inline double exact_score(const cluster_tree *tree, const cluster_query *q, Py_ssize_t position) noexcept nogil:
+    """log weight of a cluster in double precision, on the scale of the tree."""
+    cdef Py_ssize_t k = tree.cluster[position], t
+    cdef const double *row = tree.Theta + k * tree.F
+    cdef double total = 0.0
+    if not tree.is_sparse:
+        return expfam_dot(q.phi, row, tree.F) + tree.bias[k] - q.offset
+    for t in range(q.nnz):
+        total += q.phi[t] * row[q.columns[t]]
+    return total + tree.bias[k] - q.offset
+
+
+cdef inline void item_scores(const cluster_tree *tree, const cluster_query *q, const cluster_cell *cell,
+                             const int32_t *which, Py_ssize_t n, float *scratch, double *out) noexcept nogil:
+    """f of the representatives of items, numbered from the cell's first one; `scratch` has room for n_items."""
+    cdef Py_ssize_t j
+    cdef const float *rows = tree.rows + <Py_ssize_t> cell.item * tree.F
+    if tree.is_sparse:
+        expfam_sparse_dots(q.x, q.columns, q.nnz, rows, cell.n_items, scratch)
+        for j in range(n):
+            out[j] = scratch[which[j]] - tree.g[tree.items[cell.item + which[j]].position]
+    else:
+        expfam_float_dots(q.x, tree.F, rows, which, n, scratch)
+        for j in range(n):
+            out[j] = scratch[j] - tree.g[tree.items[cell.item + which[j]].position]
+
+
+cdef inline double distance_of(const cluster_query *q, double product, double norm) noexcept nogil:
+    """At least |phi - a| from <phi, a> in single precision and |a|."""
+    cdef double square = q.norm * q.norm + norm * norm - 2.0 * product + 2.0 * q.error * q.norm * norm
+    return sqrt(square) if square > 0.0 else 0.0 if square <= 0.0 else square   # NaN stays: nothing is pruned then
+
+
+cdef inline void near_distances(const cluster_tree *tree, const cluster_query *q, const cluster_cell *cell,
+                                const int32_t *which, const double *f, Py_ssize_t n, float *scratch,
+                                double *out) noexcept nogil:
+    """At least |phi - a_c| of items that are cells; f are their scores."""
+    cdef Py_ssize_t j, p
+    cdef const cluster_cell *child
+    cdef const float *rows
+    if tree.near_rows == NULL:
+        for j in range(n):
+            p = tree.items[cell.item + which[j]].position
+            out[j] = distance_of(q, tree.slope * (f[j] + tree.g[p]), tree.slope * tree.theta_norm[p])
+        return
+    rows = tree.near_rows + <Py_ssize_t> tree.cells[tree.items[cell.item].cell].near * tree.F
+    if tree.is_sparse:
+        expfam_sparse_dots(q.x, q.columns, q.nnz, rows, cell.n_cells, scratch)
+        for j in range(n):
+            child = &tree.cells[tree.items[cell.item + which[j]].cell]
+            out[j] = distance_of(q, scratch[which[j]], tree.near_norm[child.near])
+    else:
+        expfam_float_dots(q.x, tree.F, rows, which, n, scratch)
+        for j in range(n):
+            child = &tree.cells[tree.items[cell.item + which[j]].cell]
+            out[j] = distance_of(q, scratch[j], tree.near_norm[child.near])
+
+
+cdef inline void root_score(const cluster_tree *tree, const cluster_query *q, float *scratch, double *f,
+                            double *distance) noexcept nogil:
+    """Score of the root's representative and at least |phi - a|."""
+    cdef int32_t which = 0
+    cdef Py_ssize_t p = tree.cells[0].lo
+    if tree.is_sparse:
+        expfam_sparse_dots(q.x, q.columns, q.nnz, tree.rows, 1, scratch)
+    else:
+        expfam_float_dots(q.x, tree.F, tree.rows, &which, 1, scratch)
+    f[0] = scratch[0] - tree.g[p]
+    if tree.near_rows == NULL:
+        distance[0] = distance_of(q, tree.slope * scratch[0], tree.slope * tree.theta_norm[p])
+        return
+    if tree.is_sparse:
+        expfam_sparse_dots(q.x, q.columns, q.nnz, tree.near_rows, 1, scratch)
+    else:
+        expfam_float_dots(q.x, tree.F, tree.near_rows, &which, 1, scratch)
+    distance[0] = distance_of(q, scratch[0], tree.near_norm[0])
+
+
+cdef class ClusterCells:
+    cdef cluster_tree tree
+    cdef dict arrays                # what the pointers point into
+    cdef readonly object cells      # (n_cells,) structured
+    cdef readonly object order      # (n_positions,) int32, cluster at each position
+    cdef readonly object center     # (F,) of phi
+    cdef readonly object shift      # (F,) of Theta
+    cdef readonly object scale      # (F,) phi / scale and Theta * scale are what the geometry sees
+    cdef const double *middle       # center
+    cdef const double *lift         # shift
+    cdef const double *inverse      # 1 / scale
+    cdef void _aim(self) except *
+    cdef void _fill(self, const double[:, ::1] theta, const double[:, ::1] near) except *
