@@ -10,6 +10,7 @@ from expfam.structures._kernels cimport expfam_dot, expfam_float_dots, expfam_sp
 ctypedef struct reach:              # of some members z about one cluster c: f_z <= f_c + bound at |phi - a_c|
     double low                      # least and largest |theta_z - theta_c|
     double high
+    double reciprocal               # 1 / curvature if that is positive
     double curvature                # b_z >= curvature t_z^2 / 2 - excess, b_z = g_z - g_c - <a_c, theta_z - theta_c>
     double least                    # b_z >= least
     double excess
@@ -31,6 +32,9 @@ ctypedef struct tree_item:          # a child that brings a representative of it
     reach members                   # about the representative of the cell above
     double log_beta
     double log_top
+    double log_pi                   # of the child's representative
+    double g
+    double norm                     # |theta|
     int32_t position                # of the child's representative
     int32_t cell                    # -1 for a single member
 
@@ -68,7 +72,7 @@ cdef inline double rise(const reach *m, double distance) noexcept nogil:
     """Largest f_z - f_c among members within `reach`, where |phi - a_c| is at most `distance`."""
     cdef double t = m.high, linear = distance * m.high - m.least, curved
     if m.curvature > 0.0:
-        t = distance / m.curvature
+        t = distance * m.reciprocal
         t = m.low if t < m.low else m.high if t > m.high else t
     curved = distance * t - 0.5 * m.curvature * t * t + m.excess
     return curved if curved < linear else linear
@@ -94,11 +98,11 @@ cdef inline void item_scores(const cluster_tree *tree, const cluster_query *q, c
     if tree.is_sparse:
         expfam_sparse_dots(q.x, q.columns, q.nnz, rows, cell.n_items, scratch)
         for j in range(n):
-            out[j] = scratch[which[j]] - tree.g[tree.items[cell.item + which[j]].position]
+            out[j] = scratch[which[j]] - tree.items[cell.item + which[j]].g
     else:
         expfam_float_dots(q.x, tree.F, rows, which, n, scratch)
         for j in range(n):
-            out[j] = scratch[j] - tree.g[tree.items[cell.item + which[j]].position]
+            out[j] = scratch[j] - tree.items[cell.item + which[j]].g
 
 
 cdef inline double distance_of(const cluster_query *q, double product, double norm) noexcept nogil:
@@ -111,13 +115,14 @@ cdef inline void near_distances(const cluster_tree *tree, const cluster_query *q
                                 const int32_t *which, const double *f, Py_ssize_t n, float *scratch,
                                 double *out) noexcept nogil:
     """At least |phi - a_c| of items that are cells; f are their scores."""
-    cdef Py_ssize_t j, p
+    cdef Py_ssize_t j
+    cdef const tree_item *item
     cdef const cluster_cell *child
     cdef const float *rows
     if tree.near_rows == NULL:
         for j in range(n):
-            p = tree.items[cell.item + which[j]].position
-            out[j] = distance_of(q, tree.slope * (f[j] + tree.g[p]), tree.slope * tree.theta_norm[p])
+            item = &tree.items[cell.item + which[j]]
+            out[j] = distance_of(q, tree.slope * (f[j] + item.g), tree.slope * item.norm)
         return
     rows = tree.near_rows + <Py_ssize_t> tree.cells[tree.items[cell.item].cell].near * tree.F
     if tree.is_sparse:

@@ -27,14 +27,17 @@ cdef double TOLERANCE = 1e-12           # of b, relative to the terms it is the 
 _MOST = 1e18                            # largest coordinate, so that squared distances are single floats
 _NEAR_ENOUGH = 0.25                     # squared distance of a line from the means, in units of the data's own spread
 
-_REACH = np.dtype([(name, "f8") for name in ("low", "high", "curvature", "least", "excess")])
+_REACH = np.dtype([(name, "f8") for name in ("low", "high", "reciprocal", "curvature", "least", "excess")])
 _CELL = np.dtype(
     [("members", _REACH), ("log_beta", "f8"), ("log_top", "f8"), ("lifted", "f8")]
     + [(name, "i4") for name in ("lo", "hi", "item", "n_items", "n_cells", "own", "near")],
     align=True,
 )
 _ITEM = np.dtype(
-    [("members", _REACH), ("log_beta", "f8"), ("log_top", "f8"), ("position", "i4"), ("cell", "i4")], align=True
+    [("members", _REACH)]
+    + [(name, "f8") for name in ("log_beta", "log_top", "log_pi", "g", "norm")]
+    + [("position", "i4"), ("cell", "i4")],
+    align=True,
 )
 assert _CELL.itemsize == sizeof(cluster_cell)
 assert _ITEM.itemsize == sizeof(tree_item)
@@ -58,6 +61,7 @@ cdef void gather(reach *m, const double *t, const double *b, Py_ssize_t n, doubl
         curvature = 0.0
     m.low, m.high = low * (1.0 - WIDEN), high * (1.0 + WIDEN)
     m.curvature = curvature - WIDEN * fabs(curvature)
+    m.reciprocal = 1.0 / m.curvature if m.curvature > 0.0 else 0.0
     m.least, m.excess = least - tolerance, excess
 
 
@@ -115,7 +119,7 @@ cdef class ClusterCells:
     ([0, 1, 2], 3)
     """
 
-    def __init__(self, Theta, G, log_pi, *, means=None, center=None, spread=None, is_sparse=False, base=2.0, leaf=8,
+    def __init__(self, Theta, G, log_pi, *, means=None, center=None, spread=None, is_sparse=False, base=2.0, leaf=16,
                  n_threads=None):
         Theta = np.ascontiguousarray(Theta, dtype=np.float64)
         G, log_pi = (np.ascontiguousarray(v, dtype=np.float64) for v in (G, log_pi))
@@ -166,7 +170,7 @@ cdef class ClusterCells:
         near_positions = np.zeros(n, dtype=np.int32)
         cdef int32_t[::1] near = near_positions
         self.tree.max_items = 1
-        items[0] = tree_item(reach(0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, lo[0], 0)
+        items[0].position = lo[0]
         for c in range(n):
             cells[c].lo, cells[c].hi, cells[c].own = lo[c], lo[c] + size[c], -1
             cells[c].item = <int32_t> n_items
@@ -209,7 +213,7 @@ cdef class ClusterCells:
         cdef cluster_cell *cells = <cluster_cell *> self.tree.cells
         cdef tree_item *items = <tree_item *> self.tree.items
         cdef Py_ssize_t n = self.tree.n_cells, K = self.tree.n_positions, F = self.tree.F, c, cell, j, z, p, first, f
-        cdef const double[::1] g = self.arrays["g"], log_pi = self.arrays["log_pi"]
+        cdef const double[::1] g = self.arrays["g"], log_pi = self.arrays["log_pi"], norm = self.arrays["theta_norm"]
         cdef double[::1] t = np.empty(K), b = np.empty(K), lifted = np.empty(K), gap = np.empty(F)
         cdef double tolerance, square, step
         cdef char[::1] is_done = np.zeros(n, dtype=np.int8)
@@ -241,6 +245,7 @@ cdef class ClusterCells:
                         z = 1 if items[j].cell < 0 else cells[items[j].cell].hi - first
                         gather(&items[j].members, &t[first], &b[first], z, tolerance)
                         weigh(&log_pi[first], z, &items[j].log_beta, &items[j].log_top)
+                        items[j].log_pi, items[j].g, items[j].norm = log_pi[first], g[first], norm[first]
                     cell = cells[cell].own
 
     def _store(self, rows, items, near, near_positions):

@@ -113,13 +113,13 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, wait
         if w.most == 0:
             for j in range(n):
                 item = &items[w.which[j]]
-                bound = w.f[j] - q.error * q.norm * tree.theta_norm[item.position] + tree.log_pi[item.position]
+                bound = w.f[j] - q.error * q.norm * item.norm + item.log_pi
                 w.best = bound if bound > w.best else w.best
     if n_cells:
         near_distances(tree, q, cell, w.which, w.f, n_cells, w.products, w.distance)
     for j in range(n):
         item = &items[w.which[j]]
-        slack = q.error * q.norm * tree.theta_norm[item.position]
+        slack = q.error * q.norm * item.norm
         bound = w.f[j] + slack
         if j < n_cells:
             child = &tree.cells[item.cell]
@@ -249,7 +249,7 @@ cdef void open_cell(const cluster_tree *tree, const cluster_query *q, walk *w, w
     w.n_visits += cell.n_items
     for j in range(cell.n_items):
         item = &tree.items[cell.item + j]
-        w.before[j] = w.f[j] + q.error * q.norm * tree.theta_norm[item.position]
+        w.before[j] = w.f[j] + q.error * q.norm * item.norm
         if item.cell >= 0:
             w.before[j] += lifted_rise(q, tree.cells[item.cell].lifted)
         w.before[j] = w.before[j] if w.before[j] < s.bound else s.bound
