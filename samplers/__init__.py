@@ -25,6 +25,9 @@ _HOMES = {
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
     "expfam.samplers.proposals.grouped": ["GroupedProposal", "BucketProposal"],
+    "expfam.samplers.proposals.nearest": ["NearestProposal"],
+    "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
+    "expfam.samplers.cluster_tree": ["ClusterTree"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -52,6 +52,9 @@ ctypedef struct cluster_tree:
     const double *Theta             # (K, F) as given
     const double *bias              # (K,) log pi - G as given
     const int32_t *position         # (K,) of each cluster, -1 where it has no weight
+    const double *center            # (F,)
+    const double *shift             # (F,)
+    const double *inverse           # (F,) 1 / scale
     Py_ssize_t F
     Py_ssize_t n_cells
     Py_ssize_t n_positions
@@ -165,8 +168,5 @@ cdef class ClusterCells:
     cdef readonly object center     # (F,) of phi
     cdef readonly object shift      # (F,) of Theta
     cdef readonly object scale      # (F,) phi / scale and Theta * scale are what the geometry sees
-    cdef const double *middle       # center
-    cdef const double *lift         # shift
-    cdef const double *inverse      # 1 / scale
     cdef void _aim(self) except *
     cdef void _fill(self, const double[:, ::1] theta, const double[:, ::1] near) except *

@@ -273,7 +273,7 @@ cdef class ClusterCells:
         cdef const double[::1] theta_norm = self.arrays["theta_norm"], near_norm
         cdef const double[:, ::1] Theta = self.arrays["Theta"]
         cdef const double[::1] center = self.center, shift = self.shift, inverse = self.arrays["inverse"]
-        self.middle, self.lift, self.inverse = &center[0], &shift[0], &inverse[0]
+        self.tree.center, self.tree.shift, self.tree.inverse = &center[0], &shift[0], &inverse[0]
         self.tree.rows, self.tree.cluster, self.tree.position = &rows[0, 0], &cluster[0], &position[0]
         self.tree.log_pi, self.tree.g, self.tree.bias, self.tree.Theta = &log_pi[0], &g[0], &bias[0], &Theta[0, 0]
         self.tree.theta_norm, self.tree.near_rows, self.tree.near_norm = &theta_norm[0], NULL, NULL

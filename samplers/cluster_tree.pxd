@@ -43,8 +43,9 @@ ctypedef struct walk:           # one search; the arrays are scratch
 
 cdef class Scratch:
     cdef walk w
-    cdef list held
-    cdef Py_ssize_t room        # entries of a sparse datum
+    cdef const cluster_tree *tree
+    cdef object held, owner
+    cdef Py_ssize_t room            # entries of a datum
     cdef int reserve(self, Py_ssize_t nnz) except -1
 
 cdef class _Block:
@@ -55,8 +56,13 @@ cdef class _Block:
     cdef object held
 
 cdef class ClusterTree(ClusterCells):
-    cdef void prepare(self, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
-                      Py_ssize_t nnz) noexcept nogil
     cdef void _datum(self, _Block block, Py_ssize_t i, walk *w, cluster_query *q) noexcept nogil
 
+# doubles that a search needs for data of `nnz` entries (F if dense); with memory the arrays of `w` are put there
+cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
+                        walk *w) noexcept nogil
+# point the query at one datum, its centred and scaled copy in the walk
+cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
+                  Py_ssize_t nnz) noexcept nogil
+# fill `found` and `tail`; what is known of the best weight goes in as w.best
 cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil

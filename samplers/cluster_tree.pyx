@@ -44,6 +44,62 @@ cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
 _TREE_COST, _DENSE_COST = (12.0, 0.16), (1.3, 0.022)
 
 
+# ---- one datum -----------------------------------------------------------------------------------------------------
+
+cdef inline double *take(double **memory, Py_ssize_t n_bytes) noexcept nogil:
+    """The next so many bytes, by whole doubles."""
+    cdef double *here = memory[0]
+    memory[0] += (n_bytes + 7) // 8
+    return here
+
+
+cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
+                        walk *w) noexcept nogil:
+    cdef Py_ssize_t parts = 0 if most else tree.n_cells + tree.n_positions, room = nnz if tree.is_sparse else tree.F
+    cdef Py_ssize_t m = tree.max_items
+    cdef walk counted
+    cdef double *end = memory
+    if w == NULL:
+        w = &counted
+    w.waiting = <waiting_cell *> take(&end, tree.n_cells * sizeof(waiting_cell))
+    w.tail = <tail_part *> take(&end, parts * sizeof(tail_part))
+    w.found = <scored *> take(&end, (most if most else tree.n_positions) * sizeof(scored))
+    w.mass = take(&end, (parts + parts // EXPFAM_BLOCK + 1) * sizeof(double))
+    w.before = take(&end, m * sizeof(double))
+    w.f = take(&end, m * sizeof(double))
+    w.distance = take(&end, m * sizeof(double))
+    w.phi = take(&end, room * sizeof(double))
+    w.x = <float *> take(&end, room * sizeof(float))
+    w.products = <float *> take(&end, m * sizeof(float))
+    w.which = <int32_t *> take(&end, m * sizeof(int32_t))
+    w.columns = <int32_t *> take(&end, room * sizeof(int32_t))
+    w.n_waiting = w.n_tail = w.n_found = w.n_visits = w.n_scored = w.n_tails = 0
+    w.most, w.tau, w.best = most, INFINITY, -INFINITY
+    return end - memory
+
+
+cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
+                  Py_ssize_t nnz) noexcept nogil:
+    cdef Py_ssize_t t, f
+    cdef double value, square = 0.0
+    q.x, q.columns, q.phi, q.nnz, q.offset = w.x, columns, phi, nnz, 0.0
+    if not tree.is_sparse:
+        for f in range(tree.F):
+            value = (phi[f] - tree.center[f]) * tree.inverse[f]
+            w.x[f] = <float> value
+            square += value * value
+        q.offset = expfam_dot(phi, tree.shift, tree.F)
+        q.error = UNIT * (min(tree.F, EXPFAM_FLOAT_CHUNK) + tree.F // EXPFAM_FLOAT_CHUNK + 8)
+    else:
+        for t in range(nnz):
+            value = phi[t] * tree.inverse[columns[t]]
+            w.x[t] = <float> value
+            square += value * value
+            q.offset += phi[t] * tree.shift[columns[t]]
+        q.error = UNIT * (nnz + 8)
+    q.norm = sqrt(square)
+
+
 # ---- search --------------------------------------------------------------------------------------------------------
 
 cdef inline double threshold(const walk *w) noexcept nogil:
@@ -164,7 +220,6 @@ cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexc
 
 
 cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
-    """Fill `found` and `tail`; what is known of the best weight goes in as w.best."""
     cdef waiting_cell s
     begin(tree, q, w)
     while w.n_waiting:
@@ -380,38 +435,27 @@ cdef class Scratch:
 
     Parameters
     ----------
-    tree : ClusterTree
+    owner : ClusterTree
+
+    Examples
+    --------
+    >>> from expfam.samplers.cluster_tree import ClusterTree, Scratch
+    >>> tree = ClusterTree([[0.0], [1.0]], [0.0, 0.5], [-0.7, -0.7])
+    >>> labels, counts = tree.draw(tree.order[:, None] * 1.0, seed=0, scratch=Scratch(tree))
     """
 
-    def __init__(self, ClusterTree tree):
-        cdef Py_ssize_t n = tree.tree.n_cells + tree.tree.n_positions, m = tree.tree.max_items
-        waiting = np.empty(tree.tree.n_cells * sizeof(waiting_cell), dtype=np.int8)
-        tail, found = np.empty(n * sizeof(tail_part), np.int8), np.empty(n * sizeof(scored), np.int8)
-        cdef char[::1] waiting_view = waiting, tail_view = tail, found_view = found
-        cdef double[::1] mass = np.empty(n + n // EXPFAM_BLOCK + 1)
-        cdef double[:, ::1] items = np.empty((3, m))
-        cdef int32_t[::1] which = np.empty(m, dtype=np.int32)
-        cdef float[::1] products = np.empty(m, dtype=np.float32)
-        self.held = [waiting_view, tail_view, found_view, mass, items, which, products]
-        self.w.waiting, self.w.tail = <waiting_cell *> &waiting_view[0], <tail_part *> &tail_view[0]
-        self.w.found, self.w.mass, self.w.which = <scored *> &found_view[0], &mass[0], &which[0]
-        self.w.before, self.w.f, self.w.distance = &items[0, 0], &items[1, 0], &items[2, 0]
-        self.w.products, self.w.most = &products[0], 0
-        self.w.n_visits = self.w.n_scored = self.w.n_tails = 0
-        self.room = 0
-        self.reserve(tree.tree.F if not tree.tree.is_sparse else 16)
+    def __init__(self, ClusterTree owner):
+        self.owner, self.tree, self.room = owner, &owner.tree, 0
+        self.reserve(16)
 
     cdef int reserve(self, Py_ssize_t nnz) except -1:
-        """Room for a datum of so many entries."""
-        cdef float[::1] x
-        cdef int32_t[::1] columns
-        cdef double[::1] phi
+        """Room for a datum of so many entries; what a search left there is lost."""
+        cdef double[::1] memory
         if nnz > self.room:
-            self.room = max(nnz, 2 * self.room)
-            x, columns = np.empty(self.room, dtype=np.float32), np.empty(self.room, dtype=np.int32)
-            phi = np.empty(self.room)
-            self.held[7:] = [x, columns, phi]
-            self.w.x, self.w.columns, self.w.phi = &x[0], &columns[0], &phi[0]
+            self.room = nnz if not self.tree.is_sparse else max(nnz, 2 * self.room)
+            memory = np.empty(lay_out(self.tree, self.room, 0, NULL, NULL))
+            lay_out(self.tree, self.room, 0, &memory[0], &self.w)
+            self.held = memory
         return 0
 
 
@@ -481,28 +525,6 @@ cdef class ClusterTree(ClusterCells):
     which children may outweigh their parent's envelope, and in fresh random numbers at each level.
     """
 
-    cdef void prepare(self, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
-                      Py_ssize_t nnz) noexcept nogil:
-        """Point the query at one datum, its centred and scaled copy in the scratch."""
-        cdef Py_ssize_t t, f
-        cdef double value, square = 0.0
-        q.x, q.columns, q.phi, q.nnz, q.offset = w.x, columns, phi, nnz, 0.0
-        if not self.tree.is_sparse:
-            for f in range(self.tree.F):
-                value = (phi[f] - self.middle[f]) * self.inverse[f]
-                w.x[f] = <float> value
-                square += value * value
-            q.offset = expfam_dot(phi, self.lift, self.tree.F)
-            q.error = UNIT * (min(self.tree.F, EXPFAM_FLOAT_CHUNK) + self.tree.F // EXPFAM_FLOAT_CHUNK + 8)
-        else:
-            for t in range(nnz):
-                value = phi[t] * self.inverse[columns[t]]
-                w.x[t] = <float> value
-                square += value * value
-                q.offset += phi[t] * self.lift[columns[t]]
-            q.error = UNIT * (nnz + 8)
-        q.norm = sqrt(square)
-
     def _open(self, phi):
         """Checked phi: its values (n, F), or values, columns and starts of CSR rows."""
         F = self.tree.F
@@ -522,9 +544,9 @@ cdef class ClusterTree(ClusterCells):
         cdef Py_ssize_t start
         if self.tree.is_sparse:
             start = block.starts[i]
-            self.prepare(w, q, block.values + start, block.columns + start, block.starts[i + 1] - start)
+            prepare(&self.tree, w, q, block.values + start, block.columns + start, block.starts[i + 1] - start)
         else:
-            self.prepare(w, q, block.values + i * self.tree.F, NULL, self.tree.F)
+            prepare(&self.tree, w, q, block.values + i * self.tree.F, NULL, self.tree.F)
 
     def draw(self, phi, *, seed, step=0, first_row=0, labels=None, tau=12.0, method="tree", Scratch scratch=None):
         """Draw the cluster of each row from its exact law.
@@ -567,7 +589,7 @@ cdef class ClusterTree(ClusterCells):
         if guess.shape[0] != n:
             raise ValueError(f"{guess.shape[0]} labels for {n} rows")
         scratch.reserve(block.most)
-        w.tau, w.most, w.n_visits, w.n_scored, w.n_tails = tau, 0, 0, 0, 0
+        w.tau, w.n_visits, w.n_scored, w.n_tails = tau, 0, 0, 0
         philox_init(&rng, seed, MOVE)
         with nogil:
             for i in range(n):
@@ -607,11 +629,11 @@ cdef class ClusterTree(ClusterCells):
         clusters, scores = np.full((n, m), -1, dtype=np.int32), np.full((n, m), -np.inf)
         cdef int32_t[:, ::1] names = clusters
         cdef double[:, ::1] values = scores
-        cdef Scratch scratch = Scratch(self)
+        cdef double[::1] memory = np.empty(lay_out(&self.tree, block.most, m, NULL, NULL))
         cdef cluster_query q
-        cdef walk *w = &scratch.w
-        scratch.reserve(block.most)
-        w.most = m
+        cdef walk walked
+        cdef walk *w = &walked
+        lay_out(&self.tree, block.most, m, &memory[0], w)
         with nogil:
             for i in range(n):
                 self._datum(block, i, w, &q)
@@ -659,6 +681,24 @@ cdef class ClusterTree(ClusterCells):
     def members(self, Py_ssize_t cell):
         """Clusters of a cell: (m,) int32 ndarray, its representative first."""
         return self.order[self.cells["lo"][cell] : self.cells["hi"][cell]].copy()
+
+    def children(self, Py_ssize_t cell):
+        """What a cell is divided into.
+
+        Returns
+        -------
+        cells : (m,) intp ndarray
+            The smaller cell of the same representative, if there is one, is the last.
+        clusters : (s,) int32 ndarray
+            Clusters on their own.
+        """
+        here, items = self.cells[cell], self.arrays["items"]
+        items = items[here["item"] : here["item"] + here["n_items"]]
+        cells = items["cell"][items["cell"] >= 0].astype(np.intp)
+        clusters = self.order[items["position"][items["cell"] < 0]]
+        if here["own"] >= 0:
+            return np.append(cells, here["own"]), clusters
+        return cells, np.append(clusters, self.order[here["lo"]]).astype(np.int32)
 
     def __repr__(self):
         return f"<ClusterTree of {self.tree.n_positions} clusters: {self.tree.n_cells} cells>"

@@ -59,6 +59,8 @@ def layer(module):
         return "ground"
     if module in ("expfam.samplers.state", "expfam.samplers.settings"):
         return "state"
+    if module in ("expfam.samplers.cluster_tree", "expfam.samplers._cluster_cells"):
+        return "state"  # a structure over parameters, which kernels and proposals search
     if module in DRIVERS:
         return "drivers"
     if "expfam.samplers.proposals" in (module, package):

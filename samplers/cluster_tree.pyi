@@ -1,0 +1,38 @@
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from expfam.samplers._cluster_cells import ClusterCells
+from expfam.samplers.state import UncollapsedState
+
+class Scratch:
+    def __init__(self, owner: ClusterTree) -> None: ...
+
+class ClusterTree(ClusterCells):
+    def draw(
+        self,
+        phi: Any,
+        *,
+        seed: int,
+        step: int = 0,
+        first_row: int = 0,
+        labels: ArrayLike | None = None,
+        tau: float = 12.0,
+        method: Literal["tree", "rejection"] = "tree",
+        scratch: Scratch | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]: ...
+    def best(self, phi: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+    def bounds(self, phi: Any) -> NDArray[np.float64]: ...
+    def members(self, cell: int) -> NDArray[np.int32]: ...
+    def children(self, cell: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]: ...
+
+def tree_of(state: UncollapsedState, *, n_threads: int | None = None, **options: Any) -> ClusterTree: ...
+def draw_labels(
+    state: UncollapsedState,
+    n_threads: int | None,
+    *,
+    tau: float = 12.0,
+    method: Literal["tree", "rejection"] = "tree",
+) -> tuple[NDArray[np.int32], dict[str, float]]: ...
+def prefers_tree(state: UncollapsedState) -> bool: ...
