@@ -129,6 +129,9 @@ cdef class ClusterCells:
             raise ExpFamError(f"Theta {Theta.shape}, G {G.shape} and log_pi {log_pi.shape} do not fit")
         if clusters.size == 0 or not np.isfinite(log_pi[clusters]).all():
             raise ExpFamError(f"of {K} clusters none has a finite log weight, or one has weight infinity or NaN")
+        is_finite = np.isfinite(Theta[clusters]).all(axis=1) & np.isfinite(G[clusters])
+        if not is_finite.all():
+            raise ExpFamError(f"the parameters of cluster {clusters[np.argmin(is_finite)]} are not finite")
         weight = np.exp(log_pi[clusters] - log_pi[clusters].max())
         weight /= weight.sum()
         self.center = np.zeros(F) if center is None or is_sparse else np.array(center, dtype=np.float64)
@@ -138,9 +141,8 @@ cdef class ClusterCells:
         self.scale, spread = _scale(theta, spread)
         theta *= self.scale
         rows = theta.astype(np.float32)
-        if not (np.abs(rows) < _MOST).all() or not np.isfinite(g).all():
-            k = clusters[np.flatnonzero(~((np.abs(rows) < _MOST).all(axis=1) & np.isfinite(g)))[0]]
-            raise ExpFamError(f"the parameters of cluster {k} are not finite or too large for a tree of clusters")
+        if not (np.abs(rows) < _MOST).all():
+            raise ExpFamError("the parameters are too far apart for a tree of clusters; draw='dense' serves them")
         near, slope = _near(None if means is None else np.asarray(means)[clusters], theta, weight, spread, self)
         made, order, _ = build(rows, base=base, leaf=leaf, max_children=512, slack=(min(F, 4096) + 16) * 2.0**-24,
                                n_threads=n_threads)
@@ -149,8 +151,9 @@ cdef class ClusterCells:
         position[self.order] = np.arange(len(order), dtype=np.int32)
         rows = rows[order]
         self.arrays = {
-            "inverse": 1.0 / self.scale, "Theta": Theta, "bias": log_pi - G, "position": position, "log_pi": log_pi[self.order], "g": g[order],
-            "cluster": self.order, "theta_norm": np.sqrt(np.einsum("kf,kf->k", rows, rows, dtype=np.float64)),
+            "Theta": Theta, "bias": log_pi - G, "position": position, "cluster": self.order, "g": g[order],
+            "log_pi": log_pi[self.order], "inverse": 1.0 / self.scale,
+            "theta_norm": np.sqrt(np.einsum("kf,kf->k", rows, rows, dtype=np.float64)),
         }
         self.tree.F, self.tree.n_positions, self.tree.is_sparse, self.tree.slope = F, len(order), is_sparse, slope
         items, near_positions = self._link(made)

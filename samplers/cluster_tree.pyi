@@ -28,6 +28,9 @@ class ClusterTree(ClusterCells):
     def children(self, cell: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]: ...
 
 def tree_of(state: UncollapsedState, *, n_threads: int | None = None, **options: Any) -> ClusterTree: ...
+def smoothed_means(
+    n: ArrayLike, S: Any, Theta: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def draw_labels(
     state: UncollapsedState,
     n_threads: int | None,

@@ -1,11 +1,8 @@
 """Labels drawn exactly by branch and bound over a tree of the clusters.
 
-A search leaves a cell aside once a bound of all its weight together lies tau nats below the largest weight known; what
-it leaves aside is a tail with a known bound, and a draw that falls there looks at the members and is repeated unless it
-falls on their true weight. So labels follow the law of a dense pass to double rounding, whatever tau and the bounds:
-these decide the cost. Clusters are scored in single precision with a bound of the error, and again in double where
-that cannot rule them out. O(visits F) a datum, with visits near K where clusters overlap, and far fewer where they lie
-apart in several scales.
+The clusters of a mixture stand in cells with a bound of their members' scores; a search scores a datum against the
+clusters of those cells that may hold weight. O(visits F) a datum, with visits near K where clusters overlap, and far
+fewer where they lie apart in several scales; O(K F depth) to make the tree.
 """
 
 import threading
@@ -13,23 +10,22 @@ import threading
 import numpy as np
 from scipy import sparse
 
-from libc.math cimport INFINITY, exp, log, sqrt
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.samplers._cluster_cells cimport (
-    ClusterCells,
-    cluster_cell,
-    cluster_query,
-    cluster_tree,
-    exact_score,
-    item_scores,
-    near_distances,
-    rise,
-    root_score,
-    tree_item,
+from expfam.samplers._cluster_cells cimport ClusterCells, cluster_query, cluster_tree, exact_score
+from expfam.samplers._cluster_search cimport (
+    begin,
+    draw_bounded,
+    draw_rejected,
+    expand,
+    lay_out,
+    prepare,
+    search,
+    waiting_cell,
+    walk,
 )
-from expfam.structures._kernels cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks
-from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import ExpFamError
 from expfam.structures._threads import run
@@ -38,397 +34,9 @@ cdef enum:
     ROWS = 256                          # data of a task
     TRIALS = 512                        # data that tell whether a tree pays
 
-cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
+# Nanoseconds on a machine with AVX-512, fixed and for each column: a visit of the tree, a cluster of the dense pass.
+_TREE_COST, _DENSE_COST = (50.0, 0.1), (0.75, 0.016)
 
-# Nanoseconds on a machine with AVX-512: a visit of the tree, a cluster of the dense pass, and of both by column.
-_TREE_COST, _DENSE_COST = (12.0, 0.16), (1.3, 0.022)
-
-
-# ---- one datum -----------------------------------------------------------------------------------------------------
-
-cdef inline double *take(double **memory, Py_ssize_t n_bytes) noexcept nogil:
-    """The next so many bytes, by whole doubles."""
-    cdef double *here = memory[0]
-    memory[0] += (n_bytes + 7) // 8
-    return here
-
-
-cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
-                        walk *w) noexcept nogil:
-    cdef Py_ssize_t parts = 0 if most else tree.n_cells + tree.n_positions, room = nnz if tree.is_sparse else tree.F
-    cdef Py_ssize_t m = tree.max_items
-    cdef walk counted
-    cdef double *end = memory
-    if w == NULL:
-        w = &counted
-    w.waiting = <waiting_cell *> take(&end, tree.n_cells * sizeof(waiting_cell))
-    w.tail = <tail_part *> take(&end, parts * sizeof(tail_part))
-    w.found = <scored *> take(&end, (most if most else tree.n_positions) * sizeof(scored))
-    w.mass = take(&end, (parts + parts // EXPFAM_BLOCK + 1) * sizeof(double))
-    w.before = take(&end, m * sizeof(double))
-    w.f = take(&end, m * sizeof(double))
-    w.distance = take(&end, m * sizeof(double))
-    w.phi = take(&end, room * sizeof(double))
-    w.x = <float *> take(&end, room * sizeof(float))
-    w.products = <float *> take(&end, m * sizeof(float))
-    w.which = <int32_t *> take(&end, m * sizeof(int32_t))
-    w.columns = <int32_t *> take(&end, room * sizeof(int32_t))
-    w.n_waiting = w.n_tail = w.n_found = w.n_visits = w.n_scored = w.n_tails = 0
-    w.most, w.tau, w.best = most, INFINITY, -INFINITY
-    return end - memory
-
-
-cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
-                  Py_ssize_t nnz) noexcept nogil:
-    cdef Py_ssize_t t, f
-    cdef double value, square = 0.0
-    q.x, q.columns, q.phi, q.nnz, q.offset = w.x, columns, phi, nnz, 0.0
-    if not tree.is_sparse:
-        for f in range(tree.F):
-            value = (phi[f] - tree.center[f]) * tree.inverse[f]
-            w.x[f] = <float> value
-            square += value * value
-        q.offset = expfam_dot(phi, tree.shift, tree.F)
-        q.error = UNIT * (min(tree.F, EXPFAM_FLOAT_CHUNK) + tree.F // EXPFAM_FLOAT_CHUNK + 8)
-    else:
-        for t in range(nnz):
-            value = phi[t] * tree.inverse[columns[t]]
-            w.x[t] = <float> value
-            square += value * value
-            q.offset += phi[t] * tree.shift[columns[t]]
-        q.error = UNIT * (nnz + 8)
-    q.norm = sqrt(square)
-
-
-# ---- search --------------------------------------------------------------------------------------------------------
-
-cdef inline double threshold(const walk *w) noexcept nogil:
-    """Log mass, or log weight, below which a cell is left aside."""
-    if w.most == 0:
-        return w.best - w.tau
-    return w.found[w.n_found - 1].score if w.n_found == w.most else -INFINITY
-
-
-cdef inline void leave(walk *w, double log_mass, int32_t what) noexcept nogil:
-    if w.most == 0:
-        w.tail[w.n_tail] = tail_part(log_mass, what)
-        w.n_tail += 1
-
-
-cdef inline void score(const cluster_tree *tree, const cluster_query *q, walk *w, int32_t position) noexcept nogil:
-    """Find a cluster: its weight in double precision."""
-    cdef double value = exact_score(tree, q, position)
-    cdef Py_ssize_t at = w.n_found
-    w.n_scored += 1
-    w.best = value if value > w.best else w.best
-    if w.most:
-        if at == w.most:
-            at -= 1
-            if not value > w.found[at].score:
-                return
-        else:
-            w.n_found += 1
-        while at > 0 and w.found[at - 1].score < value:
-            w.found[at] = w.found[at - 1]
-            at -= 1
-    else:
-        w.n_found += 1
-    w.found[at] = scored(value, position)
-
-
-cdef inline void wait(walk *w, double bound, double f, double distance, int32_t cell) noexcept nogil:
-    w.waiting[w.n_waiting] = waiting_cell(bound, f, distance, cell)
-    w.n_waiting += 1
-
-
-cdef inline bint is_out(const walk *w, double bound, double log_beta, double log_top) noexcept nogil:
-    """A NaN is never out."""
-    return bound + (log_top if w.most else log_beta) < threshold(w)
-
-
-cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil:
-    """Score the children of a cell, find its single members, let its cells wait, the best of them first in turn."""
-    cdef const cluster_cell *cell = &tree.cells[s.cell]
-    cdef const cluster_cell *child
-    cdef const tree_item *items = tree.items + cell.item
-    cdef const tree_item *item
-    cdef double base = s.f + q.error * q.norm * tree.theta_norm[cell.lo], bound, slack
-    cdef Py_ssize_t j, n = 0, n_cells = 0, first = w.n_waiting, top
-    for j in range(cell.n_items):
-        bound = base + rise(&items[j].members, s.distance)
-        bound = bound if bound < s.bound else s.bound
-        if is_out(w, bound, items[j].log_beta, items[j].log_top):
-            leave(w, bound + items[j].log_beta, items[j].cell if items[j].cell >= 0 else -1 - items[j].position)
-            continue
-        w.which[n], w.before[n] = <int32_t> j, bound
-        n += 1
-        n_cells += j < cell.n_cells
-    if n:
-        item_scores(tree, q, cell, w.which, n, w.products, w.f)
-        w.n_visits += n
-        if w.most == 0:
-            for j in range(n):
-                item = &items[w.which[j]]
-                bound = w.f[j] - q.error * q.norm * item.norm + item.log_pi
-                w.best = bound if bound > w.best else w.best
-    if n_cells:
-        near_distances(tree, q, cell, w.which, w.f, n_cells, w.products, w.distance)
-    for j in range(n):
-        item = &items[w.which[j]]
-        slack = q.error * q.norm * item.norm
-        bound = w.f[j] + slack
-        if j < n_cells:
-            child = &tree.cells[item.cell]
-            bound = bound + rise(&child.members, w.distance[j])
-        bound = bound if bound < w.before[j] else w.before[j]
-        if is_out(w, bound, item.log_beta, item.log_top):
-            leave(w, bound + item.log_beta, item.cell if j < n_cells else -1 - item.position)
-        elif j < n_cells:
-            wait(w, bound, w.f[j], w.distance[j], item.cell)
-        else:
-            score(tree, q, w, item.position)
-    if cell.own >= 0:
-        child = &tree.cells[cell.own]
-        bound = base + rise(&child.members, s.distance)
-        wait(w, bound if bound < s.bound else s.bound, s.f, s.distance, cell.own)
-    else:
-        bound = base if base < s.bound else s.bound
-        if is_out(w, bound, tree.log_pi[cell.lo], tree.log_pi[cell.lo]):
-            leave(w, bound + tree.log_pi[cell.lo], -1 - cell.lo)
-        else:
-            score(tree, q, w, cell.lo)
-    top = first
-    for j in range(first, w.n_waiting):
-        if w.waiting[j].bound + tree.cells[w.waiting[j].cell].log_beta > (
-            w.waiting[top].bound + tree.cells[w.waiting[top].cell].log_beta
-        ):
-            top = j
-    if w.n_waiting > first:
-        s = w.waiting[top]
-        w.waiting[top] = w.waiting[w.n_waiting - 1]
-        w.waiting[w.n_waiting - 1] = s
-
-
-cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
-    """Let the root wait."""
-    cdef double f, distance, bound
-    w.n_waiting = w.n_tail = w.n_found = 0
-    root_score(tree, q, w.products, &f, &distance)
-    w.n_visits += 1
-    bound = f + q.error * q.norm * tree.theta_norm[tree.cells[0].lo] + rise(&tree.cells[0].members, distance)
-    wait(w, bound, f, distance, 0)
-
-
-cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
-    cdef waiting_cell s
-    begin(tree, q, w)
-    while w.n_waiting:
-        w.n_waiting -= 1
-        s = w.waiting[w.n_waiting]
-        if is_out(w, s.bound, tree.cells[s.cell].log_beta, tree.cells[s.cell].log_top):
-            leave(w, s.bound + tree.cells[s.cell].log_beta, s.cell)
-        else:
-            expand(tree, q, w, s)
-
-
-# ---- draws ---------------------------------------------------------------------------------------------------------
-
-cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, walk *w, int32_t what, double left) noexcept nogil:
-    """Member of a part of the tail on whose true weight `left` falls, or -1; weights relative to the best."""
-    cdef Py_ssize_t p, lo = -1 - what, hi = -what
-    if what >= 0:
-        lo, hi = tree.cells[what].lo, tree.cells[what].hi
-    for p in range(lo, hi):
-        w.n_scored += 1
-        left -= exp(exact_score(tree, q, p) - w.best)
-        if left < 0.0:
-            return <int32_t> p
-    return -1
-
-
-cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, walk *w, philox_stream *rng) noexcept nogil:
-    """Position of a cluster drawn from its exact law by branch and bound; -1 where no weight is finite."""
-    cdef double known = 0.0, rest = 0.0, u, top = -INFINITY
-    cdef Py_ssize_t j
-    cdef int32_t p
-    search(tree, q, w)
-    for j in range(w.n_found):
-        top = w.found[j].score if w.found[j].score > top else top
-    if not -INFINITY < top < INFINITY:
-        return -1
-    w.best = top
-    for j in range(w.n_found):
-        w.found[j].score = exp(w.found[j].score - top)
-        known += w.found[j].score
-    if not known < INFINITY:
-        return -1
-    for j in range(w.n_tail):
-        w.mass[j] = w.tail[j].log_mass
-    rest = expfam_exp_blocks(w.mass, top, w.mass + w.n_tail, w.n_tail)
-    while True:
-        u = philox_double(rng) * (known + rest)
-        if u < known or rest == 0.0:
-            for j in range(w.n_found):
-                u -= w.found[j].score
-                if u < 0.0:
-                    return w.found[j].position
-            j = w.n_found - 1               # rounding of the sum
-            while w.found[j].score == 0.0:
-                j -= 1
-            return w.found[j].position
-        w.n_tails += 1
-        u -= known
-        for j in range(w.n_tail):
-            if u < w.mass[j]:
-                p = fall(tree, q, w, w.tail[j].what, u)
-                if p >= 0:
-                    return p
-                break
-            u -= w.mass[j]
-
-
-cdef inline double lifted_rise(const cluster_query *q, double radius) noexcept nogil:
-    """Largest f_z - f_c at a distance of `radius` in (theta, g)."""
-    return radius * sqrt(1.0 + q.norm * q.norm)
-
-
-cdef void open_cell(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil:
-    """Score all children of a cell into `which`, `f` and, as envelopes, `before`."""
-    cdef const cluster_cell *cell = &tree.cells[s.cell]
-    cdef const tree_item *item
-    cdef Py_ssize_t j
-    for j in range(cell.n_items):
-        w.which[j] = <int32_t> j
-    if cell.n_items:
-        item_scores(tree, q, cell, w.which, cell.n_items, w.products, w.f)
-    w.n_visits += cell.n_items
-    for j in range(cell.n_items):
-        item = &tree.items[cell.item + j]
-        w.before[j] = w.f[j] + q.error * q.norm * item.norm
-        if item.cell >= 0:
-            w.before[j] += lifted_rise(q, tree.cells[item.cell].lifted)
-        w.before[j] = w.before[j] if w.before[j] < s.bound else s.bound
-
-
-cdef inline double own_envelope(const cluster_tree *tree, const cluster_query *q, waiting_cell s) noexcept nogil:
-    """Of what is left of a cell without its items: a smaller cell of the same representative, or that alone."""
-    cdef const cluster_cell *cell = &tree.cells[s.cell]
-    cdef double bound = s.f + q.error * q.norm * tree.theta_norm[cell.lo]
-    if cell.own >= 0:
-        bound += lifted_rise(q, tree.cells[cell.own].lifted)
-    return bound if bound < s.bound else s.bound
-
-
-cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
-    """The largest cells whose envelopes are within e of their members, in `waiting`; single clusters in `found`."""
-    cdef waiting_cell s
-    cdef const tree_item *item
-    cdef Py_ssize_t i = 0, j
-    w.n_waiting = w.n_found = 0
-    s.cell, s.distance = 0, 0.0
-    root_score(tree, q, w.products, &s.f, &s.distance)
-    w.n_visits += 1
-    s.bound = s.f + q.error * q.norm * tree.theta_norm[tree.cells[0].lo] + lifted_rise(q, tree.cells[0].lifted)
-    wait(w, s.bound, s.f, 0.0, 0)
-    while i < w.n_waiting:
-        s = w.waiting[i]
-        if not lifted_rise(q, tree.cells[s.cell].lifted) <= 1.0 or tree.cells[s.cell].n_items == 0:
-            open_cell(tree, q, w, s)
-            w.waiting[i].cell = -1
-            for j in range(tree.cells[s.cell].n_items):
-                item = &tree.items[tree.cells[s.cell].item + j]
-                if item.cell >= 0:
-                    wait(w, w.before[j], w.f[j], 0.0, item.cell)
-                else:
-                    score(tree, q, w, item.position)
-            if tree.cells[s.cell].own >= 0:
-                wait(w, own_envelope(tree, q, s), s.f, 0.0, tree.cells[s.cell].own)
-            else:
-                score(tree, q, w, tree.cells[s.cell].lo)
-        i += 1
-
-
-cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s,
-                     philox_stream *rng) noexcept nogil:
-    """Position of a member of a cell, drawn by the shares of its envelope, or -1 where no member has the share."""
-    cdef const cluster_cell *cell
-    cdef const tree_item *item
-    cdef Py_ssize_t j
-    cdef int32_t position
-    cdef double u, parent, envelope
-    while True:
-        cell = &tree.cells[s.cell]
-        open_cell(tree, q, w, s)
-        parent = s.bound + cell.log_beta
-        u = philox_double(rng)
-        position = -1
-        for j in range(cell.n_items):
-            item = &tree.items[cell.item + j]
-            envelope = w.before[j] + item.log_beta
-            u -= exp(envelope - parent)
-            if u < 0.0:
-                break
-        if u < 0.0:
-            if item.cell >= 0:
-                s = waiting_cell(w.before[j], w.f[j], 0.0, item.cell)
-                continue
-            position = item.position
-        else:
-            s.bound = own_envelope(tree, q, s)
-            envelope = s.bound + tree.log_pi[cell.lo] if cell.own < 0 else s.bound + tree.cells[cell.own].log_beta
-            u -= exp(envelope - parent)
-            if u >= 0.0:
-                return -1
-            if cell.own >= 0:
-                s.cell = cell.own
-                continue
-            position = cell.lo
-        w.n_scored += 1
-        return position if philox_double(rng) < exp(exact_score(tree, q, position) - envelope) else -1
-
-
-cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, walk *w,
-                           philox_stream *rng) noexcept nogil:
-    """Position of a cluster drawn from its exact law by rejection from cells; -1 where no weight is finite."""
-    cdef double top = -INFINITY, known = 0.0, rest = 0.0, u
-    cdef Py_ssize_t j
-    cdef int32_t p
-    w.best = -INFINITY
-    open_frontier(tree, q, w)
-    top = w.best
-    for j in range(w.n_waiting):
-        if w.waiting[j].cell >= 0:
-            top = max(top, w.waiting[j].bound + tree.cells[w.waiting[j].cell].log_beta)
-    if not -INFINITY < top < INFINITY:
-        return -1
-    for j in range(w.n_found):
-        w.found[j].score = exp(w.found[j].score - top)
-        known += w.found[j].score
-    for j in range(w.n_waiting):
-        w.mass[j] = 0.0
-        if w.waiting[j].cell >= 0:
-            w.mass[j] = exp(w.waiting[j].bound + tree.cells[w.waiting[j].cell].log_beta - top)
-        rest += w.mass[j]
-    if not 0.5 <= known + rest < INFINITY:
-        return -1
-    while True:
-        u = philox_double(rng) * (known + rest)
-        for j in range(w.n_found):
-            u -= w.found[j].score
-            if u < 0.0:
-                return w.found[j].position
-        for j in range(w.n_waiting):
-            u -= w.mass[j]
-            if u < 0.0:
-                break
-        if u < 0.0:
-            p = descend(tree, q, w, w.waiting[j], rng)
-            if p >= 0:
-                return p
-        w.n_tails += 1
-
-
-# ---- Python --------------------------------------------------------------------------------------------------------
 
 cdef class Scratch:
     """Memory of one search at a time.
@@ -721,13 +329,35 @@ def tree_of(state, *, n_threads=None, **options):
     -------
     ClusterTree
     """
-    is_sparse, n = state.data.has_sparse_phi, np.asarray(state.n, dtype=np.float64)
-    S = state.S.toarray() if sparse.issparse(state.S) else np.asarray(state.S)
-    center = S.sum(axis=0) / n.sum()
-    means = np.where(n[:, None] > 0.0, S / np.maximum(n, 1e-300)[:, None], center)
+    is_sparse = state.data.has_sparse_phi
+    center, means = smoothed_means(state.n, state.S, state.Theta)
     spread = _spread(state, means, center)
     return ClusterTree(state.Theta, state.G, state.log_pi, means=means, center=None if is_sparse else center,
                        spread=spread, is_sparse=is_sparse, n_threads=n_threads, **options)
+
+
+def smoothed_means(n, S, Theta):
+    """Mean of phi over all data, and in each cluster, drawn towards a line where the cluster has few.
+
+    Parameters
+    ----------
+    n : (K,) array_like
+    S : (K, F) array_like or CSR
+    Theta : (K, F) ndarray
+
+    Returns
+    -------
+    center : (F,) float64 ndarray
+    means : (K, F) float64 ndarray
+        (S + line) / (n + 1); the line is the regression of phi on Theta, column by column.
+    """
+    n = np.asarray(n, dtype=np.float64)
+    S = S.toarray() if sparse.issparse(S) else np.asarray(S)
+    center = S.sum(axis=0) / n.sum()
+    theta = Theta - np.einsum("k,kf->f", n, Theta) / n.sum()
+    square = np.einsum("k,kf,kf->f", n, theta, theta)
+    slope = np.einsum("kf,kf->f", theta, S) / np.where(square > 0.0, square, 1.0)
+    return center, (S + center + slope * theta) / (n[:, None] + 1.0)
 
 
 def _spread(state, means, center):

@@ -73,7 +73,10 @@ def p_value(labels, p):
     counts, expected = np.bincount(labels, minlength=len(p)), p * len(labels)
     assert counts[p == 0].sum() == 0
     common = expected >= 5
-    counts, expected = np.append(counts[common], counts[~common].sum()), np.append(expected[common], expected[~common].sum())
+    counts, expected = (
+        np.append(counts[common], counts[~common].sum()),
+        np.append(expected[common], expected[~common].sum()),
+    )
     if expected[-1] < 1e-3:
         assert counts[-1] < 4
         counts, expected = counts[:-1], expected[:-1]
@@ -116,14 +119,24 @@ def test_bounds_hold(name, given):
     assert np.isfinite(over).all()
 
 
-@pytest.mark.parametrize("name", ["multinomial", "poisson", "spherical", "diagonal", "exponential"])
-def test_means_tighten_the_bounds(name):
-    state = make_state(name, 150, N=4000)
-    near = excess_of_bounds(tree_of(state, leaf=2), state)[0]
-    far = excess_of_bounds(
-        ClusterTree(state.Theta, state.G, state.log_pi, is_sparse=state.data.has_sparse_phi, leaf=2), state
-    )[0]
-    assert np.median(near) < 0.8 * np.median(far)
+def nested_means(K, d, rng, offsets=(9.0, 3.0, 1.0)):
+    """Means in three nested scales."""
+    k = int(np.ceil(K ** (1 / 3)))
+    mean = sum(c * rng.normal(size=(k, *[k] * s, *[1] * (2 - s), d)) for s, c in enumerate(offsets))
+    return mean.reshape(-1, d)[:K]
+
+
+def test_means_save_visits_and_visits_are_few_where_clusters_lie_apart():
+    rng = np.random.default_rng(0)
+    mean = nested_means(1000, 16, rng)
+    z = rng.integers(1000, size=500)
+    X, G, log_pi = mean[z] + rng.normal(size=(500, 16)), (mean**2).sum(axis=1) / 2, np.zeros(1000)
+    visits = {}
+    for given, means in (("means", mean), ("none", None)):
+        tree = ClusterTree(mean, G, log_pi, means=means, center=mean.mean(axis=0), spread=np.ones(16))
+        visits[given] = tree.draw(X, seed=0, labels=z)[1][0] / 500
+    assert visits["means"] < 0.7 * visits["none"]
+    assert visits["means"] < 100
 
 
 def test_bounds_hold_where_single_precision_is_coarse():
@@ -214,12 +227,17 @@ def test_clusters_that_are_equal_or_share_theta():
         assert p_value(labels, probabilities(row, Theta, G, np.zeros(40))[0]) > SIGNIFICANT
 
 
+def overlapping(K):
+    """A datum that many of K spherical Gaussians explain."""
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=(K, 2)) * 1.3
+    return np.array([[0.4, -0.3]]), mean, (mean**2).sum(axis=1) / 2, np.log(rng.dirichlet(np.ones(K)))
+
+
 def test_another_temperature_fails():
-    state = make_state("spherical", 60)
-    tree, row = tree_of(state), phi_of(state.data, 0, 1) * 0.3
-    p = probabilities(row, state.Theta, state.G, state.log_pi)[0]
-    assert (p > 0.01).sum() > 5
-    warmer = probabilities(row, state.Theta, state.G, state.log_pi, temperature=1.03)[0]
+    row, Theta, G, log_pi = overlapping(60)
+    tree, p = ClusterTree(Theta, G, log_pi, means=Theta), probabilities(row, Theta, G, log_pi)[0]
+    warmer = probabilities(row, Theta, G, log_pi, temperature=1.03)[0]
     labels, _ = tree.draw(np.repeat(row, 400_000, axis=0), seed=0)
     assert p_value(labels, p) > SIGNIFICANT
     assert p_value(labels, warmer) < 1e-6
@@ -259,12 +277,11 @@ def frontier_draws(tree, row, log_w, log_pi, n, is_biased, seed=0):
 
 
 def test_beginning_anew_after_each_division_is_biased():
-    state = make_state("spherical", 40)
-    tree, row = tree_of(state, leaf=2), phi_of(state.data, 0, 1) * 0.3
-    p = probabilities(row, state.Theta, state.G, state.log_pi)[0]
-    log_w = (row @ state.Theta.T - state.G + state.log_pi)[0]
-    assert p_value(frontier_draws(tree, row, log_w, state.log_pi, 4000, False), p) > SIGNIFICANT
-    assert p_value(frontier_draws(tree, row, log_w, state.log_pi, 4000, True), p) < 1e-8
+    row, Theta, G, log_pi = overlapping(40)
+    tree, p = ClusterTree(Theta, G, log_pi, means=Theta, leaf=2), probabilities(row, Theta, G, log_pi)[0]
+    log_w = (row @ Theta.T - G + log_pi)[0]
+    assert p_value(frontier_draws(tree, row, log_w, log_pi, 4000, False), p) > SIGNIFICANT
+    assert p_value(frontier_draws(tree, row, log_w, log_pi, 4000, True), p) < 1e-8
     assert p_value(tree.draw(np.repeat(row, 4000, axis=0), seed=0)[0], p) > SIGNIFICANT
 
 
@@ -313,8 +330,8 @@ def test_chain_visits_partitions_by_their_posterior(method):
     partitions, pi = exact_posterior(model, X)
     kernel = UncollapsedGibbs(draw=method)
     state = kernel.init(model, X, seed=1)
-    frequency = visit_frequencies(kernel, state, partitions, 4000)
-    assert total_variation(frequency, pi) < 0.05
+    frequency = visit_frequencies(kernel, state, partitions, 2000)
+    assert total_variation(frequency, pi) < 0.08
     assert total_variation(frequency, np.roll(pi, 1)) > 0.1
 
 
@@ -337,13 +354,12 @@ def test_auto_asks_the_tree_only_where_clusters_lie_apart():
     rng = np.random.default_rng(0)
     state = make_state("spherical", 60)
     assert not prefers_tree(state)
-    K, d = 2048, 16
-    coarse, fine = rng.normal(size=(64, 1, d)) * 12.0, rng.normal(size=(64, 32, d)) * 3.0
-    for mean, expected in (((coarse + fine).reshape(K, d), True), (rng.normal(size=(K, d)) * 0.05, False)):
-        z = rng.integers(K, size=3000)
-        data = Dataset(mean[z] + rng.normal(size=(3000, d)), SphericalGaussian(variance=1.0))
-        state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(K)), data, z, n_clusters=K, seed=0)
-        state.Theta, state.G, state.log_pi = mean - data.center, ((mean - data.center) ** 2).sum(axis=1) / 2, np.full(K, -np.log(K))
+    for mean, expected in ((nested_means(2048, 32, rng), True), (rng.normal(size=(2048, 32)) * 0.05, False)):
+        z = rng.integers(2048, size=3000)
+        data = Dataset(mean[z] + rng.normal(size=(3000, 32)), SphericalGaussian(variance=1.0))
+        state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(2048)), data, z, n_clusters=2048, seed=0)
+        state.Theta = mean - data.family.center_
+        state.G, state.log_pi = (state.Theta**2).sum(axis=1) / 2, np.full(2048, -np.log(2048))
         assert prefers_tree(state) is expected
 
 

@@ -59,7 +59,7 @@ def layer(module):
         return "ground"
     if module in ("expfam.samplers.state", "expfam.samplers.settings"):
         return "state"
-    if module in ("expfam.samplers.cluster_tree", "expfam.samplers._cluster_cells"):
+    if module in tuple(f"expfam.samplers.{name}" for name in ("cluster_tree", "_cluster_cells", "_cluster_search")):
         return "state"  # a structure over parameters, which kernels and proposals search
     if module in DRIVERS:
         return "drivers"

@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t
 from expfam.contracts cimport proposal_v1
 from expfam.families._rows cimport csr_rows
 from expfam.samplers._cluster_cells cimport cluster_query, cluster_tree
-from expfam.samplers.cluster_tree cimport ClusterTree, walk
+from expfam.samplers._cluster_search cimport walk
+from expfam.samplers.cluster_tree cimport ClusterTree
 
 ctypedef struct tree_state:
     cluster_tree tree

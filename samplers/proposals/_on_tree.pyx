@@ -1,7 +1,7 @@
 """Ground of the proposals that search a tree of the clusters.
 
-The tree is made of the snapshot's parameters and prior weights and of a fixed sample of the data, never of the clusters'
-statistics: with drawn parameters those depend on the labels that are to be moved. Dense phi is held in single
+The tree is made of the snapshot's parameters and prior weights and of a fixed sample of the data, never of the
+clusters' statistics: with drawn parameters those depend on the labels that are to be moved. Dense phi is held in single
 precision, N F floats; sparse phi is read where it lies.
 """
 
@@ -12,11 +12,13 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t
 
 from expfam.contracts cimport EXPFAM_ABI, proposal_v1
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families._rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.samplers._cluster_cells cimport cluster_query
-from expfam.samplers.cluster_tree cimport ClusterTree, lay_out, prepare, walk
+from expfam.samplers._cluster_search cimport lay_out, prepare, walk
+from expfam.samplers.cluster_tree cimport ClusterTree
 
 from expfam.errors import ExpFamError
+from expfam.samplers.cluster_tree import smoothed_means
 from expfam.structures._threads import single_blas
 
 _SAMPLE = 1024                          # data from which the tree takes means and scale
@@ -128,7 +130,7 @@ def _single(data):
 def _geometry(phi, Theta, bias):
     """Centre, means of phi in each cluster and spread about them, from a sample put to its best clusters.
 
-    Clusters that the sample does not reach have the mean that a line through the others' has at their Theta.
+    Clusters that the sample does not reach have the mean that the line of `smoothed_means` has at their Theta.
     """
     is_sparse, K = sparse.issparse(phi), len(bias)
     with single_blas():                 # the bits of a product may depend on the number of threads
@@ -138,13 +140,7 @@ def _geometry(phi, Theta, bias):
     member = sparse.csr_array((np.ones(len(label)), (label, np.arange(len(label)))), shape=(K, len(label)))
     sums = member @ phi
     sums = sums.toarray() if is_sparse else np.asarray(sums)
-    center = sums.sum(axis=0) / len(label)
-    middle = n @ Theta / len(label)
-    gap, lean = Theta - middle, sums - n[:, None] * center
-    square = np.einsum("k,kf,kf->f", n, gap, gap)
-    slope = np.where(square > 0.0, np.einsum("kf,kf->f", gap, lean) / np.where(square > 0.0, square, 1.0), 0.0)
-    means = center + slope * gap
-    means = np.where(n[:, None] > 0, (sums + means) / (n[:, None] + 1.0), means)
+    center, means = smoothed_means(n, sums, Theta)
     squares = np.asarray((phi.multiply(phi) if is_sparse else phi * phi).sum(axis=0)).ravel()
     inside = squares - 2.0 * np.einsum("kf,kf->f", sums, means) + np.einsum("k,kf,kf->f", n, means, means)
     spread = np.sqrt(np.maximum(inside / len(label), 0.0))

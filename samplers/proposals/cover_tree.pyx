@@ -15,7 +15,7 @@ from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.samplers._cluster_cells cimport cluster_cell, cluster_query, item_scores, root_score, tree_item
-from expfam.samplers.cluster_tree cimport walk
+from expfam.samplers._cluster_search cimport walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.errors import CapabilityError
@@ -86,8 +86,6 @@ class CoverTreeProposal(Proposal):
                 " level=None serves them"
             )
         return BoundCoverTree(self, data)
-
-
 
 
 cdef double weigh_parts(const tree_state *s, const cluster_query *q, walk *w, Py_ssize_t c, double f) noexcept nogil:
@@ -229,5 +227,5 @@ cdef class BoundCoverTree(OnTree):
 def _cells_of_data(data, level):
     """Grouping of the data by the cells of a cover tree of phi at a level, with their means."""
     phi = data.phi(0, data.n_rows)
-    tree = CoverTree(phi)
+    tree = CoverTree(phi, leaf=1)
     return Grouping(tree.assign(tree.cells_at(level)), phi=phi)

@@ -14,7 +14,7 @@ from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.samplers._cluster_cells cimport cluster_query
-from expfam.samplers.cluster_tree cimport search, walk
+from expfam.samplers._cluster_search cimport search, walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.samplers.proposals.proposal import Proposal
@@ -26,6 +26,7 @@ class NearestProposal(Proposal):
     Parameters
     ----------
     k : int, default 16
+        At least 2 to say anything: all others have the weight of the k-th.
     floor : float in (0, 1), default 0.01
         Share of the draws that go to any cluster with equal probability.
 
