@@ -42,7 +42,7 @@ ctypedef struct cluster_tree:
     const cluster_cell *cells       # (n_cells,)
     const tree_item *items          # (K,) item 0 is the root's representative
     const float *rows               # theta of the items: (K, F); if is_sparse side by side for the items of a cell
-    const float *near_rows          # the same of the vectors a of the cells' representatives; NULL where a = slope theta
+    const float *near_rows          # so the vectors a of the cells' representatives; NULL where a = slope theta
     double slope
     const int32_t *cluster          # (n_positions,) cluster at each position
     const double *log_pi            # (n_positions,) all finite

@@ -4,8 +4,8 @@ For clusters z and c, any vector a and t = |theta_z - theta_c|, with b_z = g_z -
 
     f_z(x) = f_c(x) + <phi(x) - a, theta_z - theta_c> - b_z <= f_c(x) + |phi(x) - a| t - b_z,
 
-an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A cell keeps the range of t, the least b and
-the largest lambda with b >= lambda t^2 / 2 over its members; where a is near the mean parameter of c, lambda is the
+an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A cell keeps the range of t, the least b
+and the largest lambda with b >= lambda t^2 / 2 over its members; where a is near the mean parameter of c, lambda is the
 strong convexity of the log partition function there, and the bound of a spherical Gaussian is the triangle inequality.
 Coordinates are centred and scaled so that data and parameters spread alike in each; that changes every score of a datum
 by the same number. Sums are kept in double precision; scores of single precision come with a bound of their rounding.

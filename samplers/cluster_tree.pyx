@@ -13,7 +13,7 @@ from scipy import sparse
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.samplers._cluster_cells cimport ClusterCells, cluster_query, cluster_tree, exact_score
+from expfam.samplers._cluster_cells cimport ClusterCells, cluster_query, exact_score
 from expfam.samplers._cluster_search cimport (
     begin,
     draw_bounded,
@@ -30,9 +30,8 @@ from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
 from expfam.errors import ExpFamError
 from expfam.structures._threads import run
 
-cdef enum:
-    ROWS = 256                          # data of a task
-    TRIALS = 512                        # data that tell whether a tree pays
+_BLOCK_ENTRIES = 1 << 17                # of phi made at once
+_TRIALS = 512                           # data that tell whether a tree pays
 
 # Nanoseconds on a machine with AVX-512, fixed and for each column: a visit of the tree, a cluster of the dense pass.
 _TREE_COST, _DENSE_COST = (50.0, 0.1), (0.75, 0.016)
@@ -184,7 +183,9 @@ cdef class ClusterTree(ClusterCells):
         cdef int32_t[::1] drawn = out
         cdef const int32_t[::1] guess = np.full(n, -1, np.int32) if labels is None else np.ascontiguousarray(
             labels, dtype=np.int32)
-        cdef Py_ssize_t K = self.arrays["position"].shape[0]
+        cdef Py_ssize_t K = self.arrays["position"].shape[0], turn
+        # data of near clusters one after another read the same cells; each has its own random numbers
+        cdef const Py_ssize_t[::1] order = np.argsort(self.arrays["position"][np.asarray(guess).clip(0, K - 1)])
         cdef uint64_t first = first_row, step_number = step
         cdef philox_stream rng
         cdef cluster_query q
@@ -200,7 +201,8 @@ cdef class ClusterTree(ClusterCells):
         w.tau, w.n_visits, w.n_scored, w.n_tails = tau, 0, 0, 0
         philox_init(&rng, seed, MOVE)
         with nogil:
-            for i in range(n):
+            for turn in range(n):
+                i = order[turn]
                 self._datum(block, i, w, &q)
                 philox_aim(&rng, first + <uint64_t> i, step_number)
                 if by_rejection:
@@ -412,7 +414,9 @@ def draw_labels(state, n_threads, *, tau=12.0, method="tree"):
     tree = tree_of(state, n_threads=n_threads)
     N = state.data.n_rows
     labels = np.empty(N, dtype=np.int32)
-    counts = _draw_blocks(tree, state, labels, [(a, min(a + ROWS, N)) for a in range(0, N, ROWS)], n_threads, tau, method)
+    rows = min(max(_BLOCK_ENTRIES // state.Theta.shape[1], 256), 4096)
+    blocks = [(start, min(start + rows, N)) for start in range(0, N, rows)]
+    counts = _draw_blocks(tree, state, labels, blocks, n_threads, tau, method)
     return labels, {"visits": float(counts[0] / N), "tails": float(counts[2] / N)}
 
 
@@ -462,7 +466,7 @@ def prefers_tree(state):
     if state.K < 512:
         return False
     tree = tree_of(state)
-    blocks = _sample(state.data.n_rows, TRIALS)
+    blocks = _sample(state.data.n_rows, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(state.data.n_rows, np.int32), blocks, 1, 12.0, "tree")
     n, columns = sum(stop - start for start, stop in blocks), _columns(state.data)
     visit, entry = (fixed + slope * columns for fixed, slope in (_TREE_COST, _DENSE_COST))
@@ -473,5 +477,5 @@ def _columns(data):
     """Numbers of phi that a score reads: its columns, or the entries of a sparse row."""
     if not data.has_sparse_phi:
         return data.phi(0, 1).shape[1]
-    blocks = _sample(data.n_rows, TRIALS)
+    blocks = _sample(data.n_rows, _TRIALS)
     return sum(data.phi_csr(start, stop).nnz for start, stop in blocks) / sum(stop - start for start, stop in blocks)
