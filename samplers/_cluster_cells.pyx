@@ -21,10 +21,13 @@ from expfam.structures._kernels cimport expfam_dot
 
 from expfam.errors import ExpFamError
 from expfam.structures._cover_split import build
+from expfam.structures._rng import generator
+from expfam.structures._threads import single_blas
 
 cdef double WIDEN = 1e-9                # relative, for the rounding of double sums
 cdef double TOLERANCE = 1e-12           # of b, relative to the terms it is the difference of
 _MOST = 1e18                            # largest coordinate, so that squared distances are single floats
+_MOST_COLUMNS, _PROJECTED = 256, 64     # above so many the cells are made from a projection
 _NEAR_ENOUGH = 0.25                     # squared distance of a line from the means, in units of the data's own spread
 
 _REACH = np.dtype([(name, "f8") for name in ("low", "high", "reciprocal", "curvature", "least", "excess")])
@@ -144,8 +147,9 @@ cdef class ClusterCells:
         if not (np.abs(rows) < _MOST).all():
             raise ExpFamError("the parameters are too far apart for a tree of clusters; draw='dense' serves them")
         near, slope = _near(None if means is None else np.asarray(means)[clusters], theta, weight, spread, self)
-        made, order, _ = build(rows, base=base, leaf=leaf, max_children=512, slack=(min(F, 4096) + 16) * 2.0**-24,
-                               n_threads=n_threads)
+        points = _few_columns(rows)
+        made, order, _ = build(points, base=base, leaf=leaf, max_children=512,
+                               slack=(points.shape[1] + 16) * 2.0**-24, n_threads=n_threads)
         self.order = clusters[order].astype(np.int32)
         position = np.full(K, -1, dtype=np.int32)
         position[self.order] = np.arange(len(order), dtype=np.int32)
@@ -294,6 +298,19 @@ def _scale(theta, spread):
     floors = [1e-6 * v[v > 0].mean() if (v > 0).any() else 1.0 for v in (spread, theta)]
     scale = np.sqrt(np.maximum(spread, floors[0]) / np.maximum(theta, floors[1]))
     return scale, spread / scale
+
+
+def _few_columns(rows):
+    """Vectors by whose distances the clusters are put into cells: the rows, or their products with random signs.
+
+    Any division into cells is valid, what bounds their members is taken from the rows themselves.
+    """
+    F = rows.shape[1]
+    if F <= _MOST_COLUMNS:
+        return rows
+    signs = generator(0, "tables").integers(0, 2, size=(F, _PROJECTED), dtype=np.int8)
+    with single_blas():                     # the bits of a product may depend on the number of threads
+        return rows @ (signs.astype(np.float32) * 2.0 - 1.0).astype(np.float32) * np.float32(_PROJECTED**-0.5)
 
 
 def _near(means, theta, weight, spread, cells):

@@ -33,8 +33,12 @@ from expfam.structures._threads import run
 _BLOCK_ENTRIES = 1 << 17                # of phi made at once
 _TRIALS = 512                           # data that tell whether a tree pays
 
-# Nanoseconds on a machine with AVX-512, fixed and for each column: a visit of the tree, a cluster of the dense pass.
-_TREE_COST, _DENSE_COST = (50.0, 0.1), (0.75, 0.016)
+# Nanoseconds on a machine with AVX-512, fixed and for each number of phi that a score reads, dense or CSR: a visit of
+# the tree and a cluster of the dense pass; making the tree, for each number of Theta.
+_VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
+_ENTRY_COST = {False: (0.75, 0.016), True: (0.75, 0.12)}
+_BUILD_COST = {False: 70.0, True: 140.0}
+_MOST_FOR_TRIAL = 0.05                  # of the dense pass, that making a tree may cost
 
 
 cdef class Scratch:
@@ -459,23 +463,25 @@ def prefers_tree(state):
 
     Notes
     -----
-    False for fewer than 512 clusters. Else labels of 512 data are drawn by a tree, and the clusters visited on average,
-    times the cost of a visit, are compared with all clusters times their cost in a dense pass. The costs are constants
-    of the package: a choice by the clock would make results depend on the machine's load.
+    False for fewer than 512 clusters, and where making a tree would cost more than a twentieth of the dense pass. Else
+    labels of 512 data are drawn by a tree, and the clusters visited on average, times the cost of a visit, are compared
+    with all clusters times their cost in a dense pass. The costs are constants of the package: a choice by the clock
+    would make results depend on the machine's load.
     """
     if state.K < 512:
         return False
-    tree = tree_of(state)
-    blocks = _sample(state.data.n_rows, _TRIALS)
-    counts = _draw_blocks(tree, state, np.empty(state.data.n_rows, np.int32), blocks, 1, 12.0, "tree")
-    n, columns = sum(stop - start for start, stop in blocks), _columns(state.data)
-    visit, entry = (fixed + slope * columns for fixed, slope in (_TREE_COST, _DENSE_COST))
-    return bool(counts[0] / n * visit < state.K * entry)
+    is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
+    visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))
+    if _BUILD_COST[is_sparse] * state.Theta.shape[1] > _MOST_FOR_TRIAL * N * entry:
+        return False
+    tree, blocks = tree_of(state), _sample(N, _TRIALS)
+    counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
+    return bool(counts[0] / sum(stop - start for start, stop in blocks) * visit < state.K * entry)
 
 
 def _columns(data):
     """Numbers of phi that a score reads: its columns, or the entries of a sparse row."""
     if not data.has_sparse_phi:
-        return data.phi(0, 1).shape[1]
+        return data.n_statistics
     blocks = _sample(data.n_rows, _TRIALS)
     return sum(data.phi_csr(start, stop).nnz for start, stop in blocks) / sum(stop - start for start, stop in blocks)

@@ -1,5 +1,10 @@
 """Trees of clusters: bounds hold for every family and any vectors, draws have the exact law, wrong samplers fail."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from enumeration import exact_posterior, total_variation, visit_frequencies
@@ -354,13 +359,51 @@ def test_auto_asks_the_tree_only_where_clusters_lie_apart():
     rng = np.random.default_rng(0)
     state = make_state("spherical", 60)
     assert not prefers_tree(state)
-    for mean, expected in ((nested_means(2048, 32, rng), True), (rng.normal(size=(2048, 32)) * 0.05, False)):
-        z = rng.integers(2048, size=3000)
-        data = Dataset(mean[z] + rng.normal(size=(3000, 32)), SphericalGaussian(variance=1.0))
-        state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(2048)), data, z, n_clusters=2048, seed=0)
+    K, d, N = 4096, 16, 24_000
+    apart, together = nested_means(K, d, rng, (18.0, 6.0, 2.0)), rng.normal(size=(K, d)) * 0.05
+    for mean, n, expected in ((apart, N, True), (together, N, False), (apart, 2000, False)):  # the last: too few data
+        z = rng.integers(K, size=n)
+        data = Dataset(mean[z] + rng.normal(size=(n, d)), SphericalGaussian(variance=1.0))
+        state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(K)), data, z, n_clusters=K, seed=0)
         state.Theta = mean - data.family.center_
-        state.G, state.log_pi = (state.Theta**2).sum(axis=1) / 2, np.full(2048, -np.log(2048))
+        state.G, state.log_pi = (state.Theta**2).sum(axis=1) / 2, np.full(K, -np.log(K))
         assert prefers_tree(state) is expected
+
+
+def test_many_columns_are_projected_for_the_cells_only():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(700, 0.05), size=80)
+    z = rng.integers(80, size=300)
+    X = sparse.csr_array(np.stack([rng.multinomial(60, p[k]) for k in z]))
+    data = Dataset(X, Multinomial(concentration=0.1))
+    state = UncollapsedState(MixtureModel(data.family, SymmetricDirichlet(80)), data, z, n_clusters=80, seed=0)
+    state.draw_parameters()
+    tree = tree_of(state, leaf=4)
+    over, inside = excess_of_bounds(tree, state)
+    assert over.min() >= 0.0
+    assert inside.min() >= 0.0
+    row = phi_of(data, 0, 1) * 0.05
+    labels, _ = tree.draw(repeated(row, 20_000), seed=0)
+    assert p_value(labels, probabilities(row, state.Theta, state.G, state.log_pi)[0]) > SIGNIFICANT
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_other_instructions_have_the_same_law(isa):
+    code = """
+import numpy as np
+from test_cluster_tree import FAMILIES, SIGNIFICANT, excess_of_bounds, make_state, p_value, phi_of, probabilities
+from test_cluster_tree import repeated, tree_of
+for name in FAMILIES:
+    state = make_state(name, 60)
+    tree, row = tree_of(state, leaf=4), phi_of(state.data, 0, 1)
+    over, inside = excess_of_bounds(tree, state)
+    assert over.min() >= 0.0 and inside.min() >= 0.0, name
+    labels, _ = tree.draw(repeated(row, 5000), seed=0, tau=2.0)
+    assert p_value(labels, probabilities(row, state.Theta, state.G, state.log_pi)[0]) > SIGNIFICANT, name
+"""
+    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------
