@@ -162,6 +162,7 @@ from expfam.samplers import CollapsedMetropolis, TableProposal
 from expfam.samplers.metropolis import update_law
 from expfam.samplers.state import CollapsedState
 X = np.random.default_rng(0).poisson(0.8, size=(120, 30)) + np.eye(30)[np.arange(120) % 30]
+X[:, 0], X[::7, 1] = np.arange(120) * 3, 700    # bytes of all sizes, and sums of more than 16 bits
 data = Dataset(X, Multinomial())
 state = CollapsedState(MixtureModel(data.family, DirichletProcess(1.0)), data, np.arange(120) % 70, seed=0)
 out = []
