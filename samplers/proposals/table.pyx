@@ -225,18 +225,20 @@ cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots
             t.total[slots[j]] += sign * t.length[rows[j]]
 
 
-cdef bint survey(const csr_rows *x, Py_ssize_t n_entries, double *sums, uint8_t *seen) noexcept nogil:
-    """Sums of columns, and which counts below MOST_SEEN occur; whether all are below."""
-    cdef Py_ssize_t p
+cdef bint survey(const csr_rows *x, Py_ssize_t n_rows, double *rows, double *columns, uint8_t *seen) noexcept nogil:
+    """Sums of rows and columns, and which counts below MOST_SEEN occur; whether all are below."""
+    cdef Py_ssize_t i, p
     cdef double count
     cdef bint is_complete = True
-    for p in range(n_entries):
-        count = entry_value(x, p)
-        sums[entry_column(x, p)] += count
-        if count < MOST_SEEN:
-            seen[<Py_ssize_t> count] = 1
-        else:
-            is_complete = False
+    for i in range(n_rows):
+        for p in range(row_start(x, i), row_start(x, i + 1)):
+            count = entry_value(x, p)
+            rows[i] += count
+            columns[entry_column(x, p)] += count
+            if count < MOST_SEEN:
+                seen[<Py_ssize_t> count] = 1
+            else:
+                is_complete = False
     return is_complete
 
 
@@ -601,7 +603,7 @@ cdef class BoundTable:
     cdef object arrays, logs, counts, place, prior, byte_of, look_ups, repeat_place, word_level, columns
     cdef object lengths, length_place, length_part, length_rows, length_ready
     cdef double[::1] sums
-    cdef object next_rows
+    cdef object next_rows, most, repeats
 
     def __init__(self, model, data, *, is_float):
         family = model.family
@@ -612,7 +614,7 @@ cdef class BoundTable:
         self.masses = Masses(model.weights, data.n_rows)
         self.t.mass = &self.masses.t
         self._open(family, data)
-        self._set_prior(family, data)
+        self._set_prior(family)
         self._set_lengths()
         self._allocate()
         self.api.abi_version, self.api.struct_size = EXPFAM_ABI, sizeof(proposal_v1)
@@ -623,28 +625,48 @@ cdef class BoundTable:
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
 
     def _open(self, family, data):
-        values, columns, starts, sums, is_fractional, heaviest = count_rows(data.X)
-        if is_fractional:
-            raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+        X = data.X
+        if sparse.issparse(X) and X.dtype.kind == "i":      # whole as they are
+            values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
+        else:
+            values, columns, starts, _, is_fractional, _ = count_rows(X)
+            if is_fractional:
+                raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+        self.arrays = (values, columns, starts)
+        open_rows(&self.t.x, values, columns, starts)
+        self._survey()
+        heaviest = self.most.max(initial=0)
         if heaviest >= 2**31:
             raise DataError(f"TableProposal: a column of the data sums to {heaviest:.3g}, more than 2**31 - 1")
         self.t.is_narrow = heaviest < 65536
-        self.arrays = (values, columns, starts)
-        open_rows(&self.t.x, values, columns, starts)
-        self.sums = np.ascontiguousarray(sums)
-        self.t.length = &self.sums[0]
         self.next_rows = np.minimum(np.arange(data.n_rows)[:, None] + [1, 2], data.n_rows - 1)
         cdef const Py_ssize_t[:, ::1] next_rows = self.next_rows
         self.t.next_rows = &next_rows[0, 0]
 
-    def _set_prior(self, family, data):
+    def _survey(self):
+        """Sums of rows and columns, and the counts from 2 on that occur."""
+        sums, most = np.zeros(self.t.n_rows), np.zeros(self.t.n_words)
+        seen = np.zeros(MOST_SEEN, dtype=np.uint8)
+        cdef double[::1] row_sums = sums, column_sums = most
+        cdef uint8_t[::1] seen_view = seen
+        cdef bint is_complete
+        with nogil:
+            is_complete = survey(&self.t.x, self.t.n_rows, &row_sums[0], &column_sums[0], &seen_view[0])
+        self.sums, self.most = row_sums, most
+        self.t.length = &self.sums[0]
+        self.repeats = np.flatnonzero(seen[2:]) + 2
+        if not is_complete:
+            values = self.arrays[0]
+            self.repeats = np.append(self.repeats, np.unique(values[values >= MOST_SEEN]).astype(np.intp))
+
+    def _set_prior(self, family):
         """Pseudo-counts, the size of a step, and look-ups for repeated words."""
         a, totals = family.pseudocounts()
         self.prior = np.ascontiguousarray(a, dtype=np.float64)
         cdef const double[::1] prior = self.prior
         self.t.prior, self.t.prior_total = &prior[0], float(totals.sum())
         self.t.rate = family.rate if self.t.model == POISSON else 1.0
-        most, repeats = self._survey()
+        most, repeats = self.most, self.repeats
         self.t.step = max(float(np.log1p(most / self.prior).max()) / 255.0, 1e-6)
         self.t.byte_of = self.t.place = NULL
         if self.t.is_float:
@@ -661,21 +683,6 @@ cdef class BoundTable:
         cdef const int32_t[::1] place = self.place
         self.t.place = &place[0]
         self._set_look_ups(repeats)
-
-    def _survey(self):
-        """Sum of each column, and the counts from 2 on that occur."""
-        sums, seen = np.zeros(self.t.n_words), np.zeros(MOST_SEEN, dtype=np.uint8)
-        cdef double[::1] sums_view = sums
-        cdef uint8_t[::1] seen_view = seen
-        cdef Py_ssize_t n_entries = row_start(&self.t.x, self.t.n_rows)
-        cdef bint is_complete
-        with nogil:
-            is_complete = survey(&self.t.x, n_entries, &sums_view[0], &seen_view[0])
-        repeats = np.flatnonzero(seen[2:]) + 2
-        if not is_complete:
-            values = self.arrays[0]
-            repeats = np.append(repeats, np.unique(values[values >= MOST_SEEN]).astype(np.intp))
-        return sums, repeats
 
     def _set_look_ups(self, repeats):
         """For each pseudo-count and each number of repeats, log of the rising factorial by the byte."""
@@ -799,6 +806,9 @@ cdef class BoundTable:
             self.next_rows[rows[: max(0, len(rows) - ahead)], ahead - 1] = rows[ahead:]
 
     def _move(self, added, added_slots, removed, removed_slots):
+        if len(added) > 8 * self.masses.t.width:        # all data, say: one column's counts stay in the nearest cache
+            order = np.argsort(added_slots, kind="stable")
+            added, added_slots = added[order], added_slots[order]
         cdef const Py_ssize_t[::1] row_in = added, slot_in = added_slots, row_out = removed, slot_out = removed_slots
 
         def move_task(Py_ssize_t low, Py_ssize_t high):
