@@ -188,5 +188,7 @@ def test_instruction_sets_give_one_law():
         laws.append(np.array(json.loads(done.stdout)))
     np.testing.assert_allclose(laws[0].sum(axis=1), 1, rtol=1e-12)
     assert (laws[0] > 0).sum() > 100
-    for other in laws[1:]:  # sums of some 30 logs in float32, of a size of 5
-        np.testing.assert_allclose(other, laws[0], rtol=1e-3, atol=1e-12)
+    half = len(laws[0]) // 2
+    for other in laws[1:]:  # sums of bytes are whole; those of some 30 logs in float32 are of a size of 5
+        np.testing.assert_allclose(other[:half], laws[0][:half], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(other[half:], laws[0][half:], rtol=1e-3, atol=1e-12)

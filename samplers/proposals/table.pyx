@@ -2,8 +2,8 @@
 
 For a datum's words the rows of the table are added up over all clusters at once. For a word that occurs c >= 2 times
 the byte is looked up in the logs of rising factorials, since c times the logarithm is far from it. Lengths and prior
-weights enter exactly. The counts stand beside the bytes, cluster by cluster with frequent words first, where the words of
-a datum lie close together; so sums of changes stay exact, and any sequence of shifts gives the bits of one refresh.
+weights enter exactly. The counts stand beside the bytes, cluster by cluster with frequent words first, where the words
+of a datum lie close together; so sums of changes stay exact, and any sequence of shifts gives the bits of one refresh.
 O(W K) bytes are read by a draw, O(W) written for each datum that comes or goes.
 """
 
@@ -84,8 +84,9 @@ ctypedef struct log_table:
     const double *length        # (n_rows,) sum of each datum
     const Py_ssize_t *next_rows     # (n_rows, 2) which data are probably drawn for next, and after that
     void *logs                  # (n_words, width) uint8 or float: log((n + a) / a), in units of `step` where bytes
-    void *counts                # beside floats as `logs`; beside bytes (width, n_words + n_heavy) uint16: 16 low bits by
-                                # `place`, then the high ones of heavy words
+    # beside floats as `logs`; beside bytes (width, n_words + n_heavy) uint16: 16 low bits by `place`, then the high
+    # ones of heavy words
+    void *counts
     const int32_t *place        # (n_words,) words by frequency
     Py_ssize_t n_heavy          # words whose counts could need more than 16 bits: the first of them
     const double *prior         # (n_words,)
@@ -819,7 +820,8 @@ cdef class BoundTable:
                     add_data(&self.t, &row_out[0], &slot_out[0], row_out.shape[0], low, high, -1)
 
         # columns of one cache line belong to one task
-        run(move_task, _stretches(self.masses.t.width, 1 if self.n_threads == 1 else 4), self.n_threads, uses_blas=False)
+        n_tasks = 1 if self.n_threads == 1 else 4
+        run(move_task, _stretches(self.masses.t.width, n_tasks), self.n_threads, uses_blas=False)
 
     def _make_lengths(self, rows):
         """Rows of the lengths that the data `rows` will ask for."""
