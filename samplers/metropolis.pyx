@@ -787,7 +787,7 @@ class CollapsedMetropolis(Kernel):
         What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
         ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
     n_blocks : int or "auto"
-        Blocks of the crossfit mode; ``"auto"`` is N / 96 within 16 and 512, or 16 for a proposal that cannot follow
+        Blocks of the crossfit mode; ``"auto"`` is N / 96 within 16 and 128, or 16 for a proposal that cannot follow
         changes and is made anew for each block. In small clusters of long rows many blocks mix better.
     n_threads : int or None
         For the draws of the crossfit and asynchronous modes. The labels do not depend on it, but for "asynchronous".
@@ -920,7 +920,7 @@ class CollapsedMetropolis(Kernel):
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)
-        return min(max(N // 96, 16), 512 if owner is None or hasattr(owner, "shift") else 16, N)
+        return min(max(N // 96, 16), 128 if owner is None or hasattr(owner, "shift") else 16, N)
 
 
 _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}

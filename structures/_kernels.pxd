@@ -91,10 +91,11 @@ cdef extern from "kernels.h" nogil:
     void expfam_tile_fill(const float **row, Py_ssize_t n_features, float *tile) noexcept
 
     # logs of counts as bytes or floats
-    void (*expfam_byte_rows)(const uint8_t *const *rows, Py_ssize_t n_rows, float step, float *scores,
-                             Py_ssize_t n) noexcept
+    void (*expfam_byte_scores)(const uint8_t *const *rows, Py_ssize_t n_rows, const uint8_t *const *repeated,
+                               const uint8_t *const *tables, Py_ssize_t n_repeated, float step, float *scores,
+                               Py_ssize_t n) noexcept
+    void (*expfam_between)(const float *a, const float *b, float part, float *out, Py_ssize_t n) noexcept
     void (*expfam_float_rows)(const float *const *rows, Py_ssize_t n_rows, float *scores, Py_ssize_t n) noexcept
-    void (*expfam_byte_polynomial)(const uint8_t *row, const float *c, float *scores, Py_ssize_t n) noexcept
     void expfam_prefetch(const void *start, Py_ssize_t n_bytes) noexcept
     float (*expfam_max_float)(const float *x, Py_ssize_t n) noexcept
 

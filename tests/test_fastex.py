@@ -155,6 +155,45 @@ def test_shifts_and_single_moves_of_a_table_give_the_bits_of_a_refresh(dtype, co
     np.testing.assert_array_equal(law(door, 5, snapshot), law(other, 5, snapshot))
 
 
+def test_words_of_any_count_are_scored_to_the_step_of_a_byte():
+    X = np.zeros((8, 3), dtype=np.int64)
+    X[:, 0], X[:, 1] = [50_000, 40_000, 3, 0, 1, 2, 3, 0], [0, 3, 1, 2, 600, 257, 258, 9]
+    X[:, 2] = [1, 0, 2, 0, 5, 0, 7, 1]
+    family = Multinomial(concentration=0.5)
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, DirichletProcess())
+    labels = np.array([0, 0, 1, 2, -1, -1, -1, -1], dtype=np.int32)
+
+    def view(labels):
+        n, S = data.statistics(labels, 3)
+        return Snapshot(data.family, n, [0, 1, 2], lambda: S, log_weight=np.log(n), log_weight_new=0.0)
+
+    table = TableProposal().bind(model, data, seed=0)
+    door = ProposalDoor(table, "table")
+    nothing = (np.zeros(0, np.intp),) * 2
+    one, slots = np.array([1], dtype=np.intp), np.array([1], dtype=np.intp)
+    door.refresh(view(np.array([0, 1, 1, 2, -1, -1, -1, -1], dtype=np.int32)))
+    door.shift(view(np.array([0, -1, 1, 2, -1, -1, -1, -1], dtype=np.int32)), nothing, (one, slots))
+    door.shift(view(labels), (one, slots - 1), nothing)
+    step = np.log1p(X.sum(axis=0).max() / 0.5) / 255
+    n, S = data.statistics(labels, 3)
+    S = S.toarray() if hasattr(S, "toarray") else S
+    for i in (4, 5, 6, 7):
+        exact = np.log(n) + data.family.log_marginal(n + 1, S + X[i]) - data.family.log_marginal(n, S)
+        ours = door.log_prob(i, -1, [0, 1, 2])
+        near = exact > exact.max() - 60  # a weight has a floor
+        np.testing.assert_allclose((ours - ours[near][0])[near], (exact - exact[near][0])[near], rtol=0, atol=12 * step)
+        assert not near.all() or i == 7
+    other = ProposalDoor(TableProposal().bind(model, data, seed=0), "table")
+    other.refresh(view(labels))
+    laws = []
+    for each in (door, other):
+        each.hold_out(0, 0)  # length terms made alike
+        each.restore(0, 0)
+        laws.append([each.log_prob(i, -1, [-1, 0, 1, 2]) for i in range(8)])
+    np.testing.assert_array_equal(laws[0], laws[1])
+
+
 @pytest.mark.parametrize("mode", ["crossfit", "removed"])
 def test_composes_with_hyper_parameters_and_other_kernels(mode):
     fast = CollapsedMetropolis(TableProposal(), mode=mode)

@@ -312,7 +312,7 @@ FORCED = {
     "test_structures_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
     "test_structures_min_hash.py": "expfam_icws",
     "test_structures_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
-    "test_metropolis.py": "expfam_(byte_rows|float_rows|byte_polynomial|max_float)",
+    "test_metropolis.py": "expfam_(byte_scores|float_rows|between|max_float)",
     "test_structures_top_l.py": "top_\\w+",
     "test_proposal_int8.py": "expfam_int8_(dots|scores)",
 }

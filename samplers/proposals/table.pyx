@@ -1,10 +1,10 @@
 """Counts in clusters as a table of logarithms, one byte each: nearly the exact conditional, at a fraction of its cost.
 
-For a datum's words the rows of the table are added up over all clusters at once. A word that occurs c >= 2 times goes
-through a polynomial from the byte to log of the rising factorial, since c times the logarithm is far from it. Lengths
-and prior weights enter exactly. Small counts have a byte of their own each, larger ones stand beside the bytes; so sums
-of changes stay exact, and any sequence of shifts gives the bits of one refresh. O(W K) bytes are read by a draw, O(W)
-written for each datum that comes or goes.
+For a datum's words the rows of the table are added up over all clusters at once. For a word that occurs c >= 2 times
+the byte is looked up in the logs of rising factorials, since c times the logarithm is far from it. Lengths and prior
+weights enter exactly. The counts stand beside the bytes, cluster by cluster with frequent words first, where the words
+of a datum lie close together; so sums of changes stay exact, and any sequence of shifts gives the bits of one refresh.
+O(W K) bytes are read by a draw, O(W) written for each datum that comes or goes.
 """
 
 import numpy as np
@@ -13,7 +13,6 @@ from scipy import sparse
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY, log, log1p, rint
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
-from libc.string cimport memset
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport (
@@ -24,13 +23,22 @@ from expfam.contracts cimport (
     EXPFAM_RANGE,
     proposal_v1,
 )
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families._rows cimport (
+    ROWS_FLOAT32,
+    ROWS_INT32,
+    ROWS_ONES,
+    csr_rows,
+    entry_column,
+    entry_value,
+    open_rows,
+    row_start,
+)
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.structures._kernels cimport (
     EXPFAM_BLOCK,
     expfam_add_row,
-    expfam_byte_polynomial,
-    expfam_byte_rows,
+    expfam_between,
+    expfam_byte_scores,
     expfam_float_rows,
     expfam_log,
     expfam_log_rising,
@@ -42,19 +50,22 @@ from expfam.structures._kernels cimport (
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families._counts import count_rows
-from expfam.families._pseudocounts import column_sums, log_rising
+from expfam.families._pseudocounts import log_rising
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures._threads import run
 
 cdef enum:
     MULTINOMIAL = 0
     POISSON = 1
-    MAX_ROWS = 256              # rows added up at once: sums of bytes fit 16 bits
+    MOST_TOKENS = 257           # of rows added up at once: 257 times the largest byte fits 16 bits
     MOST_LENGTHS = 512          # lengths with a row of their own, at most; between these the rows are interpolated
-    MOST_LEVELS = 64            # pseudo-counts with polynomials of their own
-    N_COEFFICIENTS = 8
+    MOST_REPEATED = 128         # of these rows, those of words that occur twice and more
+    MOST_LEVELS = 64            # pseudo-counts with look-ups of their own
+    MOST_LOOK_UPS = 4096        # unless there are more different counts than that
+    LOOK_UP = 512               # bytes of one: 256 low ones, 256 high ones
+    MOST_SEEN = 65536           # counts that are told apart without sorting
     LINE = 64                   # bytes
-    AHEAD = 8                   # data whose memory is asked for before it is their turn
+    AHEAD = 3                   # data whose rows are asked for before it is their turn
 
 cdef double FLOOR_NEW = 0.01        # share of the draws that a new cluster has at least
 
@@ -65,23 +76,26 @@ ctypedef struct log_table:
     mass_table *mass
     int model
     int is_float                # float32 logs; else bytes
-    int is_narrow               # uint16 counts; else int32
+    int is_narrow               # uint16 counts beside floats; else int32
     Py_ssize_t n_rows
     Py_ssize_t n_words
     Py_ssize_t width            # columns
     csr_rows x
     const double *length        # (n_rows,) sum of each datum
+    const Py_ssize_t *next_rows     # (n_rows, 2) which data are probably drawn for next, and after that
     void *logs                  # (n_words, width) uint8 or float: log((n + a) / a), in units of `step` where bytes
-    void *counts                # (n_words, width); where bytes tell small counts apart, only counts that they do not
+    # beside floats as `logs`; beside bytes (width, n_words + n_heavy) uint16: 16 low bits by `place`, then the high
+    # ones of heavy words
+    void *counts
+    const int32_t *place        # (n_words,) words by frequency
+    Py_ssize_t n_heavy          # words whose counts could need more than 16 bits: the first of them
     const double *prior         # (n_words,)
     double prior_total
     double rate
     double step                 # nats a unit
     const uint8_t *byte_of      # (n_tabled,) byte of a count under the symmetric prior, or NULL
     Py_ssize_t n_tabled
-    int first_shared            # bytes below stand for one count each, which is `count_of` them
-    uint16_t count_of[256]
-    const float *polynomials    # (levels, repeats, 8) log rising factorial of the count behind a byte
+    const uint8_t *look_ups     # (levels, repeats, 2, 256) log rising factorial of the count behind a byte, in units
     const int32_t *repeat_place     # (largest count + 1,) place of a count among the repeats
     Py_ssize_t n_repeats
     const uint8_t *word_level   # (n_words,) place of a word's pseudo-count among the levels, or NULL for one level
@@ -96,16 +110,31 @@ ctypedef struct log_table:
 
 # ---- entries -------------------------------------------------------------------------------------------------------
 
+cdef inline uint16_t *counts_of(const log_table *t, Py_ssize_t k) noexcept nogil:
+    """Counts of column k beside bytes."""
+    return <uint16_t *> t.counts + k * (t.n_words + t.n_heavy)
+
+
+cdef inline Py_ssize_t read_count(const uint16_t *counts, Py_ssize_t at, Py_ssize_t n_words,
+                                  Py_ssize_t n_heavy) noexcept nogil:
+    if at < n_heavy:
+        return counts[at] + 65536 * <Py_ssize_t> counts[n_words + at]
+    return counts[at]
+
+
+cdef inline void write_count(uint16_t *counts, Py_ssize_t at, Py_ssize_t n_words, Py_ssize_t n_heavy,
+                             Py_ssize_t count) noexcept nogil:
+    counts[at] = <uint16_t> (count & 65535)
+    if at < n_heavy:
+        counts[n_words + at] = <uint16_t> (count >> 16)
+
+
 cdef inline double count_at(const log_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    cdef Py_ssize_t at = w * t.width + k
-    cdef uint8_t byte
-    if t.first_shared:
-        byte = (<const uint8_t *> t.logs)[at]
-        if byte < t.first_shared:
-            return t.count_of[byte]
+    if not t.is_float:
+        return read_count(counts_of(t, k), t.place[w], t.n_words, t.n_heavy)
     if t.is_narrow:
-        return (<const uint16_t *> t.counts)[at]
-    return (<const int32_t *> t.counts)[at]
+        return (<const uint16_t *> t.counts)[w * t.width + k]
+    return (<const int32_t *> t.counts)[w * t.width + k]
 
 
 cdef inline double log_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
@@ -122,24 +151,23 @@ cdef inline double log_of(const log_table *t, Py_ssize_t w, double count) noexce
 cdef inline void put_count(log_table *t, Py_ssize_t w, Py_ssize_t k, double count) noexcept nogil:
     cdef Py_ssize_t at = w * t.width + k
     cdef double value = log_of(t, w, count)
-    if t.is_float:
-        (<float *> t.logs)[at] = <float> value
-    else:
+    if not t.is_float:
         (<uint8_t *> t.logs)[at] = <uint8_t> value
-        if value < t.first_shared:
-            return
+        write_count(counts_of(t, k), t.place[w], t.n_words, t.n_heavy, <Py_ssize_t> count)
+        return
+    (<float *> t.logs)[at] = <float> value
     if t.is_narrow:
         (<uint16_t *> t.counts)[at] = <uint16_t> count
     else:
         (<int32_t *> t.counts)[at] = <int32_t> count
 
 
-cdef inline const float *polynomial_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
+cdef inline const uint8_t *look_up_of(const log_table *t, Py_ssize_t w, Py_ssize_t count) noexcept nogil:
     """What a word that occurs `count` times adds, by the byte."""
-    cdef Py_ssize_t row = t.repeat_place[<Py_ssize_t> count]
+    cdef Py_ssize_t row = t.repeat_place[count]
     if t.word_level != NULL:
         row += t.word_level[w] * t.n_repeats
-    return t.polynomials + N_COEFFICIENTS * row
+    return t.look_ups + LOOK_UP * row
 
 
 cdef void set_level(log_table *t, Py_ssize_t k) noexcept nogil:
@@ -151,33 +179,68 @@ cdef void set_level(log_table *t, Py_ssize_t k) noexcept nogil:
         t.slope[k] = log(t.rate + n + 1.0)
 
 
-cdef void expect_words(log_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Ask for the memory that adding datum i to column k will touch."""
-    cdef Py_ssize_t p, size = 4 if t.is_float else 1
-    for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-        expfam_prefetch(<const uint8_t *> t.logs + (entry_column(&t.x, p) * t.width + k) * size, 1)
+cdef void add_tabled(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
+    """As add_words, where bytes are known by count; by locals, since a byte written may be any field of t."""
+    cdef uint8_t *logs = <uint8_t *> t.logs + k
+    cdef uint16_t *counts = counts_of(t, k)
+    cdef csr_rows x = t.x
+    cdef const int32_t *place = t.place
+    cdef const uint8_t *byte_of = t.byte_of
+    cdef Py_ssize_t p, w, count, width = t.width, n_tabled = t.n_tabled, n_words = t.n_words, n_heavy = t.n_heavy
+    for p in range(row_start(&x, i), row_start(&x, i + 1)):
+        w = entry_column(&x, p)
+        count = read_count(counts, place[w], n_words, n_heavy) + sign * <Py_ssize_t> entry_value(&x, p)
+        write_count(counts, place[w], n_words, n_heavy, count)
+        logs[w * width] = byte_of[count] if count < n_tabled else <uint8_t> log_of(t, w, count)
 
 
 cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
     """Add the counts of datum i to column k, or take them out."""
     cdef Py_ssize_t p, w
+    if t.byte_of != NULL:
+        add_tabled(t, i, k, sign)
+        return
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
         w = entry_column(&t.x, p)
         put_count(t, w, k, count_at(t, w, k) + sign * entry_value(&t.x, p))
 
 
+cdef inline void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
+    """Ask for the entries of datum i."""
+    cdef Py_ssize_t first = row_start(x, i), n = row_start(x, i + 1) - first
+    cdef Py_ssize_t wide = 8 if x.wide_columns else 4, size = 4 if x.kind == ROWS_INT32 or x.kind == ROWS_FLOAT32 else 8
+    expfam_prefetch(<const uint8_t *> x.columns + first * wide, n * wide)
+    if x.kind != ROWS_ONES:
+        expfam_prefetch(<const uint8_t *> x.values + first * size, n * size)
+
+
 cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots, Py_ssize_t n, Py_ssize_t low,
                    Py_ssize_t high, int sign) noexcept nogil:
     """Add the data whose slot lies in low..high-1, or take them out."""
-    cdef Py_ssize_t j, ahead = 0
+    cdef Py_ssize_t j
     for j in range(n):
-        while ahead < n and ahead < j + AHEAD:
-            if low <= slots[ahead] < high:
-                expect_words(t, rows[ahead], slots[ahead])
-            ahead += 1
+        if j + AHEAD < n and low <= slots[j + AHEAD] < high:
+            expect_row(&t.x, rows[j + AHEAD])
         if low <= slots[j] < high:
             add_words(t, rows[j], slots[j], sign)
             t.total[slots[j]] += sign * t.length[rows[j]]
+
+
+cdef bint survey(const csr_rows *x, Py_ssize_t n_rows, double *rows, double *columns, uint8_t *seen) noexcept nogil:
+    """Sums of rows and columns, and which counts below MOST_SEEN occur; whether all are below."""
+    cdef Py_ssize_t i, p
+    cdef double count
+    cdef bint is_complete = True
+    for i in range(n_rows):
+        for p in range(row_start(x, i), row_start(x, i + 1)):
+            count = entry_value(x, p)
+            rows[i] += count
+            columns[entry_column(x, p)] += count
+            if count < MOST_SEEN:
+                seen[<Py_ssize_t> count] = 1
+            else:
+                is_complete = False
+    return is_complete
 
 
 # ---- weights -------------------------------------------------------------------------------------------------------
@@ -210,35 +273,61 @@ cdef void length_terms(const log_table *t, double length, Py_ssize_t m, float *o
 
 
 cdef void begin_scores(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *out, double *terms) noexcept nogil:
-    cdef Py_ssize_t j, place
+    cdef Py_ssize_t place
     cdef float part
     cdef const float *low
-    cdef const float *high
     if t.length_place == NULL or not t.length_ready[t.length_place[i]]:
         length_terms(t, t.length[i], m, out, terms)
         return
     place, part = t.length_place[i], t.length_part[i]
     low = t.length_rows + place * t.width
     if part == 0:
-        for j in range(m):
-            out[j] = low[j]
-        return
-    high = low + t.width
-    for j in range(m):
-        out[j] = low[j] + part * (high[j] - low[j]) if low[j] > -INFINITY else low[j]
+        expfam_between(low, low, 0.5, out, m)
+    else:
+        expfam_between(low, low + t.width, part, out, m)
 
 
 ctypedef struct row_block:
-    const void *rows[MAX_ROWS]
+    const uint8_t *rows[MOST_TOKENS]
+    const uint8_t *repeated[MOST_REPEATED]
+    const uint8_t *tables[MOST_REPEATED]
     Py_ssize_t n
+    Py_ssize_t n_repeated
+    Py_ssize_t tokens
 
 
 cdef inline void add_rows(const log_table *t, row_block *block, Py_ssize_t m, float *scores) noexcept nogil:
-    if t.is_float:
-        expfam_float_rows(<const float *const *> block.rows, block.n, scores, m)
-    else:
-        expfam_byte_rows(<const uint8_t *const *> block.rows, block.n, <float> t.step, scores, m)
-    block.n = 0
+    expfam_byte_scores(block.rows, block.n, block.repeated, block.tables, block.n_repeated, <float> t.step, scores, m)
+    block.n = block.n_repeated = block.tokens = 0
+
+
+cdef void score_bytes(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores) noexcept nogil:
+    """Add the words of datum i to the scores of the first m columns."""
+    cdef csr_rows x = t.x
+    cdef row_block block
+    cdef Py_ssize_t p, w, count, tokens
+    cdef const uint8_t *row
+    block.n = block.n_repeated = block.tokens = 0
+    for p in range(row_start(&x, i), row_start(&x, i + 1)):
+        count = <Py_ssize_t> entry_value(&x, p)
+        w = entry_column(&x, p)
+        row = <const uint8_t *> t.logs + w * t.width
+        tokens = min(count, MOST_TOKENS)
+        if block.tokens + tokens > MOST_TOKENS:
+            add_rows(t, &block, m, scores)
+        block.tokens += tokens
+        if count == 1:
+            block.rows[block.n] = row
+            block.n += 1
+        elif count > 1:
+            block.repeated[block.n_repeated], block.tables[block.n_repeated] = row, look_up_of(t, w, count)
+            block.n_repeated += 1
+            while count > MOST_TOKENS:      # the look-up holds an equal part of so large a sum
+                add_rows(t, &block, m, scores)
+                block.repeated[0], block.tables[0] = row, look_up_of(t, w, <Py_ssize_t> entry_value(&x, p))
+                block.n_repeated, block.tokens = 1, MOST_TOKENS
+                count -= MOST_TOKENS
+    add_rows(t, &block, m, scores)
 
 
 cdef void multiply_rising(const log_table *t, Py_ssize_t w, double count, Py_ssize_t m, double *product,
@@ -255,39 +344,30 @@ cdef void multiply_rising(const log_table *t, Py_ssize_t w, double count, Py_ssi
                 product[j] = 1.0
 
 
-cdef void score_columns(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores, double *terms,
-                        double *product) noexcept nogil:
-    """Log weights of the first m columns for datum i."""
-    cdef Py_ssize_t p, w, j
+cdef void score_floats(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores, double *terms,
+                       double *product) noexcept nogil:
+    """As score_bytes, by logs in single precision and counts."""
+    cdef const float *rows[MOST_TOKENS]
+    cdef Py_ssize_t p, w, j, n = 0
     cdef double count
-    cdef row_block block
     cdef bint has_terms = False
-    if not t.is_float:              # rows lie far apart; the machine itself looks ahead within each
-        for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
-            expfam_prefetch(<const uint8_t *> t.logs + entry_column(&t.x, p) * t.width, min(m, 2 * LINE))
-    begin_scores(t, i, m, scores, terms)
-    block.n = 0
     for p in range(row_start(&t.x, i), row_start(&t.x, i + 1)):
         count = entry_value(&t.x, p)
         w = entry_column(&t.x, p)
         if count == 1:
-            if t.is_float:
-                block.rows[block.n] = <const float *> t.logs + w * t.width
-            else:
-                block.rows[block.n] = <const uint8_t *> t.logs + w * t.width
-            block.n += 1
-            if block.n == MAX_ROWS:
-                add_rows(t, &block, m, scores)
-        elif count > 1 and not t.is_float:
-            expfam_byte_polynomial(<const uint8_t *> t.logs + w * t.width, polynomial_of(t, w, count), scores, m)
+            rows[n] = <const float *> t.logs + w * t.width
+            n += 1
+            if n == MOST_TOKENS:
+                expfam_float_rows(rows, n, scores, m)
+                n = 0
         elif count > 1:
             if not has_terms:
                 for j in range(m):
                     terms[j], product[j] = 0.0, 1.0
                 has_terms = True
             multiply_rising(t, w, count, m, product, terms)
-    if block.n:
-        add_rows(t, &block, m, scores)
+    if n:
+        expfam_float_rows(rows, n, scores, m)
     if has_terms:
         for j in range(m):
             scores[j] += <float> terms[j]
@@ -313,15 +393,32 @@ cdef inline double missing_new(const log_table *t, const scratch *s, double tota
     return max(FLOOR_NEW * total - s.scores[t.mass.new_column], 0.0)
 
 
+cdef inline void expect_next(const log_table *t, Py_ssize_t i) noexcept nogil:
+    """Ask for what the draws after that for datum i will read first."""
+    cdef Py_ssize_t after = t.next_rows[2 * i], then = t.next_rows[2 * i + 1]
+    expect_row(&t.x, after)
+    expfam_prefetch(<const uint8_t *> t.x.starts + then * (8 if t.x.wide_starts else 4), 1)
+    expfam_prefetch(t.next_rows + 2 * then, 1)
+    expfam_prefetch(t.length + then, 1)
+    if t.length_place != NULL:
+        expfam_prefetch(t.length_place + then, 1)
+        expfam_prefetch(t.length_part + then, 1)
+
+
 cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexcept nogil:
     """Weights of all columns for datum i, with sums by block and their total."""
     cdef float best
+    expect_next(t, i)
     s.m = scored(t)
     s.scores = <float *> work
     s.sums = s.scores + t.width
     s.terms = work + t.width // 2 + t.width // EXPFAM_BLOCK
     s.product = s.terms + t.width
-    score_columns(t, i, s.m, s.scores, s.terms, s.product)
+    begin_scores(t, i, s.m, s.scores, s.terms)
+    if t.is_float:
+        score_floats(t, i, s.m, s.scores, s.terms, s.product)
+    else:
+        score_bytes(t, i, s.m, s.scores)
     best = expfam_max_float(s.scores, s.m)
     if not -3.4e38 < best < 3.4e38:
         return EXPFAM_NUMERICAL
@@ -433,7 +530,7 @@ class TableProposal(Proposal):
     Notes
     -----
     Scores are those of Ahmed et al. 2012, eq. 18, written as log rising factorials; the table is not in the paper.
-    Memory: 3 to 8 bytes for each column of the data and slot.
+    Memory: 3 bytes for each column of the data and slot, 6 or 8 in single precision.
     """
 
     modes = frozenset({"crossfit", "removed", "included", "frozen"})
@@ -466,8 +563,9 @@ class TableProposal(Proposal):
         int
         """
         width = (n_clusters + EXPFAM_BLOCK) // EXPFAM_BLOCK * EXPFAM_BLOCK
-        entry = 8 if self.dtype == "float32" else 5      # with counts of 4 bytes; 2 where they fit
-        return int(data.n_statistics * width * entry + 48 * data.n_rows + 4 * MOST_LENGTHS * width)
+        entry = 8 if self.dtype == "float32" else 3
+        fixed = LOOK_UP * MOST_LOOK_UPS + MOST_SEEN
+        return int(data.n_statistics * width * entry + 64 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
 
     def bind(self, model, data, *, seed):
         """Working table; the seed is not used."""
@@ -503,9 +601,10 @@ cdef class BoundTable:
     cdef readonly object capsule
     cdef public object n_threads, pending
     cdef Masses masses
-    cdef object arrays, logs, counts, prior, byte_of, polynomials, repeat_place, word_level, columns
+    cdef object arrays, logs, counts, place, prior, byte_of, look_ups, repeat_place, word_level, columns
     cdef object lengths, length_place, length_part, length_rows, length_ready
     cdef double[::1] sums
+    cdef object next_rows, most, repeats
 
     def __init__(self, model, data, *, is_float):
         family = model.family
@@ -516,7 +615,7 @@ cdef class BoundTable:
         self.masses = Masses(model.weights, data.n_rows)
         self.t.mass = &self.masses.t
         self._open(family, data)
-        self._set_prior(family, data)
+        self._set_prior(family)
         self._set_lengths()
         self._allocate()
         self.api.abi_version, self.api.struct_size = EXPFAM_ABI, sizeof(proposal_v1)
@@ -527,61 +626,80 @@ cdef class BoundTable:
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
 
     def _open(self, family, data):
-        values, columns, starts, sums, is_fractional, heaviest = count_rows(data.X)
-        if is_fractional:
-            raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+        X = data.X
+        if sparse.issparse(X) and X.dtype.kind == "i":      # whole as they are
+            values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
+        else:
+            values, columns, starts, _, is_fractional, _ = count_rows(X)
+            if is_fractional:
+                raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+        self.arrays = (values, columns, starts)
+        open_rows(&self.t.x, values, columns, starts)
+        self._survey()
+        heaviest = self.most.max(initial=0)
         if heaviest >= 2**31:
             raise DataError(f"TableProposal: a column of the data sums to {heaviest:.3g}, more than 2**31 - 1")
         self.t.is_narrow = heaviest < 65536
-        self.arrays = (values, columns, starts)
-        open_rows(&self.t.x, values, columns, starts)
-        self.sums = np.ascontiguousarray(sums)
-        self.t.length = &self.sums[0]
+        self.next_rows = np.minimum(np.arange(data.n_rows)[:, None] + [1, 2], data.n_rows - 1)
+        cdef const Py_ssize_t[:, ::1] next_rows = self.next_rows
+        self.t.next_rows = &next_rows[0, 0]
 
-    def _set_prior(self, family, data):
+    def _survey(self):
+        """Sums of rows and columns, and the counts from 2 on that occur."""
+        sums, most = np.zeros(self.t.n_rows), np.zeros(self.t.n_words)
+        seen = np.zeros(MOST_SEEN, dtype=np.uint8)
+        cdef double[::1] row_sums = sums, column_sums = most
+        cdef uint8_t[::1] seen_view = seen
+        cdef bint is_complete
+        with nogil:
+            is_complete = survey(&self.t.x, self.t.n_rows, &row_sums[0], &column_sums[0], &seen_view[0])
+        self.sums, self.most = row_sums, most
+        self.t.length = &self.sums[0]
+        self.repeats = np.flatnonzero(seen[2:]) + 2
+        if not is_complete:
+            values = self.arrays[0]
+            self.repeats = np.append(self.repeats, np.unique(values[values >= MOST_SEEN]).astype(np.intp))
+
+    def _set_prior(self, family):
         """Pseudo-counts, the size of a step, and look-ups for repeated words."""
         a, totals = family.pseudocounts()
         self.prior = np.ascontiguousarray(a, dtype=np.float64)
         cdef const double[::1] prior = self.prior
         self.t.prior, self.t.prior_total = &prior[0], float(totals.sum())
         self.t.rate = family.rate if self.t.model == POISSON else 1.0
-        most = column_sums(data.X)
+        most, repeats = self.most, self.repeats
         self.t.step = max(float(np.log1p(most / self.prior).max()) / 255.0, 1e-6)
-        self.t.byte_of, self.t.first_shared = NULL, 0
+        self.t.byte_of = self.t.place = NULL
+        if self.t.is_float:
+            return
         cdef const uint8_t[::1] byte_of
-        if not self.t.is_float and self.prior.min() == self.prior.max():
+        if self.prior.min() == self.prior.max():
             counts = np.arange(min(int(most.max()), 65535) + 1.0)
             self.byte_of = np.minimum(np.rint(np.log1p(counts / self.prior[0]) / self.t.step), 255).astype(np.uint8)
             byte_of = self.byte_of
             self.t.byte_of, self.t.n_tabled = &byte_of[0], byte_of.shape[0]
-            self._tell_apart(byte_of)
-        if not self.t.is_float:
-            self._set_polynomials()
+        self.place = np.empty(most.size, dtype=np.int32)
+        self.place[np.argsort(-most, kind="stable")] = np.arange(most.size)
+        self.t.n_heavy = int(np.count_nonzero(most >= 65536))
+        cdef const int32_t[::1] place = self.place
+        self.t.place = &place[0]
+        self._set_look_ups(repeats)
 
-    def _tell_apart(self, const uint8_t[::1] byte_of):
-        """How many counts from 0 on have a byte that no other count has."""
-        cdef Py_ssize_t n = 0
-        while n + 1 < byte_of.shape[0] and byte_of[n + 1] > byte_of[n] and byte_of[n + 1] < 255:
-            self.t.count_of[byte_of[n]] = <uint16_t> n
-            n += 1
-        self.t.first_shared = byte_of[n]
-
-    def _set_polynomials(self):
-        """For each pseudo-count and each number of repeats, log of the rising factorial by least squares."""
-        values = self.arrays[0]
-        repeats = np.unique(values[values > 1]) if values is not None else np.zeros(0)
+    def _set_look_ups(self, repeats):
+        """For each pseudo-count and each number of repeats, log of the rising factorial by the byte."""
+        cdef Py_ssize_t most_levels = max(1, min(MOST_LEVELS, MOST_LOOK_UPS // max(1, len(repeats))))
         levels = np.unique(self.prior)
-        if levels.size > MOST_LEVELS:       # a polynomial may use a pseudo-count that is a little off: it is a proposal
-            levels = np.geomspace(levels[0], levels[levels.size - 1], MOST_LEVELS)
+        if levels.size > most_levels:       # a look-up may use a pseudo-count that is a little off: it is a proposal
+            levels = np.geomspace(levels[0], levels[levels.size - 1], most_levels)
         place = np.zeros(int(repeats.max(initial=1)) + 1, dtype=np.int32)
-        place[repeats.astype(np.intp)] = np.arange(repeats.size)
+        place[repeats] = np.arange(repeats.size)
         self.repeat_place = place
-        fits = [_polynomials(a, repeats.astype(np.float64), self.t.step) for a in levels]
-        self.polynomials = np.ascontiguousarray(np.append(np.concatenate(fits).ravel(), 0.0), dtype=np.float32)
-        cdef const float[::1] polynomials = self.polynomials
+        look_ups = [_look_ups(a, repeats, self.t.step) for a in levels]
+        self.look_ups = np.append(np.concatenate(look_ups).ravel(), np.uint8(0))      # never of no size
+        cdef const uint8_t[::1] look_ups_view = self.look_ups
         cdef const int32_t[::1] places = self.repeat_place
         cdef const uint8_t[::1] word_level
-        self.t.polynomials, self.t.repeat_place, self.t.n_repeats = &polynomials[0], &places[0], repeats.size
+        self.t.look_ups, self.t.repeat_place, self.t.n_repeats = &look_ups_view[0], &places[0], repeats.size
         self.t.word_level = NULL
         if levels.size > 1:
             middles = np.sqrt(levels[1:] * levels[: levels.size - 1])
@@ -609,17 +727,20 @@ cdef class BoundTable:
         """Tables for the present width, with the columns there were."""
         cdef Py_ssize_t width = self.masses.t.width, old = self.t.width
         shape = self.t.n_words, width
+        is_narrow = self.t.is_narrow or not self.t.is_float
+        count_shape = shape if self.t.is_float else (width, self.t.n_words + self.t.n_heavy)
         try:
-            logs = np.zeros(shape, dtype=np.float32 if self.t.is_float else np.uint8)
-            counts = np.zeros(shape, dtype=np.uint16 if self.t.is_narrow else np.int32)
+            logs = _zeros(shape, np.float32 if self.t.is_float else np.uint8)
+            counts = _zeros(count_shape, np.uint16 if is_narrow else np.int32)
         except MemoryError:
             raise MemoryError(
                 f"TableProposal: {shape[0]} columns x {width} slots need"
-                f" {shape[0] * width * (7 if self.t.is_float else 5) / 2**30:.1f} GiB: use HashProposal"
+                f" {shape[0] * width * (8 if self.t.is_float else 3) / 2**30:.1f} GiB: use HashProposal"
             ) from None
         columns = np.zeros((3, width))
         if old:
-            logs[:, :old], counts[:, :old], columns[:, :old] = self.logs, self.counts, self.columns
+            logs[:, :old], columns[:, :old] = self.logs, self.columns
+            counts[: self.counts.shape[0], : self.counts.shape[1]] = self.counts
         self.logs, self.counts, self.columns = logs, counts, columns
         self.t.logs, self.t.counts = <void *> <size_t> logs.ctypes.data, <void *> <size_t> counts.ctypes.data
         cdef double[:, ::1] view = columns
@@ -645,8 +766,9 @@ cdef class BoundTable:
         if self.masses.set(snapshot):
             self.t.width = 0                # nothing is to be kept
             self._allocate()
-        memset(self.t.logs, 0, self.logs.nbytes)
-        memset(self.t.counts, 0, self.counts.nbytes)
+        else:
+            self.logs.fill(0)
+            self.counts.fill(0)
         self._load(snapshot.slots, sparse.csr_array(snapshot.S))
         self._set_levels()
         self.t.length_place = NULL
@@ -680,8 +802,14 @@ cdef class BoundTable:
         self.masses.set(snapshot)
         self._set_levels()
         self._make_lengths(removed[0])
+        rows = removed[0]               # these are drawn for next, in this order
+        for ahead in (1, 2):
+            self.next_rows[rows[: max(0, len(rows) - ahead)], ahead - 1] = rows[ahead:]
 
     def _move(self, added, added_slots, removed, removed_slots):
+        if len(added) > 8 * self.masses.t.width:        # all data, say: one column's counts stay in the nearest cache
+            order = np.argsort(added_slots, kind="stable")
+            added, added_slots = added[order], added_slots[order]
         cdef const Py_ssize_t[::1] row_in = added, slot_in = added_slots, row_out = removed, slot_out = removed_slots
 
         def move_task(Py_ssize_t low, Py_ssize_t high):
@@ -692,7 +820,8 @@ cdef class BoundTable:
                     add_data(&self.t, &row_out[0], &slot_out[0], row_out.shape[0], low, high, -1)
 
         # columns of one cache line belong to one task
-        run(move_task, _stretches(self.masses.t.width, 4), self.n_threads, uses_blas=False)
+        n_tasks = 1 if self.n_threads == 1 else 4
+        run(move_task, _stretches(self.masses.t.width, n_tasks), self.n_threads, uses_blas=False)
 
     def _make_lengths(self, rows):
         """Rows of the lengths that the data `rows` will ask for."""
@@ -731,21 +860,36 @@ cdef class BoundTable:
         """Nothing to restore."""
 
 
+def _zeros(shape, dtype):
+    """Zeros whose rows of whole cache lines begin with one, in large pages where the system has them.
+
+    NumPy asks for those in `empty`, not in `zeros`; rows of words lie too far apart for small ones.
+    """
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % LINE
+    memory.fill(0)
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
 def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):
     """0..n in at most so many parts whose borders are multiples of a cache line of bytes."""
     cdef Py_ssize_t size = (n + n_tasks * LINE - 1) // (n_tasks * LINE) * LINE
     return [(low, low + size) for low in range(0, n, size)]
 
 
-def _polynomials(a, repeats, step):
-    """Coefficients (repeats, 8) of log rising(n + a, c) - log rising(a, c) over x = byte / 127.5 - 1."""
+def _look_ups(a, repeats, step):
+    """Units (repeats, 2, 256) uint8, low and high bytes, of log rising(n + a, c) - log rising(a, c) by byte.
+
+    Of c > MOST_TOKENS, an equal part for each MOST_TOKENS begun.
+    """
     counts = np.expm1(np.arange(256) * step) * a
-    counts = np.unique(np.where(counts < 64, np.rint(counts), counts))
-    x = np.rint(np.log1p(counts / a) / step) / 127.5 - 1
-    table = log_rising(counts[:, None] + a, repeats) - log_rising(np.float64(a), repeats)
-    powers = np.vander(x, N_COEFFICIENTS, increasing=True)
-    weight = 1.0 / (1.0 + counts / 64)[:, None]     # rare words in most clusters
-    return np.linalg.lstsq(weight * powers, weight * table, rcond=None)[0].T
+    counts = np.where(counts < 64, np.rint(counts), counts)
+    c = repeats.astype(np.float64)
+    logs = log_rising(counts[:, None] + a, c) - log_rising(np.float64(a), c)
+    units = np.rint(logs / (step * np.ceil(c / MOST_TOKENS)))
+    units = np.clip(units, 0, 255 * np.minimum(c, MOST_TOKENS)).astype(np.uint16).T
+    return np.stack([units & 255, units >> 8], axis=1).astype(np.uint8)
 
 
 def _grid(lengths, double a):
