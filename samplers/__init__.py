@@ -21,6 +21,9 @@ _HOMES = {
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
     "expfam.samplers.proposals.grouped": ["GroupedProposal", "BucketProposal"],
+    "expfam.samplers.variational": ["SparseVariational"],
+    "expfam.samplers.variational_state": ["VariationalState"],
+    "expfam.samplers.schedules": ["Full", "Memoized", "Stochastic"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -30,6 +30,7 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     state : State
         Moved in place.
     n_steps : int
+        At most: a kernel that has converged ends the run.
     callbacks : sequence of callable
         Called as ``callback(info, state)`` after each step; a true result ends the run. Those with a method `close` are
         closed at the end, whatever happened.
@@ -55,7 +56,8 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
             info = next(walk)
             trace.append(info, state)
             # every callback is called, also after one has said stop
-            if any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool)):
+            stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))
+            if stopped or kernel.is_done(state):
                 break
     except KeyboardInterrupt:
         trace.interrupted = True

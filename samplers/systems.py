@@ -8,6 +8,7 @@ from expfam.samplers.gibbs import CollapsedGibbs, UncollapsedGibbs
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.metropolis import CollapsedMetropolis
 from expfam.samplers.starts import default_n_clusters
+from expfam.samplers.variational import SparseVariational
 
 TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked
 WIDEST_INT8 = 1024  # statistics a row up to which codes of one byte each are chosen
@@ -77,6 +78,7 @@ _BY_NAME = {
     "uncollapsed_gibbs": UncollapsedGibbs,
     "fast_ex": FastEx,
     "fastex": FastEx,
+    "sparse_variational": SparseVariational,
 }
 
 
