@@ -170,7 +170,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _run(self, state, phases):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        kept, n_done = most_kept_partitions(state.data.n_rows), 0
+        kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
         # callbacks stay open between the phases and are closed at the end of the last
         try:
@@ -178,10 +178,9 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
                 if place == len(phases) and self.partition == "point":
                     trace.keep_every = max(1, n_steps // (2 * kept))
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
-                sample(kernel, state, n_steps, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
-                # an optimiser that has converged ends its phase, a callback the run
-                n_done = len(trace) if kernel.is_done(state) else n_done + n_steps
-                if trace.interrupted or len(trace) < n_done:
+                watched = [_StayOpen(c) for c in callbacks]
+                sample(kernel, state, n_steps, callbacks=watched, trace=trace)
+                if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
             if not trace.interrupted:
                 kernel.finish(state)
@@ -403,13 +402,14 @@ def _chosen_partition(trace, state):
 
 
 class _StayOpen:
-    """A callback that the driver does not close."""
+    """A callback that the driver does not close, with whether it has ended the run."""
 
     def __init__(self, callback):
-        self._callback = callback
+        self._callback, self.has_stopped = callback, False
 
     def __call__(self, info, state):
-        return self._callback(info, state)
+        self.has_stopped = bool(self._callback(info, state))
+        return self.has_stopped
 
 
 def _is_auto(value):

@@ -19,6 +19,7 @@ from expfam.samplers.variational_state import VariationalState
 
 _FEW_CLUSTERS = 128  # below it all clusters are scored: choosing candidates costs more
 _CANDIDATES = 48
+SETTLED_SHARE = 0.1  # of rows that change their label in a pass: above it clusters still move too far for candidates
 
 
 class SparseVariational(Kernel):
@@ -37,7 +38,8 @@ class SparseVariational(Kernel):
         Clusters against which a datum is scored between full passes; None for all of them, "auto" for all of up to
         127, else 48. A datum's last clusters are always among them.
     full_every : int
-        Passes from one that scores all clusters to the next; the first is one.
+        Passes from one that scores all clusters to the next. The first ones do, until one changes less than a tenth of
+        the labels.
     memo : {"auto", "statistics", "rows"}
         What a memoized schedule remembers of a batch, sums or rows; "auto" takes what is smaller. For the exact
         result they are the same.
@@ -211,16 +213,19 @@ class SparseVariational(Kernel):
         state.log_joint = run(state, graph, account, seconds)
         state.since_wide = 0 if is_wide else state.since_wide + 1
         state.stamp += 1
+        n_moved = int(np.count_nonzero(labels != state.labels))
+        if is_wide:
+            state.share_moved = n_moved / state.data.n_rows
         if not isinstance(self.schedule, Stochastic):
             self._look_for_convergence(state, before, is_wide)
         extra = {f"seconds_{name}": value for name, value in account.seconds.items()}
         extra |= {"seconds_global": seconds.total, "n_stragglers": account.n_stragglers, "all_clusters": int(is_wide)}
         if account.n_sampled:
             extra["lost_mass"] = account.lost / account.n_sampled
-        return state.data.n_rows, int(np.count_nonzero(labels != state.labels)), extra
+        return state.data.n_rows, n_moved, extra
 
     def _is_wide(self, state):
-        due = state.since_wide < 0 or state.since_wide + 1 >= self.full_every or state.must_widen
+        due = state.share_moved >= SETTLED_SHARE or state.since_wide + 1 >= self.full_every or state.must_widen
         return due or not self.has_candidates(state.K)
 
     def _look_for_convergence(self, state, before, is_wide):

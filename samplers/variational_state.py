@@ -82,7 +82,8 @@ class VariationalState:
         )
         self.total_weight = float(data.n_rows if data.weight is None else data.weight.sum())
         self.order = np.arange(self.K)
-        self.since_wide, self.n_updates, self.must_widen, self.converged = -1, 0, False, False
+        self.since_wide, self.n_updates, self.must_widen, self.converged = 0, 0, False, False
+        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin_memo()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -250,7 +251,7 @@ class VariationalState:
             "n": self.n.copy(),
             "S": self.sums.S.copy(),
             "order": self.order.copy(),
-            "scalars": np.array([self.entropy, self.log_joint]),
+            "scalars": np.array([self.entropy, self.log_joint, self.share_moved]),
             "counters": np.array(counters, dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
@@ -272,7 +273,7 @@ class VariationalState:
         self.model = with_model_arrays(self.model, arrays["model"])
         self.phi.with_family(self.model.family)
         self.labels = np.array(arrays["labels"], dtype=np.int32)
-        entropy, self.log_joint = (float(v) for v in arrays["scalars"])
+        entropy, self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
         self.sums = Sums(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
         self.order = np.array(arrays["order"], dtype=np.int64)
         for name in ("indices", "values", "batch_entropy"):

@@ -271,10 +271,12 @@ def best_value(scores, n_active):
     return max(values)
 
 
-def log_evidence(model, data, n_clusters, log_p_labels):
-    """log p(X) of a model with K labelled components by enumeration of all K^N labelings, log-base included."""
-    values = []
-    for labels in product(range(n_clusters), repeat=data.n_rows):
-        n, S = data.statistics(np.array(labels), n_clusters)
-        values.append(log_p_labels(n) + model.family.total_log_marginal(n, S))
-    return logsumexp(values) + data.log_base.sum()
+def labelings(model, data, n_clusters, log_p_labels):
+    """All K^N labelings of N data by K labelled components: (K^N, N), and log p(X, labels), log-base included."""
+    labels = np.array(list(product(range(n_clusters), repeat=data.n_rows)))
+    phi = data.phi(0, data.n_rows)
+    members = labels[:, :, None] == np.arange(n_clusters)
+    n = members.sum(axis=1).astype(float)
+    S = np.einsum("mik,if->mkf", members, phi)
+    evidence = model.family.log_marginal(n.ravel(), S.reshape(-1, phi.shape[1])).reshape(n.shape).sum(axis=1)
+    return labels, evidence + [log_p_labels(row) for row in n] + data.log_base.sum()

@@ -73,8 +73,9 @@ class _Wishart(RealFamily):
     def mapped_statistics(self, S, linear_map):
         """Sums of statistics (K, F) of centred data, for those data after a linear map (d, d)."""
         d = self.n_features_in_
-        first, second = S[:, :-d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
-        return np.concatenate([first @ linear_map.T, svec(linear_map @ second @ linear_map.T)], axis=1)
+        first, second = S[:, : -d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
+        first = [first @ linear_map.T] if self.has_linear_part else []
+        return np.concatenate([*first, svec(linear_map @ second @ linear_map.T)], axis=1)
 
     def _log_evidence(self, n, log_det_n):
         d = self.n_features_in_
