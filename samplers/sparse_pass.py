@@ -245,12 +245,12 @@ class SparsePass:
         def part(start, stop):
             return _Part(self, rows, tables, candidates, remembered, visit).run(start, stop, order)
 
-        for part_of in self._run(part, m):
-            visit.sums.add(part_of.sums)
-            visit.value += part_of.value
+        for sums, replaced, value, account in self._run(part, m):
+            visit.sums.add(sums)
+            visit.value += value
             if visit.replaced is not None:
-                visit.replaced.add(part_of.replaced)
-            visit.account.add(part_of.account)
+                visit.replaced.add(replaced)
+            visit.account.add(account)
         visit.value += tables.left_out(visit.sums)
         return visit
 
@@ -349,7 +349,7 @@ class _Part:
         self._restore_origin(self.sums)
         if self.replaced is not None:
             self._restore_origin(self.replaced)
-        return self
+        return self.sums, self.replaced, self.value, self.account
 
     def sum_up(self, start, stop):
         """Sums of the remembered rows alone."""
