@@ -70,25 +70,26 @@ cdef void products(const value_t *phi, const value_t *theta, Py_ssize_t rows, Py
 # ---- statistics ------------------------------------------------------------------------------------------------------
 
 
-def pack_outer(const double[:, ::1] rows, bint with_linear, const double[::1] center, value_t[:, ::1] out):
+def pack_outer(const value_t[:, ::1] rows, bint with_linear, const value_t[::1] center, value_t[:, ::1] out):
     """out = (x, svec xx') - center of each row, or without the x: (R, d) to (R, F)."""
     cdef Py_ssize_t i, a, b, at, d = rows.shape[1]
-    cdef double x
+    cdef value_t x, root = <value_t> sqrt(2.0)
+    cdef const value_t *row
     cdef value_t *to
     with nogil:
         for i in range(rows.shape[0]):
-            to = &out[i, 0]
+            row, to = &rows[i, 0], &out[i, 0]
             at = 0
             if with_linear:
                 for a in range(d):
-                    to[a] = <value_t> (rows[i, a] - center[a])
+                    to[a] = row[a] - center[a]
                 at = d
             for a in range(d):
-                x = rows[i, a]
-                to[at] = <value_t> (x * x - center[at])
-                x *= sqrt(2.0)
+                x = row[a]
+                to[at] = x * x - center[at]
+                x *= root
                 for b in range(1, d - a):
-                    to[at + b] = <value_t> (x * rows[i, a + b] - center[at + b])
+                    to[at + b] = x * row[a + b] - center[at + b]
                 at += d - a
 
 
@@ -154,7 +155,7 @@ def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, con
     int
         Number of stragglers.
     """
-    cdef Py_ssize_t i, j, g, l, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_stragglers = 0
+    cdef Py_ssize_t i, j, g, e, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_stragglers = 0
     with nogil:
         i = 0
         while i < R:
@@ -173,13 +174,13 @@ def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, con
                     out[i, g] += inner(F, &phi[i, 0], &theta[graph[buckets[i], g], 0])
                 i += 1
         for i in range(R):
-            for l in range(last.shape[1]):
-                k = last[i, l]
+            for e in range(last.shape[1]):
+                k = last[i, e]
                 if with_stragglers and k >= 0 and not holds(&graph[buckets[i], 0], G, <int32_t> k):
-                    out[i, G + l] = c[k] + inner(F, &phi[i, 0], &theta[k, 0])
+                    out[i, G + e] = c[k] + inner(F, &phi[i, 0], &theta[k, 0])
                     n_stragglers += 1
                 else:
-                    out[i, G + l] = -INFINITY
+                    out[i, G + e] = -INFINITY
     return n_stragglers
 
 
@@ -188,7 +189,7 @@ def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
                       const int32_t[:, ::1] graph, const int32_t[:, ::1] last, bint with_stragglers,
                       value_t[:, ::1] out):
     """`dense_candidates` for CSR rows and the transposed parameters `table` (F, K)."""
-    cdef Py_ssize_t i, j, g, l, k, G = graph.shape[1], n_stragglers = 0
+    cdef Py_ssize_t i, j, g, e, k, G = graph.shape[1], n_stragglers = 0
     cdef value_t x, score
     cdef const value_t *row
     cdef const int32_t *near
@@ -201,15 +202,15 @@ def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
                 x, row = <value_t> values[j], &table[indices[j], 0]
                 for g in range(G):
                     out[i, g] += x * row[near[g]]
-            for l in range(last.shape[1]):
-                k = last[i, l]
+            for e in range(last.shape[1]):
+                k = last[i, e]
                 score = -INFINITY
                 if with_stragglers and k >= 0 and not holds(near, G, <int32_t> k):
                     score = c[k]
                     for j in range(indptr[i], indptr[i + 1]):
                         score += <value_t> values[j] * table[indices[j], k]
                     n_stragglers += 1
-                out[i, G + l] = score
+                out[i, G + e] = score
     return n_stragglers
 
 
@@ -243,7 +244,7 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
     int
         First row without a finite largest score, or -1.
     """
-    cdef Py_ssize_t i, l, j, L = values.shape[1], G = 0 if graph is None else graph.shape[1], bad = -1
+    cdef Py_ssize_t i, e, j, L = values.shape[1], G = 0 if graph is None else graph.shape[1], bad = -1
     cdef double best, total, t, share
     with nogil:
         for i in range(scores.shape[0]):
@@ -255,24 +256,24 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
                 bad = i
                 break
             total = 0.0
-            for l in range(L):
-                if values[i, l] > -INFINITY:
-                    total += expfam_exp1(values[i, l] - best)
+            for e in range(L):
+                if values[i, e] > -INFINITY:
+                    total += expfam_exp1(values[i, e] - best)
             objective[i] = best + log(total)
             entropy[i] = 0.0
-            for l in range(L):
-                if not values[i, l] > -INFINITY:
-                    values[i, l], indices[i, l] = 0, -1
+            for e in range(L):
+                if not values[i, e] > -INFINITY:
+                    values[i, e], indices[i, e] = 0, -1
                     continue
-                t = values[i, l] - best
-                values[i, l] = <value_t> (expfam_exp1(t) / total)
-                if values[i, l] < least(&values[i, 0]):
-                    values[i, l] = 0
-                share = values[i, l]
+                t = values[i, e] - best
+                values[i, e] = <value_t> (expfam_exp1(t) / total)
+                if values[i, e] < least(&values[i, 0]):
+                    values[i, e] = 0
+                share = values[i, e]
                 entropy[i] += share * (log(total) - t)
                 if G:
-                    j = indices[i, l]
-                    indices[i, l] = graph[buckets[i], j] if j < G else last[i, j - G]
+                    j = indices[i, e]
+                    indices[i, e] = graph[buckets[i], j] if j < G else last[i, j - G]
     return bad
 
 
@@ -317,19 +318,19 @@ cdef void by_cluster(const value_t[:, ::1] values, const int32_t[:, ::1] indices
 
     `starts` has room for K + 2.
     """
-    cdef Py_ssize_t i, l, L = values.shape[1]
+    cdef Py_ssize_t i, e, L = values.shape[1]
     starts[:] = 0
     for i in range(values.shape[0]):
-        for l in range(L):
-            if values[i, l] > 0:
-                starts[indices[i, l] + 2] += 1
+        for e in range(L):
+            if values[i, e] > 0:
+                starts[indices[i, e] + 2] += 1
     for i in range(2, starts.shape[0]):
         starts[i] += starts[i - 1]
     for i in range(values.shape[0]):
-        for l in range(L):
-            if values[i, l] > 0:
-                places[starts[indices[i, l] + 1]] = i * L + l
-                starts[indices[i, l] + 1] += 1
+        for e in range(L):
+            if values[i, e] > 0:
+                places[starts[indices[i, e] + 1]] = i * L + e
+                starts[indices[i, e] + 1] += 1
 
 
 def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, const int32_t[:, ::1] indices,
@@ -380,7 +381,7 @@ def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, co
 def add_soft_rows(const value_t[:, ::1] phi, value_t[:, ::1] shares, const double[::1] weight, double[::1] n,
                   double[:, ::1] S, value_t[:, ::1] product):
     """n += r, S += r phi, of dense responsibilities (R, K), which are multiplied by `weight`; `product` is scratch."""
-    cdef Py_ssize_t i, k, f
+    cdef Py_ssize_t k, f
     cdef int F = <int> phi.shape[1], K = <int> shares.shape[1], R = <int> phi.shape[0]
     cdef char plain = b"N", transposed = b"T"
     cdef value_t one = 1, zero = 0

@@ -96,7 +96,8 @@ class PackedPhi(DensePhi):
     def fill(self, rows, out):
         """As of `DensePhi`."""
         origin = np.zeros(self.n_statistics) if self.origin is None else self.origin
-        pack_outer(self._rows(rows), self.family.has_linear_part, origin, out)
+        block = self._rows(rows).astype(self.dtype, copy=False)
+        pack_outer(block, self.family.has_linear_part, origin.astype(self.dtype, copy=False), out)
         return out
 
     def with_family(self, family):

@@ -19,6 +19,8 @@ from expfam.samplers.variational_state import VariationalState
 
 _FEW_CLUSTERS = 128  # below it all clusters are scored: choosing candidates costs more
 _CANDIDATES = 48
+_MOST_BATCHES = 20
+_BATCH_ROWS = 200  # rows of a batch for each cluster
 SETTLED_SHARE = 0.1  # of rows that change their label in a pass: above it clusters still move too far for candidates
 
 
@@ -29,8 +31,9 @@ class SparseVariational(Kernel):
     ----------
     n_active : int or None
         L. 1 is hard assignment, None (or K and more) keeps all: ordinary variational inference.
-    schedule : Full, Memoized or Stochastic
-        When the posterior is updated.
+    schedule : "auto", Full, Memoized or Stochastic
+        When the posterior is updated. "auto" is Memoized with batches of at least 200 K rows and up to 20 of them, Full
+        where that is one: updating more often gains more in a pass, but each update costs as much as many rows.
     objective : {"vb", "map"}
         Posterior of parameters and weights, or their mode: "map" is expectation-maximisation of the penalised
         likelihood.
@@ -45,8 +48,9 @@ class SparseVariational(Kernel):
         result they are the same.
     tol : float
         Converged is a gain of less than this share of the bound in a pass over all clusters.
-    dtype : {"float64", "float32"}
-        Of scores and responsibilities; sums over blocks are float64.
+    dtype : {"float32", "float64"}
+        Of scores and responsibilities; sums over blocks are float64. In float32 the bound is exact to about 1e-5 of it,
+        and may fall by so much.
     truncation : int
         Number of clusters kept under a Dirichlet process or Pitman-Yor prior.
     sticks : {"open", "closed"}
@@ -83,19 +87,18 @@ class SparseVariational(Kernel):
         self,
         n_active=4,
         *,
-        schedule=None,
+        schedule="auto",
         objective="vb",
         n_candidates="auto",
         full_every=10,
         memo="auto",
         tol=1e-5,
-        dtype="float64",
+        dtype="float32",
         truncation=100,
         sticks="open",
         n_threads=None,
     ):
-        self.n_active, self.objective = n_active, objective
-        self.schedule = Full() if schedule is None else schedule
+        self.n_active, self.schedule, self.objective = n_active, schedule, objective
         self.n_candidates, self.full_every, self.memo, self.tol = n_candidates, full_every, memo, tol
         self.dtype, self.truncation, self.sticks, self.n_threads = dtype, truncation, sticks, n_threads
 
@@ -104,16 +107,14 @@ class SparseVariational(Kernel):
     def check(self, model, data):
         """Refuse settings out of their ranges, families and weights without what is needed."""
         self._check_settings()
-        self.schedule.check(data.n_rows)
+        self.schedule_of(self.max_clusters(model), data.n_rows).check(data.n_rows)
         if self.memo == "rows" and self.n_active_of(self.max_clusters(model)) >= self.max_clusters(model):
             raise ValueError("memo='rows' needs n_active below the number of clusters; use memo='statistics'")
         if self.objective == "map":
             model.family.require("map", "SparseVariational(objective='map')")
             for owner, method in ((model.family, "log_prior"), (model.weights, "log_density")):
                 if not hasattr(owner, method):
-                    raise CapabilityError(
-                        f"SparseVariational(objective='map') needs {method}(), which {owner!r} lacks"
-                    )
+                    raise CapabilityError(f"SparseVariational(objective='map') needs {method}(), which {owner!r} lacks")
         elif data.n_statistics > 64:  # narrower ones can be differentiated
             model.family.require("variational", "SparseVariational")
 
@@ -135,9 +136,9 @@ class SparseVariational(Kernel):
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"SparseVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
-        if not isinstance(self.schedule, Schedule):
+        if not (isinstance(self.schedule, Schedule) or self._has_auto_schedule()):
             raise ValueError(
-                f"SparseVariational: schedule must be Full(), Memoized() or Stochastic(); got {self.schedule!r}"
+                f"SparseVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got {self.schedule!r}"
             )
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"SparseVariational: tol must be finite and non-negative; got {self.tol!r}")
@@ -145,6 +146,16 @@ class SparseVariational(Kernel):
     def max_clusters(self, model):
         """The components of finite weights, or the truncation."""
         return model.weights.max_components or self.truncation
+
+    def _has_auto_schedule(self):
+        return isinstance(self.schedule, str) and self.schedule == "auto"
+
+    def schedule_of(self, n_clusters, n_rows):
+        """The schedule for so many clusters and rows."""
+        if not self._has_auto_schedule():
+            return self.schedule
+        n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
+        return Memoized(n_batches) if n_batches > 1 else Full()
 
     def n_active_of(self, n_clusters):
         """L among so many clusters."""
@@ -163,14 +174,15 @@ class SparseVariational(Kernel):
 
     def memo_of(self, n_clusters, data):
         """What is remembered of each batch: "rows", "statistics", or None for schedules without memory."""
-        if not isinstance(self.schedule, Memoized):
+        schedule = self.schedule_of(n_clusters, data.n_rows)
+        if not isinstance(schedule, Memoized):
             return None
         L = self.n_active_of(n_clusters)
-        if L >= n_clusters:
+        if n_clusters <= L:
             return "statistics"
         if self.memo != "auto":
             return self.memo
-        n_batches = self.schedule.n_batches_of(data.n_rows)
+        n_batches = schedule.n_batches_of(data.n_rows)
         as_sums = 8 * n_batches * n_clusters * (data.n_statistics + 1)
         as_rows = data.n_rows * L * (np.dtype(self.dtype).itemsize + 4 * (not self.has_candidates(n_clusters)))
         return "rows" if as_rows <= as_sums else "statistics"
@@ -178,11 +190,11 @@ class SparseVariational(Kernel):
     def memory(self, model, data, n_clusters):
         """Bytes of tables, sums of the parts, and kept rows."""
         K = self.max_clusters(model)
-        L, size = self.n_active_of(K), np.dtype(self.dtype).itemsize
+        L, size, schedule = self.n_active_of(K), np.dtype(self.dtype).itemsize, self.schedule_of(K, data.n_rows)
         kept = data.n_rows * L * (4 + size) if L < K else 0
         if self.memo_of(K, data) == "statistics":
-            kept += 8 * self.schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
-        if not isinstance(self.schedule, Full):
+            kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
+        if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
         width = SparsePass(_Sizes(data, size), K, L).memory()
         return int(kept + width)
@@ -192,7 +204,7 @@ class SparseVariational(Kernel):
     def init_state(self, model, data, labels, *, seed):
         """State of the labels, each row wholly in its cluster."""
         K = self.max_clusters(model)
-        if K > data.n_rows:
+        if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
         values = np.unique(labels)
         if values.size > K:
@@ -209,14 +221,14 @@ class SparseVariational(Kernel):
         account, seconds = Account(), _Clock()
         graph = None if is_wide else state.posterior.cluster_graph(self.n_candidates_of(state.K))
         seconds.lap()
-        run = {Memoized: _memoized_pass, Stochastic: _stochastic_pass}.get(type(self.schedule), _full_pass)
+        run = {Memoized: _memoized_pass, Stochastic: _stochastic_pass}.get(type(state.schedule), _full_pass)
         state.log_joint = run(state, graph, account, seconds)
         state.since_wide = 0 if is_wide else state.since_wide + 1
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
         if is_wide:
             state.share_moved = n_moved / state.data.n_rows
-        if not isinstance(self.schedule, Stochastic):
+        if not isinstance(state.schedule, Stochastic):
             self._look_for_convergence(state, before, is_wide)
         extra = {f"seconds_{name}": value for name, value in account.seconds.items()}
         extra |= {"seconds_global": seconds.total, "n_stragglers": account.n_stragglers, "all_clusters": int(is_wide)}
@@ -251,7 +263,7 @@ class SparseVariational(Kernel):
 
         Under a stochastic schedule the statistics stay as they are, and every row gets its label under them.
         """
-        if isinstance(self.schedule, Stochastic):
+        if isinstance(state.schedule, Stochastic):
             rows = slice(0, state.data.n_rows)
             state.labels = state.passes.visit(rows, state.tables()).labels
             state.stamp += 1
@@ -316,7 +328,7 @@ def _memoized_pass(state, graph, account, clock):
 
     The last batch completes the sums of this pass, which replace the running ones: rounding does not pile up.
     """
-    order = state.settings.schedule.order(state.data.n_rows, state.seed, state.n_steps)
+    order = state.schedule.order(state.data.n_rows, state.seed, state.n_steps)
     fresh = Sums.zeros(state.K, state.phi.n_statistics)
     for place, b in enumerate(order):
         rows = state.batches[b]
@@ -343,7 +355,7 @@ def _memoized_pass(state, graph, account, clock):
 
 def _stochastic_pass(state, graph, account, clock):
     """Each batch in turn: a step of the sums towards its own, scaled up; returns the mean of the noisy bounds."""
-    schedule, bounds = state.settings.schedule, []
+    schedule, bounds = state.schedule, []
     weight = state.data.weight
     for rows in schedule.batches(state.data.n_rows, state.seed, state.n_steps):
         visit = _visit(state, rows, graph, keep=state.indices is not None)

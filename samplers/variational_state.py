@@ -69,6 +69,7 @@ class VariationalState:
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp, self.memory, self.settings = 0, {}, settings
         self.K = int(n_clusters)
+        self.schedule = settings.schedule_of(self.K, data.n_rows)
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
@@ -100,7 +101,7 @@ class VariationalState:
             self.indices = np.full((N, L), -1, dtype=np.int32)
             self.indices[:, 0] = self.labels
         if kind is not None:
-            self.batches = settings.schedule.partition(N, self.seed)
+            self.batches = self.schedule.partition(N, self.seed)
             self.batch_entropy = np.zeros(len(self.batches))
         if kind == "rows":
             self.values = np.zeros((N, L), dtype=self.phi.dtype)
@@ -196,7 +197,7 @@ class VariationalState:
         """
         if self.passes.is_dense:
             raise CapabilityError(f"all {self.K} responsibilities of each row are not kept; use a smaller n_active")
-        N, L = self.data.n_rows, self.passes.L
+        N, _L = self.data.n_rows, self.passes.L
         visit = self.passes.visit(slice(0, N), self.tables(), keep=True)
         kept = visit.indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])

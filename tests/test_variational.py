@@ -40,9 +40,9 @@ from expfam.samplers import (
     UpdateHyper,
     load_sampler,
     sample,
+    variational,
 )
 from expfam.samplers import sparse_pass as passes
-from expfam.samplers import variational
 from expfam.samplers._sparse_pass import select_rows, work_size
 from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.posterior import Posterior, Proportions
@@ -77,7 +77,7 @@ PLANTED = ["multinomial", "poisson", "gaussian", "gaussian_diag", "gaussian_sphe
 
 def begin(family, X, weights, *, seed=0, start="auto", weight=None, whiten=None, **settings):
     """State and kernel."""
-    kernel = SparseVariational(**{"tol": 0.0, **settings})
+    kernel = SparseVariational(**{"tol": 0.0, "dtype": "float64", "schedule": Full(), **settings})
     data = Dataset(X, family, weight=weight)
     model = MixtureModel(data.family, weights)
     if whiten is None:
@@ -155,7 +155,6 @@ def test_a_row_without_a_finite_score_is_named():
 
     for n_active in (2, None):
         state, kernel = begin(Impossible(), sparse.csr_array([[1, 0]] * 7 + [[1, 1]]), SymmetricDirichlet(3))
-        kernel = SparseVariational(n_active, tol=0.0)
         state, kernel = begin(
             Impossible(), sparse.csr_array([[1, 0]] * 7 + [[1, 1]]), SymmetricDirichlet(3), n_active=n_active
         )
@@ -234,7 +233,7 @@ def test_bound_stays_below_the_evidence_and_grows_with_n_active(name, weights):
     labels, log_p = labelings(model, data, 3, weights.log_evidence)
     best = []
     for L in (1, 2, 3):
-        settings = {"n_active": L, "truncation": 3, "tol": 0.0}
+        settings = {"n_active": L, "truncation": 3}
         found = []
         for start in (labels[np.argmax(log_p)], labels[100]):
             state, kernel = begin(family, X, weights, start=start, **settings)
@@ -347,7 +346,7 @@ def candidates_at_once(monkeypatch):
 
 def candidate_run(name, *, schedule=None, n_candidates=2, L=2, stragglers=True, n_steps=10, K=12, seed=0):
     family, X, _ = planted(name, seed=seed)
-    settings = {"n_active": L, "n_candidates": n_candidates, "full_every": 6, "schedule": schedule}
+    settings = {"n_active": L, "n_candidates": n_candidates, "full_every": 6, "schedule": schedule or Full()}
     state, kernel = begin(family, X, SymmetricDirichlet(K), start="random", seed=seed, **settings)
     state.passes.with_stragglers = stragglers
     return bounds(state, kernel, n_steps), state
@@ -430,6 +429,15 @@ def test_one_batch_is_the_full_schedule():
     np.testing.assert_allclose(whole.n, state.n, rtol=1e-12)
 
 
+def test_the_automatic_schedule_follows_the_sizes():
+    kernel = SparseVariational()
+    assert kernel.schedule_of(10, 3999) == Full()
+    assert kernel.schedule_of(10, 4000) == Memoized(2)
+    assert kernel.schedule_of(10, 10**6) == Memoized(20)
+    state, _ = begin(*planted("poisson")[:2], SymmetricDirichlet(1), schedule="auto")
+    assert state.schedule == Memoized(2)
+
+
 def test_stochastic_steps_are_the_rule():
     family, X, _ = planted("poisson")
     schedule = Stochastic(150, kappa=0.8, delay=2.0)
@@ -459,7 +467,7 @@ def test_stochastic_steps_are_the_rule():
 def test_blocks_change_nothing_but_rounding(name, L, monkeypatch):
     family, X, _ = planted(name)
     X = sparse.csr_array(X) if name == "multinomial" else X
-    state, kernel = begin(family, X, SymmetricDirichlet(6), n_active=L)
+    state, _kernel = begin(family, X, SymmetricDirichlet(6), n_active=L)
     whole = state.passes.visit(slice(0, 400), state.tables())
     assert state.passes.n_parts(400) == 1
     monkeypatch.setattr(passes, "SCORE_BYTES", 16)
@@ -577,8 +585,12 @@ def test_weights_of_rows_stand_for_copies(name, schedule):
     assert state.n.sum() == pytest.approx(times.sum())
     if isinstance(schedule, Full):
         copies, kernel = begin(
-            family, X[np.repeat(np.arange(120), times)], DirichletProcess(), start=np.repeat(labels, times),
-            truncation=4, **settings,
+            family,
+            X[np.repeat(np.arange(120), times)],
+            DirichletProcess(),
+            start=np.repeat(labels, times),
+            truncation=4,
+            **settings,
         )
         np.testing.assert_allclose(a, bounds(copies, kernel, 8), rtol=1e-11)
         np.testing.assert_allclose(state.S, copies.S, rtol=1e-9, atol=1e-9)
@@ -696,7 +708,7 @@ def test_estimator_takes_soft_statistics(name, schedule, tmp_path):
 def test_the_name_is_known_and_hyper_parameters_are_learned():
     assert isinstance(load_sampler("sparse_variational", n_threads=2), SparseVariational)
     assert load_sampler("sparse_variational", n_threads=2).n_threads == 2
-    family, X, _ = planted("gaussian")
+    _family, X, _ = planted("gaussian")
     mixture = Mixture("gaussian", 8, sampler="sparse_variational", learn_hyper=True, n_steps=20, random_state=1).fit(X)
     assert mixture.family_.hyper_factors_
     process = Mixture("gaussian", sampler="sparse_variational", n_steps=20, random_state=1).fit(X)
