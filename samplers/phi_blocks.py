@@ -153,7 +153,7 @@ def phi_blocks(data, family, *, dtype, whiten=None):
     """
     if data.has_sparse_phi:
         return SparsePhi(data, family, dtype=dtype)
-    if hasattr(family, "in_coordinates"):
+    if getattr(family, "in_coordinates", None) is not None:
         whiten = np.dtype(dtype) == np.float32 if whiten is None else whiten
         return PackedPhi(data, family, dtype=dtype, whiten=whiten)
     return DensePhi(data, family, dtype=dtype)

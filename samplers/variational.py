@@ -52,7 +52,7 @@ class SparseVariational(Kernel):
         Of scores and responsibilities; sums over blocks are float64. In float32 the bound is exact to about 1e-5 of it,
         and may fall by so much.
     truncation : int
-        Number of clusters kept under a Dirichlet process or Pitman-Yor prior.
+        Number of clusters kept under a Dirichlet process or Pitman-Yor prior, at most one for each datum.
     sticks : {"open", "closed"}
         Whether the last kept stick leaves mass beyond it. With open sticks bounds of different truncations compare.
     n_threads : int or None
@@ -107,8 +107,11 @@ class SparseVariational(Kernel):
     def check(self, model, data):
         """Refuse settings out of their ranges, families and weights without what is needed."""
         self._check_settings()
-        self.schedule_of(self.max_clusters(model), data.n_rows).check(data.n_rows)
-        if self.memo == "rows" and self.n_active_of(self.max_clusters(model)) >= self.max_clusters(model):
+        K = self.n_clusters_of(model, data)
+        self.schedule_of(K, data.n_rows).check(data.n_rows)
+        if data.weight is not None and not data.weight.sum() > 0:
+            raise ValueError("SparseVariational: the weights of the data are all 0")
+        if self.memo == "rows" and self.n_active_of(K) >= K:
             raise ValueError("memo='rows' needs n_active below the number of clusters; use memo='statistics'")
         if self.objective == "map":
             model.family.require("map", "SparseVariational(objective='map')")
@@ -146,6 +149,10 @@ class SparseVariational(Kernel):
     def max_clusters(self, model):
         """The components of finite weights, or the truncation."""
         return model.weights.max_components or self.truncation
+
+    def n_clusters_of(self, model, data):
+        """K: the components of finite weights, or as many sticks as there can be data for."""
+        return model.weights.max_components or min(self.truncation, data.n_rows)
 
     def _has_auto_schedule(self):
         return isinstance(self.schedule, str) and self.schedule == "auto"
@@ -189,7 +196,7 @@ class SparseVariational(Kernel):
 
     def memory(self, model, data, n_clusters):
         """Bytes of tables, sums of the parts, and kept rows."""
-        K = self.max_clusters(model)
+        K = self.n_clusters_of(model, data)
         L, size, schedule = self.n_active_of(K), np.dtype(self.dtype).itemsize, self.schedule_of(K, data.n_rows)
         kept = data.n_rows * L * (4 + size) if L < K else 0
         if self.memo_of(K, data) == "statistics":
@@ -203,7 +210,7 @@ class SparseVariational(Kernel):
 
     def init_state(self, model, data, labels, *, seed):
         """State of the labels, each row wholly in its cluster."""
-        K = self.max_clusters(model)
+        K = self.n_clusters_of(model, data)
         if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
         values = np.unique(labels)

@@ -306,6 +306,25 @@ def test_kept_rows_with_l_equal_k_are_dense_rows():
     assert np.array_equal(whole.labels, indices[:, 0])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("objective", ["vb", "map"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_values_of_rows_and_divergences_are_the_bound_before_the_update(name, objective, dtype):
+    family, X, _ = planted(name)
+    X = sparse.csr_array(X) if name == "multinomial" else X
+    state, kernel = begin(family, X, DirichletProcess(), n_active=2, truncation=6, objective=objective, dtype=dtype)
+    kernel.step(state)
+    q, offset = state.posterior, state.total_weight * state.phi.log_det
+    visit = state.passes.visit(slice(0, 400), state.tables())
+    before = visit.value - q.divergence() + offset
+    sums = visit.sums
+    direct = sums.n @ (q.log_pi - q.g) + np.einsum("kf,kf->", sums.S, q.theta) + sums.entropy - q.divergence() + offset
+    slack = 1e-10 if dtype == "float64" else 1e-5
+    assert before == pytest.approx(direct, rel=slack)
+    assert before >= state.log_joint - slack * abs(before)
+    assert kernel.step(state).objective >= before - slack * abs(before)
+
+
 # ---- laws ------------------------------------------------------------------------------------------------------------
 
 
@@ -817,6 +836,17 @@ def test_one_cluster_and_empty_rows(n_active):
     values = bounds(state, kernel, 3)
     assert values[-1] == pytest.approx(state.model.log_joint(state.data, [0, 0, 0]))
     assert state.n == pytest.approx([3.0])
+
+
+def test_a_process_has_no_more_sticks_than_data():
+    state, kernel = begin(Poisson(), np.array([[1], [2], [30]]), DirichletProcess())
+    assert state.K == 3
+    assert_never_falls(bounds(state, kernel, 3))
+
+
+def test_data_without_weight_are_refused():
+    with pytest.raises(ValueError, match="all 0"):
+        begin(Poisson(), np.array([[1], [2], [30]]), SymmetricDirichlet(2), weight=[0, 0, 0])
 
 
 @pytest.mark.filterwarnings("default:.*clusters for .* data")
