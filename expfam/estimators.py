@@ -175,7 +175,7 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         # callbacks stay open between the phases and are closed at the end of the last
         try:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
-                if place == len(phases) and self.partition == "point":
+                if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
                 watched = [_StayOpen(c) for c in callbacks]

@@ -275,11 +275,11 @@ class SparsePass:
         by_memory = max(LEAST_PARTS, PART_BYTES // (8 * self.K * self.phi.n_statistics))
         return max(1, min(N_SEGMENTS, m // max(PART_ROWS, 2 * self.K), by_memory))
 
-    def block_rows(self):
-        """Rows of a block, by sizes alone."""
+    def block_rows(self, n_scores=None):
+        """Rows of a block with so many scores a row (K if not given), by sizes alone."""
         size = self.phi.dtype.itemsize
         by_phi = MOST_ROWS if self.phi.is_sparse else PHI_BYTES // (size * self.phi.n_statistics)
-        return max(16, min(MOST_ROWS, SCORE_BYTES // (size * self.K), by_phi))
+        return max(16, min(MOST_ROWS, SCORE_BYTES // (size * (n_scores or self.K)), by_phi))
 
     def memory(self):
         """Bytes of the tables and of the parts at work, at most."""
@@ -297,7 +297,8 @@ class _Part:
         self.sums = Sums.zeros(K, F)
         self.replaced = None if remembered is None else Sums.zeros(K, F)
         self.value, self.account = 0.0, Account()
-        self.n_block = owner.block_rows()
+        self.n_scores = K if candidates is None else candidates[0].shape[1] + owner.L
+        self.n_block = owner.block_rows(self.n_scores)
         width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
         self.starts, self.places = np.empty(K + 2, dtype=np.int64), np.empty(self.n_block * width, dtype=np.int64)
         self.total = np.empty(F, dtype=dtype)
@@ -330,10 +331,9 @@ class _Part:
     def run(self, start, stop, order):
         """All blocks of the places start..stop-1 of the visit."""
         owner = self.owner
-        n_scores = owner.K if self.candidates is None else self.candidates[0].shape[1] + owner.L
         dtype = np.float64 if owner.is_dense else self.phi.dtype
-        self.scores = np.empty((self.n_block, n_scores), dtype=self.phi.dtype)
-        self.work = np.empty(work_size(n_scores), dtype=dtype)
+        self.scores = np.empty((self.n_block, self.n_scores), dtype=self.phi.dtype)
+        self.work = np.empty(work_size(self.n_scores), dtype=dtype)
         self.objective, self.entropy = np.empty(self.n_block), np.empty(self.n_block)
         width = 1 if owner.is_dense else owner.L
         self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)

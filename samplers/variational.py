@@ -228,8 +228,7 @@ class SparseVariational(Kernel):
         account, seconds = Account(), _Clock()
         graph = None if is_wide else state.posterior.cluster_graph(self.n_candidates_of(state.K))
         seconds.lap()
-        run = {Memoized: _memoized_pass, Stochastic: _stochastic_pass}.get(type(state.schedule), _full_pass)
-        state.log_joint = run(state, graph, account, seconds)
+        state.log_joint = _pass_of(state.schedule)(state, graph, account, seconds)
         state.since_wide = 0 if is_wide else state.since_wide + 1
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
@@ -301,6 +300,12 @@ class _Sizes:
 
 
 # ---- passes ----------------------------------------------------------------------------------------------------------
+
+
+def _pass_of(schedule):
+    if isinstance(schedule, Memoized):
+        return _memoized_pass
+    return _stochastic_pass if isinstance(schedule, Stochastic) else _full_pass
 
 
 def _visit(state, rows, graph, **options):

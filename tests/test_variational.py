@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import (
+    Categorical,
     Dataset,
     DiagonalGaussian,
     DirichletProcess,
@@ -64,6 +65,11 @@ def planted(name, n=400, seed=0):
         return Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels]), labels
     if name == "poisson":
         return Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (6, 5))[labels]), labels
+    if name == "categorical":
+        laws = rng.dirichlet(np.full(4, 0.3), (6, 5)).cumsum(axis=2)
+        codes = (rng.random((n, 5, 1)) > laws[labels]).sum(axis=2)
+        codes[rng.random((n, 5)) < 0.1] = -1
+        return Categorical(concentration=0.5, n_levels=4), codes, labels
     if name == "gaussian_zero":
         axes = rng.normal(size=(6, 4, 4))
         return ZeroMeanGaussian(), np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 4))), labels
@@ -72,7 +78,7 @@ def planted(name, n=400, seed=0):
     return family, centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
 
 
-PLANTED = ["multinomial", "poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
+PLANTED = ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
 
 
 def begin(family, X, weights, *, seed=0, start="auto", weight=None, whiten=None, **settings):
