@@ -74,11 +74,13 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
     cluster_sizes_ : (K,) int64 ndarray
     n_, S_ : (K,) and (K, F) float64
-        Sufficient statistics; S_ is CSR where those of the data are.
+        Sufficient statistics of the clusters, of a variational sampler soft ones; S_ is CSR where those of the data
+        are.
     family_, model_ : Family, MixtureModel
         Bound, with learned hyper-parameters.
     log_joint_ : float
-        Log joint of `labels_` and the data, nats, without log-base.
+        Log joint of `labels_` and the data, of a variational sampler the lower bound of the log evidence; nats, without
+        log-base.
     trace_ : Trace
         Log joint, number of clusters and seconds of each step.
     n_iter_ : int
@@ -168,32 +170,40 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _run(self, state, phases):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        kept, n_done = most_kept_partitions(state.data.n_rows), 0
+        kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
         # callbacks stay open between the phases and are closed at the end of the last
         try:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
-                if place == len(phases) and self.partition == "point":
+                if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
-                sample(kernel, state, n_steps, callbacks=[_StayOpen(c) for c in callbacks], trace=trace)
-                n_done += n_steps
-                if trace.interrupted or len(trace) < n_done:
+                watched = [_StayOpen(c) for c in callbacks]
+                sample(kernel, state, n_steps, callbacks=watched, trace=trace)
+                if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
+            if not trace.interrupted:
+                kernel.finish(state)
         finally:
             for callback in callbacks:
                 if hasattr(callback, "close"):
                     callback.close()
-        self._adopt(state, _chosen_partition(trace, state))
+        if hasattr(state, "soft_partition"):
+            self._adopt(state, *state.soft_partition())
+        else:
+            self._adopt(state, _chosen_partition(trace, state))
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
-    def _adopt(self, state, labels):
+    def _adopt(self, state, labels, n=None, S=None):
+        """Take labels with their statistics, or with soft ones whose bound stands for the log joint."""
         data, model = state.data, state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
-        self.n_, self.S_ = data.statistics(self.labels_, int(self.labels_.max()) + 1)
-        self.cluster_sizes_ = self.n_.astype(np.int64)
-        self.log_joint_ = float(
-            model.weights.log_prior(self.cluster_sizes_) + model.family.total_log_marginal(self.n_, self.S_)
+        self.n_, self.S_ = data.statistics(self.labels_, int(self.labels_.max()) + 1) if n is None else (n, S)
+        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(self.n_)).astype(np.int64)
+        self.log_joint_ = (
+            float(model.weights.log_prior(self.cluster_sizes_) + model.family.total_log_marginal(self.n_, self.S_))
+            if n is None
+            else state.log_joint
         )
         self._set_model(model)
 
@@ -420,13 +430,14 @@ def _chosen_partition(trace, state):
 
 
 class _StayOpen:
-    """A callback that the driver does not close."""
+    """A callback that the driver does not close, with whether it has ended the run."""
 
     def __init__(self, callback):
-        self._callback = callback
+        self._callback, self.has_stopped = callback, False
 
     def __call__(self, info, state):
-        return self._callback(info, state)
+        self.has_stopped = bool(self._callback(info, state))
+        return self.has_stopped
 
 
 def _is_auto(value):

@@ -28,6 +28,9 @@ _HOMES = {
     "expfam.samplers.proposals.nearest": ["NearestProposal"],
     "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
     "expfam.samplers.cluster_tree": ["ClusterTree"],
+    "expfam.samplers.variational": ["SparseVariational"],
+    "expfam.samplers.variational_state": ["VariationalState"],
+    "expfam.samplers.schedules": ["Full", "Memoized", "Stochastic"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -89,6 +89,13 @@ class Kernel(Settings):
         """Bytes of the working objects that the kernel keeps beside the state, for so many clusters."""
         return 0
 
+    def is_done(self, state):
+        """Whether further steps would change nothing that matters: optimisers that have converged, never samplers."""
+        return False
+
+    def finish(self, state):
+        """What is to be done before a state is used as a result; nothing for most kernels."""
+
     def step(self, state):
         """Move the state by one sweep, pass or batch of moves, in place.
 
@@ -160,6 +167,15 @@ class Cycle(Kernel):
         if maker is None:
             raise CapabilityError(f"{self!r} has no kernel that makes a state")
         return maker
+
+    def is_done(self, state):
+        """Never: what one kernel leaves another may change."""
+        return False
+
+    def finish(self, state):
+        """Each kernel's own last work."""
+        for kernel in self.kernels:
+            kernel.finish(state)
 
     def step(self, state):
         """One step of every kernel; counts are added up, `extra` holds each one's Info by its place in the cycle."""

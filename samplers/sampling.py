@@ -30,6 +30,7 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     state : State
         Moved in place.
     n_steps : int
+        At most: a kernel that has converged ends the run.
     callbacks : sequence of callable
         Called as ``callback(info, state)`` after each step; a true result ends the run. Those with a method `close` are
         closed at the end, whatever happened.
@@ -50,12 +51,14 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
     trace = Trace(keep_every=keep_every, max_kept=max_kept) if trace is None else trace
     walk = steps(kernel, state)
+    is_done = getattr(kernel, "is_done", lambda state: False)  # kernels need no more than the protocol
     try:
         for _ in range(int(n_steps)):
             info = next(walk)
             trace.append(info, state)
             # every callback is called, also after one has said stop
-            if any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool)):
+            stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))
+            if stopped or is_done(state):
                 break
     except KeyboardInterrupt:
         trace.interrupted = True

@@ -11,6 +11,7 @@ from expfam.samplers.metropolis import CollapsedMetropolis
 from expfam.samplers.starts import default_n_clusters
 from expfam.samplers.uncollapsed import StochasticEM, UncollapsedGibbs, UncollapsedKernel
 from expfam.samplers.uncollapsed_metropolis import UncollapsedMetropolis
+from expfam.samplers.variational import SparseVariational
 
 TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked
 WIDEST_INT8 = 1024  # statistics a row up to which codes of one byte each are chosen
@@ -157,6 +158,7 @@ _BY_NAME = {
     "fastex": FastEx,
     "canopy": Canopy,  # variant 2, the exact one
     "uncollapsed_metropolis": UncollapsedMetropolis,
+    "sparse_variational": SparseVariational,
 }
 
 

@@ -62,6 +62,21 @@ class _Wishart(RealFamily):
         """Log base measure, -(d/2) log 2 pi: (N,) nats."""
         return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
 
+    def in_coordinates(self, linear_map):
+        """The same prior for data y = M (x - centre), M (d, d) invertible: a bound family.
+
+        Evidences in y are those in x minus n log|det M|; the centre is 0 for the family of mean zero.
+        """
+        other = self._moved(linear_map) if self.has_linear_part else self
+        return other.with_hyper(scale=linear_map @ self.scale @ linear_map.T)
+
+    def mapped_statistics(self, S, linear_map):
+        """Sums of statistics (K, F) of centred data, for those data after a linear map (d, d)."""
+        d = self.n_features_in_
+        first, second = S[:, : -d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
+        first = [first @ linear_map.T] if self.has_linear_part else []
+        return np.concatenate([*first, svec(linear_map @ second @ linear_map.T)], axis=1)
+
     def _log_evidence(self, n, log_det_n):
         d = self.n_features_in_
         dof = self.dof + n
@@ -129,6 +144,7 @@ class Gaussian(_Wishart):
     """
 
     name = "gaussian"
+    has_linear_part = True
     hyper = {"mean_strength": "positive", "scale": "positive"}  # noqa: RUF012
 
     def __init__(self, mean="auto", mean_strength="auto", dof=None, scale="auto"):
@@ -150,6 +166,11 @@ class Gaussian(_Wishart):
         """phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
         X = X.astype(np.float64) - self.center_
         return np.concatenate([X, svec_outer(X)], axis=1)
+
+    def _moved(self, linear_map):
+        moved = self.with_hyper(mean=linear_map @ (self.mean - self.center_))
+        moved.__dict__["center_"] = np.zeros(self.n_features_in_)
+        return moved
 
     def _posterior(self, n, S):
         """Posterior strength (K,), location (K, d), scale (K, d, d), in centred coordinates."""
@@ -278,6 +299,7 @@ class ZeroMeanGaussian(_Wishart):
     """
 
     name = "gaussian_zero"
+    has_linear_part = False
     hyper = {"scale": "positive"}  # noqa: RUF012
 
     def __init__(self, dof=None, scale="auto"):

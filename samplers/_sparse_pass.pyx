@@ -1,0 +1,421 @@
+"""Inner loops of a variational pass: scores of a block of rows, their few largest, sums of what those weigh.
+
+Everything is float32 or float64 as the arrays given; objectives, entropies, counts and sums over blocks are float64.
+A block costs O(rows K F) for the scores of dense statistics (one matrix product), O(nnz K) for sparse ones, O(K) a row
+to select, and O(rows L F) or O(nnz L) for the sums. All release the gil and allocate nothing.
+"""
+
+from libc.math cimport INFINITY, log, sqrt
+from libc.stdint cimport int32_t, int64_t
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, saxpy, sdot, sgemm
+
+from expfam.structures._kernels cimport EXPFAM_BLOCK, expfam_exp1, expfam_exp_blocks
+from expfam.structures.top_l cimport top_row, top_work_size, value_t
+
+cdef enum:
+    SHORT = 32              # vectors up to which a plain loop beats a call of BLAS
+    FEW_ROWS = 4            # rows of a bucket up to which parameters are not gathered for a product
+
+ctypedef fused index_kind:
+    int32_t
+    int64_t
+
+
+cdef inline value_t least(const value_t *row) noexcept nogil:
+    """Responsibilities below are 0: products with them would be subnormal numbers, which cost a hundred times more."""
+    if value_t is float:
+        return <value_t> 1e-30
+    else:
+        return <value_t> 1e-290
+
+
+cdef inline void add_scaled(Py_ssize_t n, value_t a, const value_t *x, value_t *y) noexcept nogil:
+    cdef int size = <int> n, one = 1
+    cdef Py_ssize_t f
+    if n <= SHORT:
+        for f in range(n):
+            y[f] += a * x[f]
+    elif value_t is float:
+        saxpy(&size, &a, <float *> x, &one, y, &one)
+    else:
+        daxpy(&size, &a, <double *> x, &one, y, &one)
+
+
+cdef inline value_t inner(Py_ssize_t n, const value_t *x, const value_t *y) noexcept nogil:
+    cdef int size = <int> n, one = 1
+    cdef Py_ssize_t f
+    cdef value_t total = 0
+    if n <= SHORT:
+        for f in range(n):
+            total += x[f] * y[f]
+        return total
+    if value_t is float:
+        return sdot(&size, <float *> x, &one, <float *> y, &one)
+    else:
+        return ddot(&size, <double *> x, &one, <double *> y, &one)
+
+
+cdef void products(const value_t *phi, const value_t *theta, Py_ssize_t rows, Py_ssize_t K, Py_ssize_t F, value_t *out,
+                   Py_ssize_t stride) noexcept nogil:
+    """out += phi theta', all row-major."""
+    cdef int m = <int> K, n = <int> rows, k = <int> F, ld = <int> stride
+    cdef char transposed = b"T", plain = b"N"
+    cdef value_t one = 1
+    if value_t is float:
+        sgemm(&transposed, &plain, &m, &n, &k, &one, <float *> theta, &k, <float *> phi, &k, &one, out, &ld)
+    else:
+        dgemm(&transposed, &plain, &m, &n, &k, &one, <double *> theta, &k, <double *> phi, &k, &one, out, &ld)
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def pack_outer(const value_t[:, ::1] rows, bint with_linear, const value_t[::1] center, value_t[:, ::1] out):
+    """out = (x, svec xx') - center of each row, or without the x: (R, d) to (R, F)."""
+    cdef Py_ssize_t i, a, b, at, d = rows.shape[1]
+    cdef value_t x, root = <value_t> sqrt(2.0)
+    cdef const value_t *row
+    cdef value_t *to
+    with nogil:
+        for i in range(rows.shape[0]):
+            row, to = &rows[i, 0], &out[i, 0]
+            at = 0
+            if with_linear:
+                for a in range(d):
+                    to[a] = row[a] - center[a]
+                at = d
+            for a in range(d):
+                x = row[a]
+                to[at] = x * x - center[at]
+                x *= root
+                for b in range(1, d - a):
+                    to[at + b] = x * row[a + b] - center[at + b]
+                at += d - a
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------------
+
+
+def dense_scores(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
+                 value_t[:, ::1] out):
+    """out = phi theta' + c: (R, F), (K, F), (K,) to (R, K)."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(out.shape[0]):
+            out[i, :] = c
+        products(&phi[0, 0], &theta[0, 0], phi.shape[0], theta.shape[0], phi.shape[1], &out[0, 0], out.shape[1])
+
+
+def sparse_scores(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
+                  const value_t[:, ::1] table, const value_t[::1] c, value_t[:, ::1] out):
+    """The same from CSR rows and the transposed parameters `table` (F, K)."""
+    cdef Py_ssize_t i, j, K = table.shape[1]
+    with nogil:
+        for i in range(out.shape[0]):
+            out[i, :] = c
+            for j in range(indptr[i], indptr[i + 1]):
+                add_scaled(K, <value_t> values[j], &table[indices[j], 0], &out[i, 0])
+
+
+cdef bint holds(const int32_t *ascending, Py_ssize_t n, int32_t k) noexcept nogil:
+    cdef Py_ssize_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] < k:
+            low = middle + 1
+        else:
+            high = middle
+    return low < n and ascending[low] == k
+
+
+def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
+                     const int32_t[::1] buckets, const int32_t[:, ::1] graph, const int32_t[:, ::1] last,
+                     bint with_stragglers, value_t[:, ::1] gathered, value_t[:, ::1] out):
+    """Scores of the candidates of each row: those of its bucket, and its last clusters that are not among them.
+
+    Parameters
+    ----------
+    phi, theta, c
+        As in `dense_scores`.
+    buckets : (R,) int32
+        Row of `graph` for each row; equal ones should stand together.
+    graph : (K, G) int32
+        Candidates of each bucket, ascending.
+    last : (R, L) int32
+        Clusters that each row had last, -1 for none.
+    with_stragglers : bool
+        Whether to score those that the bucket lacks.
+    gathered : (G, F)
+        Scratch.
+    out : (R, G + L)
+        Written; -inf in the last L columns where the bucket has the cluster already.
+
+    Returns
+    -------
+    int
+        Number of stragglers.
+    """
+    cdef Py_ssize_t i, j, g, e, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_stragglers = 0
+    with nogil:
+        i = 0
+        while i < R:
+            j = i
+            while j < R and buckets[j] == buckets[i]:
+                for g in range(G):
+                    out[j, g] = c[graph[buckets[i], g]]
+                j += 1
+            if j - i > FEW_ROWS:
+                for g in range(G):
+                    gathered[g, :] = theta[graph[buckets[i], g], :]
+                products(&phi[i, 0], &gathered[0, 0], j - i, G, F, &out[i, 0], out.shape[1])
+                i = j
+            while i < j:
+                for g in range(G):
+                    out[i, g] += inner(F, &phi[i, 0], &theta[graph[buckets[i], g], 0])
+                i += 1
+        for i in range(R):
+            for e in range(last.shape[1]):
+                k = last[i, e]
+                if with_stragglers and k >= 0 and not holds(&graph[buckets[i], 0], G, <int32_t> k):
+                    out[i, G + e] = c[k] + inner(F, &phi[i, 0], &theta[k, 0])
+                    n_stragglers += 1
+                else:
+                    out[i, G + e] = -INFINITY
+    return n_stragglers
+
+
+def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
+                      const value_t[:, ::1] table, const value_t[::1] c, const int32_t[::1] buckets,
+                      const int32_t[:, ::1] graph, const int32_t[:, ::1] last, bint with_stragglers,
+                      value_t[:, ::1] out):
+    """`dense_candidates` for CSR rows and the transposed parameters `table` (F, K)."""
+    cdef Py_ssize_t i, j, g, e, k, G = graph.shape[1], n_stragglers = 0
+    cdef value_t x, score
+    cdef const value_t *row
+    cdef const int32_t *near
+    with nogil:
+        for i in range(out.shape[0]):
+            near = &graph[buckets[i], 0]
+            for g in range(G):
+                out[i, g] = c[near[g]]
+            for j in range(indptr[i], indptr[i + 1]):
+                x, row = <value_t> values[j], &table[indices[j], 0]
+                for g in range(G):
+                    out[i, g] += x * row[near[g]]
+            for e in range(last.shape[1]):
+                k = last[i, e]
+                score = -INFINITY
+                if with_stragglers and k >= 0 and not holds(near, G, <int32_t> k):
+                    score = c[k]
+                    for j in range(indptr[i], indptr[i + 1]):
+                        score += <value_t> values[j] * table[indices[j], k]
+                    n_stragglers += 1
+                out[i, G + e] = score
+    return n_stragglers
+
+
+# ---- selection -------------------------------------------------------------------------------------------------------
+
+
+def work_size(Py_ssize_t n_scores):
+    """Length of the scratch of `select_rows` and `soft_rows` for rows of so many scores."""
+    return max(top_work_size(n_scores), 8 * (n_scores + n_scores // EXPFAM_BLOCK + 2))
+
+
+def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const int32_t[:, ::1] graph,
+                const int32_t[:, ::1] last, value_t[:, ::1] values, int32_t[:, ::1] indices,
+                double[::1] objective, double[::1] entropy, value_t[::1] work):
+    """Softmax on the L largest scores of each row.
+
+    Parameters
+    ----------
+    scores : (R, C)
+    buckets, graph, last : arrays or None
+        As in `dense_candidates`, which clusters the columns stand for; None where column k is cluster k.
+    values, indices : (R, L)
+        Written: responsibilities, largest first, and their clusters; 0 and -1 where a row has fewer finite scores.
+    objective, entropy : (R,) float64
+        Written: log of the sum of the exponentials that were kept, and -sum r log r; nats.
+    work : (work_size(C),)
+        Scratch of the type of the scores.
+
+    Returns
+    -------
+    int
+        First row without a finite largest score, or -1.
+    """
+    cdef Py_ssize_t i, e, j, L = values.shape[1], G = 0 if graph is None else graph.shape[1], bad = -1
+    cdef double best, total, t, share
+    with nogil:
+        for i in range(scores.shape[0]):
+            if top_row(&scores[i, 0], scores.shape[1], L, &values[i, 0], &indices[i, 0], &work[0]):
+                bad = i
+                break
+            best = values[i, 0]
+            if not best < INFINITY:
+                bad = i
+                break
+            total = 0.0
+            for e in range(L):
+                if values[i, e] > -INFINITY:
+                    total += expfam_exp1(values[i, e] - best)
+            objective[i] = best + log(total)
+            entropy[i] = 0.0
+            for e in range(L):
+                if not values[i, e] > -INFINITY:
+                    values[i, e], indices[i, e] = 0, -1
+                    continue
+                t = values[i, e] - best
+                values[i, e] = <value_t> (expfam_exp1(t) / total)
+                if values[i, e] < least(&values[i, 0]):
+                    values[i, e] = 0
+                share = values[i, e]
+                entropy[i] += share * (log(total) - t)
+                if G:
+                    j = indices[i, e]
+                    indices[i, e] = graph[buckets[i], j] if j < G else last[i, j - G]
+    return bad
+
+
+def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] objective, double[::1] entropy,
+              double[::1] work):
+    """Softmax of each whole row, in place; arguments and result as of `select_rows`, `labels` (R, 1) the largest."""
+    cdef Py_ssize_t i, k, K = scores.shape[1], bad = -1, best
+    cdef double total, top, spread
+    cdef double *e = &work[0]
+    with nogil:
+        for i in range(scores.shape[0]):
+            best = 0
+            for k in range(K):
+                if scores[i, k] > scores[i, best] or not scores[i, best] == scores[i, best]:
+                    best = k
+            top = scores[i, best]
+            if not -INFINITY < top < INFINITY:
+                bad = i
+                break
+            for k in range(K):
+                e[k] = scores[i, k] if scores[i, k] > -INFINITY else -INFINITY
+            total = expfam_exp_blocks(e, top, e + K, K)
+            spread = 0.0
+            for k in range(K):
+                if e[k] > least(&scores[i, 0]) * total:
+                    spread += e[k] * (scores[i, k] - top)
+                    scores[i, k] = <value_t> (e[k] / total)
+                else:
+                    scores[i, k] = 0
+            objective[i] = top + log(total)
+            entropy[i] = log(total) - spread / total
+            labels[i, 0] = <int32_t> best
+    return bad
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------------
+
+
+cdef void by_cluster(const value_t[:, ::1] values, const int32_t[:, ::1] indices, int64_t[::1] starts,
+                     int64_t[::1] places) noexcept nogil:
+    """Entries with a positive weight sorted by cluster, rows ascending; cluster k has places[starts[k]:starts[k + 1]].
+
+    `starts` has room for K + 2.
+    """
+    cdef Py_ssize_t i, e, L = values.shape[1]
+    starts[:] = 0
+    for i in range(values.shape[0]):
+        for e in range(L):
+            if values[i, e] > 0:
+                starts[indices[i, e] + 2] += 1
+    for i in range(2, starts.shape[0]):
+        starts[i] += starts[i - 1]
+    for i in range(values.shape[0]):
+        for e in range(L):
+            if values[i, e] > 0:
+                places[starts[indices[i, e] + 1]] = i * L + e
+                starts[indices[i, e] + 1] += 1
+
+
+def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, const int32_t[:, ::1] indices,
+                   const double[::1] weight, double[::1] n, double[:, ::1] S, int64_t[::1] starts,
+                   int64_t[::1] places, value_t[::1] total):
+    """n += r, S += r phi, of sparse responsibilities (R, L), cluster by cluster and row by row.
+
+    `weight` (R,) multiplies the rows, or None; `starts` (K + 2,), `places` (R L,) and `total` (F,) are scratch.
+    """
+    cdef Py_ssize_t k, e, i, f, F = phi.shape[1], L = values.shape[1]
+    cdef double r
+    with nogil:
+        by_cluster(values, indices, starts, places)
+        for k in range(n.shape[0]):
+            if starts[k] == starts[k + 1]:
+                continue
+            total[:] = 0
+            for e in range(starts[k], starts[k + 1]):
+                i = places[e] // L
+                r = values[i, places[e] % L]
+                if weight is not None:
+                    r *= weight[i]
+                n[k] += r
+                add_scaled(F, <value_t> r, &phi[i, 0], &total[0])
+            for f in range(F):
+                S[k, f] += total[f]
+
+
+def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, const double[::1] counts,
+                    const value_t[:, ::1] values, const int32_t[:, ::1] indices, const double[::1] weight,
+                    double[::1] n, double[:, ::1] S, int64_t[::1] starts, int64_t[::1] places):
+    """The same for CSR rows."""
+    cdef Py_ssize_t k, e, i, j, L = values.shape[1]
+    cdef double r
+    with nogil:
+        by_cluster(values, indices, starts, places)
+        for k in range(n.shape[0]):
+            for e in range(starts[k], starts[k + 1]):
+                i = places[e] // L
+                r = values[i, places[e] % L]
+                if weight is not None:
+                    r *= weight[i]
+                n[k] += r
+                for j in range(indptr[i], indptr[i + 1]):
+                    S[k, columns[j]] += r * counts[j]
+
+
+def add_soft_rows(const value_t[:, ::1] phi, value_t[:, ::1] shares, const double[::1] weight, double[::1] n,
+                  double[:, ::1] S, value_t[:, ::1] product):
+    """n += r, S += r phi, of dense responsibilities (R, K), which are multiplied by `weight`; `product` is scratch."""
+    cdef Py_ssize_t k, f
+    cdef int F = <int> phi.shape[1], K = <int> shares.shape[1], R = <int> phi.shape[0]
+    cdef char plain = b"N", transposed = b"T"
+    cdef value_t one = 1, zero = 0
+    with nogil:
+        weigh_soft_rows(shares, weight, n)
+        if value_t is float:
+            sgemm(&plain, &transposed, &F, &K, &R, &one, <float *> &phi[0, 0], &F, &shares[0, 0], &K, &zero,
+                  &product[0, 0], &F)
+        else:
+            dgemm(&plain, &transposed, &F, &K, &R, &one, <double *> &phi[0, 0], &F, &shares[0, 0], &K, &zero,
+                  &product[0, 0], &F)
+        for k in range(K):
+            for f in range(F):
+                S[k, f] += product[k, f]
+
+
+cdef void weigh_soft_rows(value_t[:, ::1] shares, const double[::1] weight, double[::1] n) noexcept nogil:
+    cdef Py_ssize_t i, k
+    for i in range(shares.shape[0]):
+        for k in range(shares.shape[1]):
+            if weight is not None:
+                shares[i, k] = <value_t> (shares[i, k] * weight[i])
+            n[k] += shares[i, k]
+
+
+def add_soft_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, const double[::1] counts,
+                         value_t[:, ::1] shares, const double[::1] weight, double[::1] n, double[:, ::1] table):
+    """`add_soft_rows` for CSR rows; sums go to `table` (F, K), the transposed S."""
+    cdef Py_ssize_t i, j, k, K = shares.shape[1]
+    cdef double x
+    with nogil:
+        weigh_soft_rows(shares, weight, n)
+        for i in range(shares.shape[0]):
+            for j in range(indptr[i], indptr[i + 1]):
+                x = counts[j]
+                for k in range(K):
+                    table[columns[j], k] += x * shares[i, k]
