@@ -42,8 +42,8 @@ def neighbourhood(data, seed):
     The projection has four random signs for each column: Kane and Nelson 2014, "Sparser Johnson-Lindenstrauss
     transforms".
     """
-    V = data.n_features
-    width = _WIDTH if V > (_WIDTH if data.is_sparse else _WIDEST) else None
+    V, widest = data.n_features, _WIDTH if data.is_sparse else _WIDEST
+    width = None if V <= widest else _WIDTH
     signs = None if width is None else _signs(V, width, seed)
     transform = _transform(data)
     out = np.empty((data.n_rows, V if width is None else width), dtype=np.float32)
