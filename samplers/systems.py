@@ -116,9 +116,7 @@ class Canopy(UncollapsedKernel):
     redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """
 
-    def __init__(
-        self, *, variant=2, proposal="prototype", steps=2, theta="draw", truncation=100, n_threads=None
-    ):
+    def __init__(self, *, variant=2, proposal="prototype", steps=2, theta="draw", truncation=100, n_threads=None):
         super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
         self.variant, self.proposal, self.steps = variant, proposal, steps
 

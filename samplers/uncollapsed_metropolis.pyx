@@ -21,6 +21,7 @@ from expfam.samplers.proposals.prototype cimport BoundPrototype, prototype_state
 from expfam.structures._kernels cimport (
     EXPFAM_BLOCK,
     EXPFAM_LIST_ENTRIES,
+    EXPFAM_PREFETCH,
     expfam_dot_difference,
     expfam_exp_blocks,
     expfam_list_scores,
@@ -37,6 +38,7 @@ from expfam.structures._threads import resolve_n_threads, run
 
 cdef enum:
     TASK_ROWS = 8192            # data of a task
+    AHEAD = 12                  # places ahead whose labels are asked for
     MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
     WAITS = 1                   # result of a walk: statistics are needed and not there
 
@@ -54,6 +56,7 @@ ctypedef struct walk:           # what the data of one sweep share
     const double *Theta         # (K, F)
     const double *bias          # (K,) log pi - G
     const prototype_state *lists    # short lists to draw from exactly, or NULL
+    const int32_t *group        # that the proposal reads for each datum, where that is known
     Py_ssize_t F
     Py_ssize_t K
     Py_ssize_t n_steps
@@ -160,13 +163,13 @@ cdef inline Py_ssize_t redraw(const walk *w, Py_ssize_t i, const double *x, Py_s
 cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng, double *work,
                          listed *l, tally *t) noexcept nogil:
     """All steps of datum i; without its statistics none of them counts once they are needed."""
-    cdef Py_ssize_t k = w.labels[i], new = 0, s, asked = -1
+    cdef Py_ssize_t k = w.labels[i], new = 0, _step, asked = -1
     cdef double back = 0.0, difference = 0.0
     cdef int code
     if l != NULL and not is_there:
         return WAITS
     philox_aim(rng, w.row_offset + <uint64_t> i, w.step)
-    for s in range(w.n_steps):
+    for _step in range(w.n_steps):
         code = w.p.draw(w.p.self, i, k, &rng.bitgen, &new, &back, work)
         if code:
             return code
@@ -198,6 +201,11 @@ cdef int walk_rows(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *wor
     philox_init(&rng, w.seed, MOVE)
     for place in range(start, stop):
         i = place if w.order == NULL else w.order[place]
+        if w.order != NULL and place + AHEAD < stop:
+            EXPFAM_PREFETCH(w.labels + w.order[place + AHEAD])
+            EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
+            if w.group != NULL:
+                EXPFAM_PREFETCH(w.group + w.order[place + AHEAD])
         code = walk_one(w, i, NULL if w.phi == NULL else w.phi + place * w.F, True, &rng, work, l, t)
         if code:
             t.failed = i
@@ -344,9 +352,11 @@ cdef class Walk:
         self.w.Theta, self.w.bias, self.w.K = &Theta[0, 0], &bias[0], Theta.shape[0]
         self.w.n_steps = n_steps
         self.w.seed, self.w.step, self.w.row_offset = state.seed, state.n_steps, self.data.row_offset
-        self.w.lists = NULL
-        if redraw and isinstance(self.door.owner, BoundPrototype):
-            self.w.lists = &(<BoundPrototype> self.door.owner).s
+        self.w.lists, self.w.group = NULL, NULL
+        if isinstance(self.door.owner, BoundPrototype):
+            self.w.group = (<BoundPrototype> self.door.owner).s.group
+            if redraw:
+                self.w.lists = &(<BoundPrototype> self.door.owner).s
         n_threads = 1 if self.door.needs_gil else n_threads
         tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
         counts = run(self._walk, tasks, n_threads, uses_blas=False)
@@ -450,9 +460,10 @@ class UncollapsedMetropolis(UncollapsedKernel):
     A step from k to k' is accepted with probability min(1, w(k') q(k) / w(k) q(k')), log w(k) = <phi, theta_k> - g_k +
     log pi_k. In `Info`, `proposed` and `accepted` count steps to other clusters; ``extra`` has "differing", how many
     were proposed for each datum, "acceptance" of those, and "changed", the share of data with another label.
-    Zaheer et al. 2017, "Canopy: fast sampling with cover trees", is ``redraw=False`` with ``n_anchors=0`` and two steps.
-    The redraw is a Gibbs step within a set of clusters that does not depend on labels. ``refresh="never"`` is exact since the law is then
-    a fixed one, however old; so is "always", where it is a function of the parameters that the labels are drawn given.
+    Zaheer et al. 2017, "Canopy: fast sampling with cover trees": ``redraw=False``, a proposal with ``n_anchors=0`` and
+    two steps. The redraw is a Gibbs step within a set of clusters that does not depend on labels. ``refresh="never"``
+    is exact since the law is then a fixed one, however old; so is "always", where it is a function of the parameters
+    that the labels are drawn given.
     """
 
     def __init__(
@@ -561,7 +572,7 @@ def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
         Rows are labels before the step.
     """
     cdef Walk walker = kernel.walker(state)
-    cdef Py_ssize_t k, l
+    cdef Py_ssize_t k, to
     cdef const double[:, ::1] phi
     cdef const double *x = NULL
     if is_fresh:
@@ -581,9 +592,9 @@ def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
     law = np.zeros((K, K))
     log_q = walker.door.log_prob(i, state.labels[i], np.arange(K))
     for k in range(K):
-        for l in range(K):
-            if k != l:
-                ratio = gain(&walker.w, i, x, k, l) + log_q[k] - log_q[l]
-                law[k, l] = np.exp(log_q[l]) * min(1.0, np.exp(min(ratio, 0.0)))
+        for to in range(K):
+            if k != to:
+                ratio = gain(&walker.w, i, x, k, to) + log_q[k] - log_q[to]
+                law[k, to] = np.exp(log_q[to]) * min(1.0, np.exp(min(ratio, 0.0)))
         law[k, k] = 1.0 - law[k].sum()
     return law

@@ -1,4 +1,4 @@
-"""Metropolis sweeps given parameters: each row of the transition matrix by the code itself, chains against enumeration."""
+"""Metropolis sweeps given parameters: rows of the transition matrix by the code itself, chains against enumeration."""
 
 import itertools
 
@@ -125,9 +125,7 @@ def test_sweeps_leave_the_law_of_labels(name, redraw):
     kernel = UncollapsedMetropolis(GROUPS["anchors"], steps=2, redraw=redraw, n_threads=2)
     rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 200
     walker = kernel.walker(state)
-    walker.refresh(
-        Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True
-    )
+    walker.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
     for step in range(n_sweeps):
         state.n_steps = step
         state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
@@ -240,7 +238,12 @@ def test_bad_settings_are_named(settings, match):
 
 @pytest.mark.parametrize(
     ("settings", "match"),
-    [({"steps": 0}, "steps"), ({"refresh": 0}, "refresh"), ({"refresh": "often"}, "refresh"), ({"theta": "x"}, "theta")],
+    [
+        ({"steps": 0}, "steps"),
+        ({"refresh": 0}, "refresh"),
+        ({"refresh": "often"}, "refresh"),
+        ({"theta": "x"}, "theta"),
+    ],
 )
 def test_bad_settings_of_the_kernel_are_named(settings, match):
     state = make_state("poisson")
@@ -296,7 +299,9 @@ def test_coordinates_keep_neighbours(name):
 
 
 def test_wide_sparse_rows_are_projected():
-    X = sparse.random_array((300, 5000), density=0.01, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size))
+    X = sparse.random_array(
+        (300, 5000), density=0.01, rng=np.random.default_rng(0), data_sampler=lambda size: np.ones(size)
+    )
     data = Dataset(sparse.csr_array(X), Multinomial())
     points = neighbourhood(data, 0)
     assert points.shape == (300, 64)
@@ -329,7 +334,7 @@ def visits_of(kernel, model, data, n_steps, size=100):
 def worst_t(visits, pi):
     """Largest |t| of a partition's frequency: a labelling and its opposite are one partition."""
     half = len(pi) // 2
-    visits, pi = (np.asarray(a)[..., :half] + np.asarray(a)[..., :half - 1 : -1] for a in (visits, pi))
+    visits, pi = (np.asarray(a)[..., :half] + np.asarray(a)[..., : half - 1 : -1] for a in (visits, pi))
     common = pi > 0.02
     groups = np.column_stack([visits[:, common], visits[:, ~common].sum(axis=1)])
     expected = np.append(pi[common], pi[~common].sum())
@@ -338,7 +343,10 @@ def worst_t(visits, pi):
 
 
 def enumerated(case):
-    family, X = CASES[case][0], np.array([[3.0, 0, 1, 0], [2, 1, 0, 0], [0, 0, 2, 1], [1, 1, 1, 0], [1, 0, 2, 1], [0, 2, 0, 1]])
+    family, X = (
+        CASES[case][0],
+        np.array([[3.0, 0, 1, 0], [2, 1, 0, 0], [0, 0, 2, 1], [1, 1, 1, 0], [1, 0, 2, 1], [0, 2, 0, 1]]),
+    )
     data = Dataset(CASES[case][1](X), family)
     model = MixtureModel(data.family, SymmetricDirichlet(2, alpha=1.0))
     # one cluster or two: two ways to name them
@@ -365,7 +373,11 @@ def test_refreshing_now_and_then_has_a_bias():
     # two labels, one datum's worth of law: enumerated over the pair (label, parameter of the last refresh)
     rng = np.random.default_rng(0)
     joint = rng.dirichlet(np.full(9, 0.5)).reshape(3, 3)  # p(z, theta)
-    theta_of, z_of, q = joint / joint.sum(axis=1, keepdims=True), joint / joint.sum(axis=0), rng.dirichlet(np.ones(3), 3)
+    theta_of, z_of, q = (
+        joint / joint.sum(axis=1, keepdims=True),
+        joint / joint.sum(axis=0),
+        rng.dirichlet(np.ones(3), 3),
+    )
 
     def step(theta, old):
         p = z_of[:, theta]

@@ -42,11 +42,11 @@ def neighbourhood(data, seed):
     The projection has four random signs for each column: Kane and Nelson 2014, "Sparser Johnson-Lindenstrauss
     transforms".
     """
-    V = data.n_features
-    width = _WIDTH if V > (_WIDTH if data.is_sparse else _WIDEST) else None
-    signs = None if width is None else _signs(V, width, seed)
+    n_columns, widest = data.n_features, _WIDTH if data.is_sparse else _WIDEST
+    width = None if n_columns <= widest else _WIDTH
+    signs = None if width is None else _signs(n_columns, width, seed)
     transform = _transform(data)
-    out = np.empty((data.n_rows, V if width is None else width), dtype=np.float32)
+    out = np.empty((data.n_rows, n_columns if width is None else width), dtype=np.float32)
     for start in range(0, data.n_rows, _BLOCK_ROWS):
         block = transform(data.X[start : start + _BLOCK_ROWS])
         block = block if signs is None else block @ signs

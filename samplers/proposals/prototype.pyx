@@ -31,7 +31,7 @@ from expfam.structures.cover_tree import CoverTree, CoverTreeWarning
 from expfam.structures.grouping import Grouping
 
 _SMALLEST_FLOOR = 1e-6              # tables resolve shares of 2**-32
-_EVEN = 0.1                         # share of the even law in the table that all groups share: no cluster is lost for ever
+_EVEN = 0.1                         # share of the even law in the table of all groups: no cluster is lost for ever
 _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
 _BLOCK_ENTRIES = 1 << 18            # scores of a task: one MiB of float32
 _TABLE_SHARE = 0.25                 # of the machine's memory
@@ -225,7 +225,8 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
     return 0
 
 
-cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names, Py_ssize_t K) noexcept nogil:
+cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names,
+                         Py_ssize_t K) noexcept nogil:
     """Clusters whose share is above that of the floor, and the floor itself: weights to `part`; leaves shares zero."""
     cdef Py_ssize_t w, k, size = 0
     cdef uint64_t word
@@ -248,7 +249,7 @@ cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint
 cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bias, const Py_ssize_t[::1] rows,
                             double cut, double floor, const double[::1] shared_law, alias_cell *cells, double *law,
                             uint32_t *names, Py_ssize_t[::1] sizes) noexcept nogil:
-    """Tables of consecutive groups, whose scores are rows[g]..rows[g + 1]; their joint size, or -1 - g for a bad one."""
+    """Tables of consecutive groups with scores rows[g]..rows[g + 1]; their joint size, or -1 - g for a bad one."""
     cdef Py_ssize_t g, r, size, at = 0, K = scores.shape[1]
     cdef double *parts
     for g in range(sizes.shape[0]):
@@ -357,7 +358,8 @@ cdef class BoundPrototype:
         group = np.repeat(np.arange(len(sizes)), self.rows_of)
         place = np.arange(len(row)) - first[group]
         rng = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step)
-        place = np.where(sizes[group] > self.rows_of[group], (rng.random(len(row)) * sizes[group]).astype(np.intp), place)
+        drawn = (rng.random(len(row)) * sizes[group]).astype(np.intp)
+        place = np.where(sizes[group] > self.rows_of[group], drawn, place)
         row[:] = grouping.members[grouping.indptr[group] + place]
         if self.data.has_sparse_phi:
             return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))

@@ -51,9 +51,7 @@ class Snapshot:
     (array([[3.]]), array([0]), (1, 1))
     """
 
-    def __init__(
-        self, family, n, slots, statistics, *, log_weight, log_weight_new=-np.inf, natural=None, step=0
-    ):
+    def __init__(self, family, n, slots, statistics, *, log_weight, log_weight_new=-np.inf, natural=None, step=0):
         self.family, self.step = family, step
         self.n = np.ascontiguousarray(n, dtype=np.float64)
         self.slots = np.ascontiguousarray(slots, dtype=np.intp)
@@ -101,8 +99,13 @@ class Snapshot:
 
         log_pi = np.asarray(log_pi, dtype=np.float64)
         return cls(
-            family, n_rows * np.exp(log_pi), np.arange(len(log_pi)), no_statistics, log_weight=log_pi,
-            natural=(Theta, G), step=step,
+            family,
+            n_rows * np.exp(log_pi),
+            np.arange(len(log_pi)),
+            no_statistics,
+            log_weight=log_pi,
+            natural=(Theta, G),
+            step=step,
         )
 
     @cached_property
