@@ -51,9 +51,12 @@ def draw_scaling(rows, titles, path):
             colour, line = STYLES[name]
             axes.plot(*zip(*points), line, color=colour, lw=1.6, marker="o", ms=3, label=titles[name])
         axes.set(xscale="log", yscale="log", xlabel=word)
+        sizes = sorted({row[axis] for row in rows if row["grows"] == axis})
+        axes.set_xticks(sizes, [f"{size / 1000:g}k" if size >= 10_000 else str(size) for size in sizes])
+        axes.minorticks_off()
         _clean(axes)
     all_axes[0].set_ylabel("CPU seconds a sweep")
-    all_axes[0].legend(frameon=False, fontsize="small")
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
