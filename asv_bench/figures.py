@@ -53,7 +53,7 @@ def draw_scaling(rows, titles, path):
         axes.set(xscale="log", yscale="log", xlabel=word)
         sizes = sorted({row[axis] for row in rows if row["grows"] == axis})
         axes.set_xticks(sizes, [f"{size / 1000:g}k" if size >= 10_000 else str(size) for size in sizes])
-        axes.minorticks_off()
+        axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         _clean(axes)
     all_axes[0].set_ylabel("CPU seconds a sweep")
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
