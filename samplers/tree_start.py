@@ -63,7 +63,7 @@ def tree_labels(data, K, *, seed, name, n_threads=None):
         labels = rank[labels]
         orphans = np.flatnonzero(labels < 0)
         labels[orphans] = nearest_of_all(points[orphans], points[centres[kept]], n_threads)
-    labels[centres[kept]] = np.arange(K)  # a copy of one centre among another's data would take it over
+    labels[centres[kept]] = np.arange(K)  # two centres may be so near that rounding makes them one
     return labels
 
 
@@ -85,7 +85,6 @@ def _pieces(tree, points, K, rng):
             near = nearest_of_all(points[members], points[[centres[piece], *further[c]]], None)
             labels[members] = names[near]
             centres.extend(further[c])
-    labels[centres] = np.arange(len(centres))
     return np.array(centres), labels
 
 

@@ -12,6 +12,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
 from expfam.samplers import CollapsedGibbs, FastEx, UncollapsedGibbs, starts, tree_start
 from expfam.samplers.starts import _seeds, default_n_clusters, starting_labels
+from expfam.samplers.tree_start import _level
 from expfam.structures import CoverTree, CoverTreeWarning
 
 
@@ -245,9 +246,10 @@ def test_trees_do_not_depend_on_threads_blocks_or_units(monkeypatch, start, K):
 
 
 @TREES
-@pytest.mark.parametrize("K", [3, 8, 40, 300])
-def test_labels_are_cells_or_nearest_centres_of_the_pieces_that_are_kept(monkeypatch, start, K):
-    X = np.random.default_rng(7).normal(size=(500, 2))
+@pytest.mark.parametrize(("K", "is_exact"), [(5, False), (12, True), (40, False), (300, None)])
+def test_labels_are_cells_or_nearest_centres_of_the_pieces_that_are_kept(monkeypatch, start, K, is_exact):
+    rng = np.random.default_rng(7)
+    X = 30 * np.eye(12)[rng.integers(12, size=500)] + rng.normal(size=(500, 12))  # twelve children of the root
     model, data = setup(X)
     made, kept, divide, nearest = [], [], tree_start._pieces, tree_start.nearest_of_all
     monkeypatch.setattr(tree_start, "_pieces", lambda *given: made.append(divide(*given)) or made[-1])
@@ -255,6 +257,7 @@ def test_labels_are_cells_or_nearest_centres_of_the_pieces_that_are_kept(monkeyp
     labels = starting_labels(start, model, data, seed=4, n_clusters=K)
     centres, cells = made[0]
     assert centres.size >= K
+    assert is_exact in (None, centres.size == K)
     np.testing.assert_array_equal(cells[centres], np.arange(centres.size))
     points = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
     of_kept = set(map(bytes, kept[-1]))  # the last search is that among the centres that are kept
@@ -264,6 +267,25 @@ def test_labels_are_cells_or_nearest_centres_of_the_pieces_that_are_kept(monkeyp
     near = np.flatnonzero(is_kept)[squares.argmin(axis=1)]
     expected = near if start == "tree_point" else np.where(is_kept[cells], cells, near)
     assert same_partition(labels, expected)
+
+
+def test_cells_are_those_of_the_lowest_level_that_has_few_enough():
+    tree = CoverTree(nested())
+    for K in (1, 2, 5, 9, 27, 60):
+        cells = set(_level(tree, K).tolist())
+        sizes = {level: tree.cells_at(level).size for level in tree.levels}
+        lowest = min(level for level, size in sizes.items() if size <= K)
+        assert cells == set(tree.cells_at(lowest).tolist())
+
+
+@TREES
+def test_copies_and_near_copies_of_rows(start):
+    X = np.repeat(nested(200), 2, axis=0)
+    z = np.unique(X, axis=0, return_inverse=True)[1]
+    assert same_partition(starting_labels(start, *setup(X), seed=0, n_clusters=z.max() + 1), z)
+    # squared distances of the last two are lost in rounding, but not their clusters
+    near = starting_labels(start, *setup(np.array([[0.0], [5.0], [1.0], [1.0 + 1e-6]])), seed=0, n_clusters=4)
+    assert sorted(near) == [0, 1, 2, 3]
 
 
 def test_large_cells_are_replaced_more_often():
