@@ -2,13 +2,14 @@
 
 Protocols: draws of a label for each datum, exact and approximate; held-out log likelihood and purity against CPU
 seconds; seconds of a sweep as data, clusters and columns grow; peak of memory beside the data; and the table of
-initialisations of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy - fast sampling with cover trees".
+initialisations of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees".
 
 Seconds are never printed without the quality reached in them: a sweep that moves nothing is fast. "Canopy I, printed"
-is the published recipe, one prototype for a group and two steps a sweep; "Canopy I" adds anchors and steps. All kernels
-but scikit-learn's have the same prior, weights Dirichlet(1, ..., 1), and parameters at the mode given labels; all start
-from the same labels. scikit-learn's models are its own: maximum likelihood, and for "spherical" a variance for each
-component where `SphericalGaussian` knows its one. CPU seconds are those of the process, all threads together.
+is the published recipe, one prototype for a cell of the tree and two steps a sweep; "Canopy I" is what `Canopy` does by
+default with variant 1. All kernels but scikit-learn's have the same prior, weights Dirichlet(1, ..., 1), and parameters
+at the mode given labels; all start from the same labels. scikit-learn's models are its own: maximum likelihood, and for
+"spherical" a variance for each component where `SphericalGaussian` knows its one. CPU seconds are those of the process,
+all threads together.
 
 Generated data are mixtures in three nested scales with unit noise, `nested_gaussians` in benchmarks/data.py. Real ones
 are not shipped: DIR holds dense/*.npz (X, labels); digits and patches are made from what scikit-learn brings.
@@ -65,10 +66,11 @@ MOST_SKLEARN_BYTES = 8 << 30  # of its three tables of data x components
 
 def make_kernel(name, n_threads):
     """Kernel of a name, all with parameters at the mode."""
-    if name in ("printed", "anchored"):
-        proposal = samplers.PrototypeProposal(n_anchors=0) if name == "printed" else samplers.PrototypeProposal()
-        steps = {"steps": 2} if name == "printed" else {}
-        return samplers.UncollapsedMetropolis(proposal, theta="map", n_threads=n_threads, **steps)
+    if name == "printed":
+        proposal = samplers.PrototypeProposal(grouping="tree", n_anchors=0)
+        return samplers.UncollapsedMetropolis(proposal, steps=2, redraw=False, theta="map", n_threads=n_threads)
+    if name == "anchored":
+        return samplers.Canopy(variant=1, theta="map", n_threads=n_threads)
     if name == "em":
         return samplers.ExpectationMaximization(tol=0.0, n_threads=n_threads)
     return samplers.StochasticEM(draw=name.removeprefix("sem_"), n_threads=n_threads)

@@ -41,7 +41,7 @@ def tree_labels(data, K, *, seed, name, n_threads=None):
 
     Notes
     -----
-    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy - fast sampling with cover trees". Parameters made of the
+    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees". Parameters made of the
     labels of "tree_point" are those of all data near a centre, where the paper takes the centre alone.
     """
     if data.n_rows < K:

@@ -10,7 +10,16 @@ from expfam.families.poisson import Poisson
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
-from expfam.samplers import CollapsedGibbs, FastEx, UncollapsedGibbs, starts, tree_start
+from expfam.samplers import (
+    Canopy,
+    CollapsedGibbs,
+    ExpectationMaximization,
+    FastEx,
+    StochasticEM,
+    UncollapsedGibbs,
+    starts,
+    tree_start,
+)
 from expfam.samplers.starts import _seeds, default_n_clusters, starting_labels
 from expfam.samplers.tree_start import _level
 from expfam.structures import CoverTree, CoverTreeWarning
@@ -328,7 +337,18 @@ def test_noise_that_no_tree_divides_still_gets_its_clusters():
     assert np.bincount(labels).max() < 10_000
 
 
-@pytest.mark.parametrize("kernel", [CollapsedGibbs(), UncollapsedGibbs(n_threads=2), FastEx()], ids=repr)
+KERNELS = [
+    CollapsedGibbs(),
+    FastEx(),
+    UncollapsedGibbs(n_threads=2),
+    Canopy(variant=1),
+    Canopy(variant=2),
+    StochasticEM(),
+    ExpectationMaximization(),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @TREES
 def test_kernels_start_from_a_tree(kernel, start):
     X = np.random.default_rng(3).poisson(3.0, size=(80, 4))

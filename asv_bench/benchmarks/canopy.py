@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from expfam import Dataset, MixtureModel, SphericalGaussian, SymmetricDirichlet, purity
-from expfam.samplers import PrototypeProposal, StochasticEM, UncollapsedMetropolis, starting_labels
+from expfam.samplers import Canopy, PrototypeProposal, StochasticEM, UncollapsedMetropolis, starting_labels
 
 from . import data
 
@@ -75,9 +75,9 @@ class Draw:
 
 
 class Sweep:
-    """Sweeps of Canopy I with anchors and as printed, beside dense stochastic EM: time, and where five of them lead."""
+    """Sweeps of Canopy I by default and as printed, beside dense stochastic EM: time, and where five of them lead."""
 
-    params = (list(SHAPES), ["sem", "anchored", "printed"])
+    params = (list(SHAPES), ["sem", "canopy", "printed"])
     param_names = ("shape", "kernel")
     timeout = 600
 
@@ -85,8 +85,10 @@ class Sweep:
         self.model, self.rows, self.labels, self.test = made(shape)
         self.kernel = {
             "sem": StochasticEM(draw="dense"),
-            "anchored": UncollapsedMetropolis(PrototypeProposal(), theta="map"),
-            "printed": UncollapsedMetropolis(PrototypeProposal(n_anchors=0), steps=2, theta="map"),
+            "canopy": Canopy(variant=1, theta="map"),
+            "printed": UncollapsedMetropolis(
+                PrototypeProposal(grouping="tree", n_anchors=0), steps=2, redraw=False, theta="map"
+            ),
         }[kernel]
         self.state = self.warm(self.kernel)
 
@@ -146,7 +148,7 @@ class Memory:
 
     def peakmem_sweeps(self, draw):
         model, rows, labels, _ = made("K 1024, d 32")
-        kernel = UncollapsedMetropolis(PrototypeProposal()) if draw == "groups" else StochasticEM(draw=draw)
+        kernel = Canopy(variant=1) if draw == "groups" else StochasticEM(draw=draw)
         state = kernel.init(model, rows, seed=0, start=labels)
         for _ in range(2):
             kernel.step(state)
