@@ -12,21 +12,18 @@ of the process, all threads together. Each protocol prints a table and, with --j
 
 import argparse
 import gc
-import json
 import math
-import platform
 import statistics
-import warnings
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 
 import numpy as np
 from benchmarks import data as generated
-from real_data import load, resident
+from real_data import load
+from reports import clocks, print_table, report, resident, timed_step, with_peak
 from scipy import sparse
 
 from expfam import Dataset, MixtureModel, Multinomial, SymmetricDirichlet, variation_of_information
-from expfam.errors import ExactnessWarning
 from expfam.forecast import forecast_memory, format_bytes
 from expfam.samplers import (
     CollapsedGibbs,
@@ -54,20 +51,6 @@ def problem(X, n_clusters, *, concentration=0.1):
     return MixtureModel(data.family, SymmetricDirichlet(n_clusters, alpha=0.1)).bind(data), data
 
 
-def clocks():
-    """CPU seconds of the process and wall clock."""
-    return np.array([process_time(), perf_counter()])
-
-
-def timed_step(kernel, state):
-    """One sweep: its Info, and (CPU, wall) seconds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExactnessWarning)  # the published mode is here to be measured
-        begin = clocks()
-        info = kernel.step(state)
-        return info, clocks() - begin
-
-
 def drift(state):
     """Log joint recomputed from the statistics, and how far the running one is from it, relative; errors if not finite.
 
@@ -85,24 +68,6 @@ def read_or_make(args):
         return generated.zipf_documents(args.documents or 100_000, args.clusters)
     X, labels = load(args.data, args.data_set)
     return X[: args.documents], labels[: args.documents]
-
-
-def print_table(rows):
-    """Rows with the same keys as aligned columns."""
-    cells = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    for line in cells:
-        print("  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:]))]))
-    print(flush=True)
-
-
-def shown(value):
-    """A cell: four digits of a number, or why there is none."""
-    if value is None:
-        return "not reached"
-    if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
-    return str(value)
 
 
 # ---- the paper's comparison ------------------------------------------------------------------------------------------
@@ -457,12 +422,6 @@ def copies_run(name, kernel, model, data, gold, seed, n_sweeps):
     }
 
 
-def with_peak(action):
-    """Result of a call, and the most memory that the process held during it, in bytes (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins here
-    return action(), resident("VmHWM")
-
-
 def copies_row(name, state, gold, spent, accepted):
     """State of a run after so many (CPU, wall) seconds; those of the start include the first statistics."""
     log_joint, error = drift(state)
@@ -528,11 +487,7 @@ def main():
     args = parser().parse_args()
     if args.seeds < 1 or args.threads < 1:
         raise SystemExit(f"--seeds and --threads are positive numbers; got {args.seeds} and {args.threads}")
-    result = args.run(args)
-    if args.json:
-        settings = {key: value for key, value in vars(args).items() if key not in ("run", "json", "data")}
-        result = {"settings": settings, "machine": platform.processor() or platform.machine()} | result
-        args.json.write_text(json.dumps(result, indent=1, allow_nan=False))
+    report(args)
 
 
 if __name__ == "__main__":

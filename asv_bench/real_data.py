@@ -11,6 +11,7 @@ import statistics
 from pathlib import Path
 
 import numpy as np
+from reports import resident
 from scipy import sparse
 from sklearn import metrics
 from sklearn.datasets import load_digits
@@ -129,12 +130,6 @@ def memory(args):
         f" the fit needs {(peak - before) / 1e6:.0f} MB beside the data; 8 K F is {8e-6 * K * V:.0f} MB, 8 N"
         f" {8e-6 * N:.0f} MB; {mixture.trace_.column('seconds')[-1]:.1f} s a sweep"
     )
-
-
-def resident(field):
-    """Bytes of this process by a field of /proc/self/status (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 def threads(args):

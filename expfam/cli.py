@@ -126,7 +126,8 @@ def _add_fit(parser):
     )
     run.add_argument("--warmup", type=_natural_int, metavar="N", help="steps before; default: 50, at most --steps")
     run.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
-    run.add_argument("--start", default="auto", choices=("auto", "random", "kmeans++", "sequential", "one"))
+    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one")
+    run.add_argument("--start", default="auto", choices=starts)
     run.add_argument("--seed", type=_seed, metavar="INT", help="default: a random one, which is printed")
     run.add_argument("--threads", type=_threads, metavar="N", help="-1 for all cores; results do not depend on it")
     run.add_argument(

@@ -76,7 +76,8 @@ class Kernel(Settings):
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
-        labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters)
+        n_threads = getattr(self, "n_threads", None)
+        labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
         return self.init_state(model, data, labels, seed=seed)
 
     takes_weight = False

@@ -2,34 +2,37 @@
 
 A start is a function of the data, the seed and the number of clusters alone; its random numbers have their own
 purpose, so it never depends on threads, and random labels of a shard are those of its rows in the whole. Random and
-one cost O(N); k-means++ O(N K F) in blocks; sequential one predictive of every cluster for each datum.
+one cost O(N); k-means++ O(N K F) in blocks; tree the building of a cover tree; sequential one predictive of every
+cluster for each datum.
 """
 
 import math
 
 import numpy as np
-from scipy import sparse
 
 from expfam.families.components import Components
+from expfam.samplers.coordinates import Rows, nearest, squared_distances, squared_norms
+from expfam.samplers.tree_start import tree_labels
 from expfam.structures._rng import generator
 from expfam.structures._threads import single_blas
 
 _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
-_BLOCK_BYTES = 1 << 24
 
 
-def starting_labels(start, model, data, *, seed, n_clusters=None):
+def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None):
     """Cluster of each datum to begin with.
 
     Parameters
     ----------
-    start : {"auto", "random", "kmeans++", "sequential", "one"} or (N,) array_like of int
+    start : {"auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one"} or (N,) array_like of int
         Labels are checked and used as they are, or a rule by name:
 
         - "random": uniform over `n_clusters`; some may get no datum;
         - "kmeans++": nearest of `n_clusters` data chosen with probability proportional to squared distance;
+        - "tree": exactly `n_clusters` cells of a cover tree of the data;
+        - "tree_point": nearest of those cells' centres;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
@@ -43,6 +46,8 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
         process at most 256, and no more than N/8 of discrete data or sqrt N of real ones: clusters of counts empty more
         easily than new ones open, those of vectors rather stay. "sequential" opens as many as it draws, up to
         `n_clusters` if that is given.
+    n_threads : int or None
+        Threads of "tree" and "tree_point"; the labels do not depend on it.
 
     Returns
     -------
@@ -51,7 +56,8 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
     Raises
     ------
     ValueError
-        For an unknown name, labels that cannot be used, or more clusters than the weights allow.
+        For an unknown name, labels that cannot be used, more clusters than the weights allow, or with "tree" and
+        "tree_point" more clusters than distinct rows.
 
     Examples
     --------
@@ -67,7 +73,7 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
     -----
     "kmeans++": Arthur & Vassilvitskii 2007, the seeds from a random 20 000 + 20 K rows; distances between
     standardised columns of real data, between square roots of counts, whose variance hardly depends on the mean, and
-    between other statistics as they are.
+    between other statistics as they are. "tree": see `expfam.samplers.tree_start`; in the same coordinates.
     """
     if not isinstance(start, str):
         return _checked(start, model.weights, data.n_rows)
@@ -76,7 +82,7 @@ def starting_labels(start, model, data, *, seed, n_clusters=None):
     if start not in _RULES:
         raise ValueError(f"start must be one of {['auto', *_RULES]} or an array of labels; got {start!r}")
     limit = _limit(n_clusters, model.weights)
-    return _RULES[start](model, data, seed, limit).astype(np.int32)
+    return _RULES[start](model, data, seed, limit, n_threads).astype(np.int32)
 
 
 def default_n_clusters(model, n_rows):
@@ -118,11 +124,11 @@ def _checked(labels, weights, n_rows):
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _one(model, data, seed, limit):
+def _one(model, data, seed, limit, n_threads):
     return np.zeros(data.n_rows)
 
 
-def _random(model, data, seed, limit):
+def _random(model, data, seed, limit, n_threads):
     K = limit or default_n_clusters(model, data.n_rows)
     rng = generator(seed, "start")
     rng.bit_generator.advance(data.row_offset // 4)  # a block of the stream is four words, one for each row
@@ -130,7 +136,7 @@ def _random(model, data, seed, limit):
     return np.minimum((uniform * K).astype(np.int64), K - 1)
 
 
-def _sequential(model, data, seed, limit):
+def _sequential(model, data, seed, limit, n_threads):
     weights, N = model.weights, data.n_rows
     rng = generator(seed, "start")
     order, uniform = rng.permutation(N), rng.random(N)
@@ -151,24 +157,24 @@ def _sequential(model, data, seed, limit):
     return labels
 
 
-def _kmeans(model, data, seed, limit):
+def _kmeans(model, data, seed, limit, n_threads):
     K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
     rng = generator(seed, "start")
-    rows = _Rows(data)
+    rows = Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
     with single_blas():  # the bits of a product must not depend on the number of threads
         seeds = _seeds(rows.take(chosen), K, rng)
-        return np.concatenate([_nearest(rows.take(slice(a, b)), seeds) for a, b in rows.blocks(seeds.shape[0])])
+        return np.concatenate([nearest(rows.take(slice(a, b)), seeds) for a, b in rows.blocks(seeds.shape[0])])
 
 
 def _seeds(points, K, rng):
     """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones."""
-    norms = _norms(points)
+    norms = squared_norms(points)
     picked = [int(rng.integers(points.shape[0]))]
     distance = np.full(points.shape[0], np.inf)
     while len(picked) < K:
         last = points[picked[-1] : picked[-1] + 1]
-        distance = np.minimum(distance, _distances(points, norms, last)[:, 0])
+        distance = np.minimum(distance, squared_distances(points, norms, last)[:, 0])
         distance[picked[-1]] = 0.0
         total = np.cumsum(distance)
         if total[-1] == 0:
@@ -177,69 +183,21 @@ def _seeds(points, K, rng):
     return points[picked]
 
 
-def _nearest(block, seeds):
-    return np.argmin(_distances(block, _norms(block), seeds), axis=1)
+def _tree(model, data, seed, limit, n_threads):
+    K = limit or default_n_clusters(model, data.n_rows)
+    return tree_labels(data, K, seed=seed, name="tree", n_threads=n_threads)
 
 
-def _norms(points):
-    return (
-        np.asarray(points.multiply(points).sum(axis=1)).ravel() if sparse.issparse(points) else (points**2).sum(axis=1)
-    )
+def _tree_point(model, data, seed, limit, n_threads):
+    K = limit or default_n_clusters(model, data.n_rows)
+    return tree_labels(data, K, seed=seed, name="tree_point", n_threads=n_threads)
 
 
-def _distances(points, norms, seeds):
-    """Squared distances (m, K); those within rounding of zero are zero."""
-    product = points @ seeds.T
-    product = product.toarray() if sparse.issparse(product) else product
-    scale = norms[:, None] + _norms(seeds)
-    d = scale - 2.0 * product
-    d[d < 1e-12 * scale] = 0.0
-    return d
-
-
-class _Rows:
-    """Rows of data in coordinates in which squared distance makes sense; made by block."""
-
-    def __init__(self, data):
-        self.data, self.is_discrete = data, data.family.support in _DISCRETE
-        if not self.is_discrete:
-            self.centre, self.scale = _standardisation(data.X)
-
-    def take(self, rows):
-        """Block of rows, dense float64 or CSR."""
-        if self.is_discrete:
-            block = self.data.family.sufficient_statistics(self.data.X[rows])
-            block = (
-                sparse.csr_array(block, dtype=np.float64)
-                if sparse.issparse(block)
-                else np.array(block, dtype=np.float64)
-            )
-            return np.sqrt(block) if self.data.family.support == "counts" else block
-        if self.data.is_sparse:
-            return sparse.csr_array(self.data.X[rows], dtype=np.float64).multiply(self.scale[None]).tocsr()
-        return (self.data.X[rows] - self.centre) * self.scale
-
-    def blocks(self, K):
-        """Bounds of blocks of rows, cut by sizes alone, that keep the temporaries small."""
-        width = K + (0 if self.data.is_sparse else max(self.data.n_features, self.data.n_statistics))
-        step = max(1, _BLOCK_BYTES // (8 * width))
-        return [(a, min(a + step, self.data.n_rows)) for a in range(0, self.data.n_rows, step)]
-
-
-def _standardisation(X):
-    """Mean and inverse standard deviation of each column; constant columns get scale 0, sparse X is not centred."""
-    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    if sparse.issparse(X):
-        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
-        variance = np.maximum(level - mean**2, 0.0)
-    else:
-        level, variance = mean**2, np.zeros_like(mean)
-        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-        for start in range(0, X.shape[0], step):
-            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
-        variance /= X.shape[0]
-    varies = variance > 1e-24 * level  # less is rounding of a constant
-    return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
-
-
-_RULES = {"random": _random, "kmeans++": _kmeans, "sequential": _sequential, "one": _one}
+_RULES = {
+    "random": _random,
+    "kmeans++": _kmeans,
+    "tree": _tree,
+    "tree_point": _tree_point,
+    "sequential": _sequential,
+    "one": _one,
+}

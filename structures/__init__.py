@@ -13,6 +13,7 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.min_hash": ["WeightedMinHash", "collision", "column_bounds", "first_dart", "split_probability"],
     "expfam.structures.cover_tree": ["CoverTree", "CoverTreeWarning"],
     "expfam.structures.grouping": ["Grouping"],
+    "expfam.structures.projection": ["sign_projection"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

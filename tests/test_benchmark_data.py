@@ -19,7 +19,9 @@ def data():
     return module
 
 
-@pytest.mark.parametrize("name", ["documents", "gaussians", "levels", "counts", "sparse_counts", "zipf_documents"])
+@pytest.mark.parametrize(
+    "name", ["documents", "gaussians", "levels", "counts", "sparse_counts", "zipf_documents", "nested_gaussians"]
+)
 def test_shapes_labels_and_seeds(data, name):
     make = getattr(data, name)
     X, labels = make(500, 12, seed=3)
@@ -32,7 +34,7 @@ def test_shapes_labels_and_seeds(data, name):
     np.testing.assert_array_equal(labels, labels_again)
     assert X.shape == other.shape
     assert (dense(X) != dense(other)).any()
-    if name != "gaussians":
+    if "gaussians" not in name:
         assert dense(X).min() >= 0
         np.testing.assert_array_equal(dense(X), np.rint(dense(X)))
     # rows of one cluster lie nearer to their own mean than to the others': the data have the clusters they claim
@@ -63,6 +65,38 @@ def test_zipf_documents_are_blocks_of_canonical_integer_rows(data):
     assert abs(lengths.mean() - 20) < 5 * np.sqrt(20 / 60_000)
     frequency = np.asarray(X.sum(axis=0)).ravel()
     assert frequency[0] > 20 * np.median(frequency)
+
+
+def test_nested_clusters_have_three_scales_and_unit_noise(data):
+    X, labels = data.nested_gaussians(64_000, 64, n_features=40, separation=2.0, ratio=3.0, seed=2)
+    assert X.dtype == np.float32
+    assert data.nested_gaussians(10, 3, dtype=np.float64)[0].dtype == np.float64
+    means = np.stack([X[labels == k].mean(axis=0, dtype=np.float64) for k in range(64)])
+    noise = (X - means[labels]).var(axis=0) * 1000 / 999  # about a thousand rows in each cluster
+    assert (abs(noise - 1) < 5 * np.sqrt(2 / 64_000)).all()
+    tree = means.reshape(4, 4, 4, 40)
+    # a mean of four nodes carries a quarter of the finer scale's variance; five standard errors of a variance
+    scales = [(tree.var(axis=2, ddof=1), 2.0**2), (tree.mean(axis=2).var(axis=1, ddof=1), 6.0**2 + 1.0)]
+    scales.append((tree.mean(axis=(1, 2)).var(axis=0, ddof=1), 18.0**2 + 9.25))
+    for found, expected in scales:
+        assert abs(found.mean() / expected - 1) < 5 * np.sqrt(2 / (3 * found.size))
+
+
+def test_mixture_scores_are_those_of_scipy(data):
+    from scipy.special import logsumexp
+    from scipy.stats import norm
+
+    from expfam import Dataset, SphericalGaussian
+
+    rng = np.random.default_rng(0)
+    X, means, log_pi = rng.normal(size=(50, 3)), rng.normal(size=(4, 3)), np.log([0.1, 0.2, 0.3, 0.4])
+    rows = Dataset(X, SphericalGaussian(variance=0.7))
+    Theta = (means - rows.family.center_) / 0.7
+    G = 0.7 * (Theta**2).sum(axis=1) / 2
+    scores = log_pi + norm.logpdf(X[:, None], means, np.sqrt(0.7)).sum(axis=2)
+    log_density, best = data.mixture_scores(rows, log_pi, Theta, G)
+    np.testing.assert_allclose(log_density, logsumexp(scores, axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(best, scores.argmax(axis=1))
 
 
 def test_mutual_information_is_that_of_scikit_learn(data):

@@ -10,8 +10,19 @@ from expfam.families.poisson import Poisson
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
-from expfam.samplers import starts
+from expfam.samplers import (
+    Canopy,
+    CollapsedGibbs,
+    ExpectationMaximization,
+    FastEx,
+    StochasticEM,
+    UncollapsedGibbs,
+    starts,
+    tree_start,
+)
 from expfam.samplers.starts import _seeds, default_n_clusters, starting_labels
+from expfam.samplers.tree_start import _level
+from expfam.structures import CoverTree, CoverTreeWarning
 
 
 class Counts(Family):
@@ -160,7 +171,7 @@ def test_kmeans_on_sparse_counts_is_that_on_dense_ones():
 def test_kmeans_in_blocks_is_the_same(monkeypatch):
     X, _ = blobs()
     whole = starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8)
-    monkeypatch.setattr("expfam.samplers.starts._BLOCK_BYTES", 800)
+    monkeypatch.setattr("expfam.samplers.coordinates._BLOCK_BYTES", 800)
     np.testing.assert_array_equal(whole, starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8))
 
 
@@ -184,6 +195,169 @@ def test_kmeans_takes_no_more_seeds_than_distinct_rows():
     labels = starting_labels("kmeans++", *setup(X), seed=0, n_clusters=8)
     assert same_partition(labels, np.repeat([0, 1, 2], 10))
     assert not starting_labels("auto", *setup(np.full((5, 2), 0.1)), seed=0, n_clusters=3).any()
+
+
+# ---- tree --------------------------------------------------------------------------------------------------------
+
+TREES = pytest.mark.parametrize("start", ["tree", "tree_point"])
+
+
+def nested(N=400, d=3, seed=0):
+    """Blobs in two scales, with some rows copied."""
+    rng = np.random.default_rng(seed)
+    X = 20 * rng.integers(3, size=(N, d)) + rng.normal(size=(N, d))
+    X[N // 2 : N // 2 + 20] = X[0]
+    return X
+
+
+@TREES
+@pytest.mark.parametrize("K", [1, 2, 7, 33, 150, 380])
+def test_trees_give_exactly_so_many_clusters(start, K):
+    X = nested()  # 380 distinct rows
+    for seed in range(3):
+        labels = starting_labels(start, *setup(X), seed=seed, n_clusters=K)
+        assert labels.dtype == np.int32
+        np.testing.assert_array_equal(np.unique(labels), np.arange(K))
+    if K == 380:
+        assert same_partition(labels, np.unique(X, axis=0, return_inverse=True)[1])
+
+
+@TREES
+def test_trees_make_a_cluster_of_every_row(start):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    labels = starting_labels(start, *setup(X), seed=1, n_clusters=60)
+    assert sorted(labels) == list(range(60))
+
+
+@TREES
+def test_more_clusters_than_distinct_rows_are_refused_with_both_numbers(start):
+    model, data = setup(nested(), SymmetricDirichlet(500))
+    with pytest.raises(ValueError, match=rf"{start}.*n_clusters = 381 .*380 distinct rows"):
+        starting_labels(start, model, data, seed=0, n_clusters=381)
+    with pytest.raises(ValueError, match=rf"{start}.*n_clusters = 500 .*400 rows"):
+        starting_labels(start, model, data, seed=0)
+    model, data = setup(np.full((5, 2), 0.1))
+    assert not starting_labels(start, model, data, seed=0, n_clusters=1).any()
+    with pytest.raises(ValueError, match=r"n_clusters = 2 .*1 distinct rows"):
+        starting_labels(start, model, data, seed=0, n_clusters=2)
+
+
+@TREES
+@pytest.mark.parametrize("K", [5, 60])
+def test_trees_do_not_depend_on_threads_blocks_or_units(monkeypatch, start, K):
+    X = nested()
+    first = starting_labels(start, *setup(X), seed=2, n_clusters=K)
+    np.testing.assert_array_equal(first, starting_labels(start, *setup(X), seed=2, n_clusters=K, n_threads=2))
+    np.testing.assert_array_equal(first, starting_labels(start, *setup(X * 2.0**10), seed=2, n_clusters=K))
+    assert (first != starting_labels(start, *setup(X), seed=3, n_clusters=K)).any()
+    monkeypatch.setattr("expfam.samplers.coordinates._BLOCK_BYTES", 800)
+    np.testing.assert_array_equal(first, starting_labels(start, *setup(X), seed=2, n_clusters=K, n_threads=2))
+
+
+@TREES
+@pytest.mark.parametrize(("K", "is_exact"), [(5, False), (12, True), (40, False), (300, None)])
+def test_labels_are_cells_or_nearest_centres_of_the_pieces_that_are_kept(monkeypatch, start, K, is_exact):
+    rng = np.random.default_rng(7)
+    X = 30 * np.eye(12)[rng.integers(12, size=500)] + rng.normal(size=(500, 12))  # twelve children of the root
+    model, data = setup(X)
+    made, kept, divide, nearest = [], [], tree_start._pieces, tree_start.nearest_of_all
+    monkeypatch.setattr(tree_start, "_pieces", lambda *given: made.append(divide(*given)) or made[-1])
+    monkeypatch.setattr(tree_start, "nearest_of_all", lambda *given: kept.append(given[1]) or nearest(*given))
+    labels = starting_labels(start, model, data, seed=4, n_clusters=K)
+    centres, cells = made[0]
+    assert centres.size >= K
+    assert is_exact in (None, centres.size == K)
+    np.testing.assert_array_equal(cells[centres], np.arange(centres.size))
+    points = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+    of_kept = set(map(bytes, kept[-1]))  # the last search is that among the centres that are kept
+    is_kept = np.array([bytes(row) in of_kept for row in points[centres]])
+    assert is_kept.sum() == K
+    squares = ((points[:, None] - points[centres[is_kept]][None]) ** 2).sum(axis=2)
+    near = np.flatnonzero(is_kept)[squares.argmin(axis=1)]
+    expected = near if start == "tree_point" else np.where(is_kept[cells], cells, near)
+    assert same_partition(labels, expected)
+
+
+def test_cells_are_those_of_the_lowest_level_that_has_few_enough():
+    tree = CoverTree(nested())
+    for K in (1, 2, 5, 9, 27, 60):
+        cells = set(_level(tree, K).tolist())
+        sizes = {level: tree.cells_at(level).size for level in tree.levels}
+        lowest = min(level for level, size in sizes.items() if size <= K)
+        assert cells == set(tree.cells_at(lowest).tolist())
+
+
+@TREES
+def test_copies_and_near_copies_of_rows(start):
+    X = np.repeat(nested(200), 2, axis=0)
+    z = np.unique(X, axis=0, return_inverse=True)[1]
+    assert same_partition(starting_labels(start, *setup(X), seed=0, n_clusters=z.max() + 1), z)
+    # squared distances of the last two are lost in rounding, but not their clusters
+    near = starting_labels(start, *setup(np.array([[0.0], [5.0], [1.0], [1.0 + 1e-6]])), seed=0, n_clusters=4)
+    assert sorted(near) == [0, 1, 2, 3]
+
+
+def test_large_cells_are_replaced_more_often():
+    # two leaves of 15 and 5 data far apart: the third centre lies in the larger one with probability 3/4
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(15, 2)), 1000 + rng.normal(size=(5, 2))])
+    hits = 0
+    for seed in range(400):
+        labels = starting_labels("tree", *setup(X), seed=seed, n_clusters=3)
+        assert not set(labels[:15]) & set(labels[15:])
+        hits += np.unique(labels[:15]).size == 2
+    assert abs(hits - 300) < 3.9 * np.sqrt(400 * 0.75 * 0.25)  # two-sided 1e-4
+
+
+def test_tree_finds_separated_groups_of_sparse_counts():
+    rng = np.random.default_rng(4)
+    z = np.arange(400) % 4
+    X = rng.poisson(np.where(np.arange(400)[None] % 4 == z[:, None], 3.0, 0.02))
+    for index in (np.int32, np.int64):
+        csr = sparse.csr_array(X)
+        csr.indices, csr.indptr = csr.indices.astype(index), csr.indptr.astype(index)
+        for start in ("tree", "tree_point"):
+            labels = starting_labels(start, *setup(csr), seed=6, n_clusters=4)
+            assert same_partition(labels, z)
+            assert np.unique(starting_labels(start, *setup(csr), seed=6, n_clusters=200)).size == 200
+
+
+def test_narrow_sparse_rows_are_not_projected():
+    X = np.random.default_rng(1).poisson(2.0, size=(200, 30))
+    dense = starting_labels("tree", *setup(X), seed=6, n_clusters=20)
+    np.testing.assert_array_equal(dense, starting_labels("tree", *setup(sparse.csr_array(X)), seed=6, n_clusters=20))
+
+
+def test_noise_that_no_tree_divides_still_gets_its_clusters():
+    X = np.random.default_rng(0).normal(size=(20_000, 64)).astype(np.float32)
+    with pytest.warns(CoverTreeWarning):
+        CoverTree(X)
+    labels = starting_labels("tree", *setup(X), seed=0, n_clusters=100)  # no warning: pytest makes it an error
+    np.testing.assert_array_equal(np.unique(labels), np.arange(100))
+    assert np.bincount(labels).max() < 10_000
+
+
+KERNELS = [
+    CollapsedGibbs(),
+    FastEx(),
+    UncollapsedGibbs(n_threads=2),
+    Canopy(variant=1),
+    Canopy(variant=2),
+    StochasticEM(),
+    ExpectationMaximization(),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@TREES
+def test_kernels_start_from_a_tree(kernel, start):
+    X = np.random.default_rng(3).poisson(3.0, size=(80, 4))
+    model = MixtureModel(Poisson(), SymmetricDirichlet(6))
+    state = kernel.init(model, X, seed=1, start=start)
+    assert state.n_clusters == 6
+    data = Dataset(X, Poisson())
+    assert same_partition(state.labels, starting_labels(start, model.bind(data), data, seed=1))
+    assert kernel.step(state).step == 1
 
 
 # ---- sequential --------------------------------------------------------------------------------------------------

@@ -85,6 +85,27 @@ def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, seed=0):
     return centers[labels] + scales[labels] * rng.normal(size=(n_rows, n_features)), labels
 
 
+def nested_gaussians(n_rows, n_clusters, *, n_features=32, separation=1.0, ratio=2.0, seed=0, dtype=np.float32):
+    """Rows with unit noise around centres in three nested scales: a root of third order of them below each node.
+
+    Offsets are Gaussian with standard deviation `separation` in each column at the finest scale, `ratio` times the
+    finer one's at the other two. Clusters are equally likely.
+
+    Returns X (n_rows, n_features) of `dtype` and the true clusters (n_rows,).
+    """
+    rng = np.random.default_rng(seed)
+    k = np.arange(n_clusters)
+    width = max(1, round(n_clusters ** (1 / 3)))
+    centers = np.zeros((n_clusters, n_features))
+    for scale, node in ((ratio**2, k // width**2), (ratio, k // width), (1.0, k)):
+        centers += separation * scale * rng.normal(size=(node[-1] + 1, n_features))[node]
+    labels = zipf_labels(n_rows, n_clusters, rng, exponent=0.0)
+    X = rng.standard_normal((n_rows, n_features), dtype=dtype)
+    for start in range(0, n_rows, 1 << 16):
+        X[start : start + (1 << 16)] += centers[labels[start : start + (1 << 16)]]
+    return X, labels
+
+
 def levels(n_rows, n_clusters, *, n_features=20, n_levels=5, seed=0):
     """Columns of whole numbers below `n_levels`, each cluster with its own law of each column."""
     rng = np.random.default_rng(seed)
@@ -147,6 +168,23 @@ def normalized_mutual_information(a, b):
 
     mean = (entropy(rows) + entropy(columns)) / 2
     return float((entropy(rows) + entropy(columns) - entropy(p.ravel())) / mean) if mean > 0 else 1.0
+
+
+def mixture_scores(data, log_pi, Theta, G):
+    """Log density of each row under a mixture of given parameters, log-base included, and its likeliest component.
+
+    Returns (N,) float64 nats and (N,) intp. Blocks of rows: 2 MiB of scores at a time.
+    """
+    log_density, best = np.empty(data.n_rows), np.empty(data.n_rows, dtype=np.intp)
+    step = max(1, (1 << 18) // len(log_pi))
+    for start in range(0, data.n_rows, step):
+        rows = slice(start, min(start + step, data.n_rows))
+        phi = data.phi_csr(rows.start, rows.stop) if data.has_sparse_phi else data.phi(rows.start, rows.stop)
+        scores = data.family.log_likelihood(phi, Theta, G) + log_pi
+        best[rows] = scores.argmax(axis=1)
+        highest = scores.max(axis=1, keepdims=True)
+        log_density[rows] = np.log(np.exp(scores - highest).sum(axis=1)) + highest[:, 0]
+    return log_density + data.log_base, best
 
 
 def nanoseconds_per_pair(function, n_pairs, *, seconds=0.2):

@@ -9,10 +9,10 @@ from scipy import sparse
 
 from expfam.structures._rng import generator
 from expfam.structures._threads import run
+from expfam.structures.projection import sign_projection
 
 _WIDEST = 256  # dense columns that a tree takes as they are
 _WIDTH = 64  # of a projection
-_SIGNS = 4  # entries of each column in a projection
 _PROJECTION_UNIT = 2  # stream of the purpose "tables"
 _BLOCK_ROWS = 1 << 14
 _BRANCHES = 32  # cells that a cell is split into at most
@@ -36,30 +36,18 @@ def neighbourhood(data, seed):
         Square roots of counts, of a multinomial's after division by the row's sum; rows of spherical families and
         those of unit length as they are; standardised columns otherwise. Sparse rows of more than 64 columns and dense
         ones of more than 256 are projected to 64.
-
-    Notes
-    -----
-    The projection has four random signs for each column: Kane and Nelson 2014, "Sparser Johnson-Lindenstrauss
-    transforms".
     """
     n_columns, widest = data.n_features, _WIDTH if data.is_sparse else _WIDEST
-    width = None if n_columns <= widest else _WIDTH
-    signs = None if width is None else _signs(n_columns, width, seed)
+    width = _WIDTH if n_columns > widest else n_columns
+    rng = generator(seed, "tables", unit=_PROJECTION_UNIT)
+    signs = sign_projection(n_columns, rng, n_columns=width) if width < n_columns else None
     transform = _transform(data)
-    out = np.empty((data.n_rows, n_columns if width is None else width), dtype=np.float32)
+    out = np.empty((data.n_rows, width), dtype=np.float32)
     for start in range(0, data.n_rows, _BLOCK_ROWS):
         block = transform(data.X[start : start + _BLOCK_ROWS])
         block = block if signs is None else block @ signs
         out[start : start + _BLOCK_ROWS] = block.toarray() if sparse.issparse(block) else block
     return out
-
-
-def _signs(V, width, seed):
-    rng = generator(seed, "tables", unit=_PROJECTION_UNIT)
-    columns = rng.integers(0, width, size=(V, _SIGNS))
-    values = rng.choice([-1.0, 1.0], size=(V, _SIGNS)) / np.sqrt(_SIGNS)
-    rows = np.repeat(np.arange(V), _SIGNS)
-    return sparse.csr_array((values.ravel(), (rows, columns.ravel())), shape=(V, width))
 
 
 def _transform(data):

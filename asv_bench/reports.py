@@ -1,0 +1,64 @@
+"""What the protocols that are run by hand share: clocks, peaks of memory, tables, and a file of all results."""
+
+import json
+import platform
+import warnings
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from expfam.errors import ExactnessWarning
+
+
+def clocks():
+    """CPU seconds of the process and wall clock."""
+    return np.array([process_time(), perf_counter()])
+
+
+def timed_step(kernel, state):
+    """One sweep: its Info, and (CPU, wall) seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExactnessWarning)  # the published mode is here to be measured
+        begin = clocks()
+        info = kernel.step(state)
+        return info, clocks() - begin
+
+
+def resident(field):
+    """Bytes of this process by a field of /proc/self/status (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def with_peak(action):
+    """Result of a call, and the most memory that the process held during it, in bytes (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins here
+    return action(), resident("VmHWM")
+
+
+def print_table(rows):
+    """Rows with the same keys as aligned columns."""
+    cells = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    for line in cells:
+        print("  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:]))]))
+    print(flush=True)
+
+
+def shown(value):
+    """A cell: four digits of a number, or why there is none."""
+    if value is None:
+        return "not reached"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return str(value)
+
+
+def report(args):
+    """Run the protocol of parsed arguments and, with --json, write settings and results."""
+    result = args.run(args)
+    if args.json:
+        settings = {key: value for key, value in vars(args).items() if key not in ("run", "json", "data")}
+        result = {"settings": settings, "machine": platform.processor() or platform.machine()} | result
+        args.json.write_text(json.dumps(result, indent=1, allow_nan=False, default=str))

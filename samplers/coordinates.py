@@ -1,0 +1,110 @@
+"""Rows of data in coordinates in which squared distance makes sense, and the distances between them.
+
+Standardised columns of real data, so that units and origin do not matter; square roots of counts, whose variance hardly
+depends on the mean; other statistics as they are. Made by block: O(N V) once, O(rows V) for each block.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.structures._rng import generator
+from expfam.structures._threads import run
+from expfam.structures.projection import sign_projection
+
+_DISCRETE = ("counts", "categories", "binary")
+_BLOCK_BYTES = 1 << 24
+_PROJECTED = 64
+
+
+def nearest_of_all(points, seeds, n_threads):
+    """Number of the nearest seed of each of many dense rows of either precision: (N,) intp."""
+    seeds = seeds.astype(np.float64)
+    step = max(1, _BLOCK_BYTES // (8 * (seeds.shape[0] + seeds.shape[1])))
+    tasks = [(points, a, a + step, seeds) for a in range(0, points.shape[0], step)]
+    return np.concatenate([np.empty(0, dtype=np.intp), *run(_nearest_of, tasks, n_threads)])
+
+
+def _nearest_of(points, start, stop, seeds):
+    return nearest(points[start:stop].astype(np.float64), seeds)
+
+
+def nearest(block, seeds):
+    """Number of the nearest seed of each row: (m,) intp, the first of several."""
+    return np.argmin(squared_distances(block, squared_norms(block), seeds), axis=1)
+
+
+def squared_norms(points):
+    """Squared lengths of the rows, dense or sparse: (m,)."""
+    return (
+        np.asarray(points.multiply(points).sum(axis=1)).ravel() if sparse.issparse(points) else (points**2).sum(axis=1)
+    )
+
+
+def squared_distances(points, norms, seeds):
+    """Squared distances (m, K); those within rounding of zero are zero."""
+    product = points @ seeds.T
+    product = product.toarray() if sparse.issparse(product) else product
+    scale = norms[:, None] + squared_norms(seeds)
+    d = scale - 2.0 * product
+    d[d < 1e-12 * scale] = 0.0
+    return d
+
+
+class Rows:
+    """Rows of data in coordinates in which squared distance makes sense; made by block."""
+
+    def __init__(self, data):
+        self.data, self.is_discrete = data, data.family.support in _DISCRETE
+        if not self.is_discrete:
+            self.centre, self.scale = _standardisation(data.X)
+
+    def take(self, rows):
+        """Block of rows, dense float64 or CSR."""
+        if self.is_discrete:
+            block = self.data.family.sufficient_statistics(self.data.X[rows])
+            block = (
+                sparse.csr_array(block, dtype=np.float64)
+                if sparse.issparse(block)
+                else np.array(block, dtype=np.float64)
+            )
+            return np.sqrt(block) if self.data.family.support == "counts" else block
+        if self.data.is_sparse:
+            return sparse.csr_array(self.data.X[rows], dtype=np.float64).multiply(self.scale[None]).tocsr()
+        return (self.data.X[rows] - self.centre) * self.scale
+
+    def blocks(self, K):
+        """Bounds of blocks of rows, cut by sizes alone, that keep the temporaries small."""
+        width = K + (0 if self.data.is_sparse else max(self.data.n_features, self.data.n_statistics))
+        step = max(1, _BLOCK_BYTES // (8 * width))
+        return [(a, min(a + step, self.data.n_rows)) for a in range(0, self.data.n_rows, step)]
+
+    def embedding(self, seed, n_threads):
+        """All rows in float32, dense; sparse ones of more columns than that are projected to 64: (N, C)."""
+        first = self.take(slice(0, 1))
+        project = None
+        if sparse.issparse(first) and first.shape[1] > _PROJECTED:
+            project = sign_projection(first.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
+        out = np.empty((self.data.n_rows, _PROJECTED if project is not None else first.shape[1]), dtype=np.float32)
+        run(self._embed, [(out, project, a, b) for a, b in self.blocks(out.shape[1])], n_threads)
+        return out
+
+    def _embed(self, out, project, start, stop):
+        block = self.take(slice(start, stop))
+        block = block if project is None else block @ project
+        out[start:stop] = block.toarray() if sparse.issparse(block) else block
+
+
+def _standardisation(X):
+    """Mean and inverse standard deviation of each column; constant columns get scale 0, sparse X is not centred."""
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    if sparse.issparse(X):
+        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
+        variance = np.maximum(level - mean**2, 0.0)
+    else:
+        level, variance = mean**2, np.zeros_like(mean)
+        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+        for start in range(0, X.shape[0], step):
+            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
+        variance /= X.shape[0]
+    varies = variance > 1e-24 * level  # less is rounding of a constant
+    return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
