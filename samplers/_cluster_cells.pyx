@@ -8,8 +8,8 @@ an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A c
 and the largest lambda with b >= lambda t^2 / 2 over its members; where a is near the mean parameter of c, lambda is the
 strong convexity of the log partition function there, and the bound of a spherical Gaussian is the triangle inequality.
 Coordinates are centred, and scaled so that data spread alike in each about their clusters' means; that changes every
-score of a datum by the same number. Sums are kept in double precision; scores of single precision come with a bound of their rounding.
-Cells are those of a cover tree of the thetas: O(K F) memory, O(K F depth) for the sums.
+score of a datum by the same number. Sums are kept in double precision; scores of single precision come with a bound of
+their rounding. Cells are those of a cover tree of the thetas: O(K F) memory, O(K F depth) for the sums.
 """
 
 import numpy as np
