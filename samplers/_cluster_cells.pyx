@@ -7,9 +7,9 @@ For clusters z and c, any vector a and t = |theta_z - theta_c|, with b_z = g_z -
 an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A cell keeps the range of t, the least b
 and the largest lambda with b >= lambda t^2 / 2 over its members; where a is near the mean parameter of c, lambda is the
 strong convexity of the log partition function there, and the bound of a spherical Gaussian is the triangle inequality.
-Coordinates are centred and scaled so that data and parameters spread alike in each; that changes every score of a datum
-by the same number. Sums are kept in double precision; scores of single precision come with a bound of their rounding.
-Cells are those of a cover tree of the thetas: O(K F) memory, O(K F depth) for the sums.
+Coordinates are centred, and scaled so that data spread alike in each about their clusters' means; that changes every
+score of a datum by the same number. Sums are kept in double precision; scores of single precision come with a bound of
+their rounding. Cells are those of a cover tree of the thetas: O(K F) memory, O(K F depth) for the sums.
 """
 
 import numpy as np
@@ -290,13 +290,16 @@ cdef class ClusterCells:
 
 
 def _scale(theta, spread):
-    """Scale of each coordinate that makes data and parameters spread alike, and the scaled spread of the data."""
+    """Scale of each coordinate that gives the data one spread in all, and that spread.
+
+    The Hessian of g is the covariance of phi: in units of the data's own spread g is about equally convex in all
+    directions, and the bounds, which know its least convex one, lose least.
+    """
     if spread is None:
         return np.ones(theta.shape[1]), None
-    theta = np.sqrt(np.mean(theta * theta, axis=0))
     spread = np.asarray(spread, dtype=np.float64)
-    floors = [1e-6 * v[v > 0].mean() if (v > 0).any() else 1.0 for v in (spread, theta)]
-    scale = np.sqrt(np.maximum(spread, floors[0]) / np.maximum(theta, floors[1]))
+    theta = np.sqrt(np.mean(theta * theta, axis=0))
+    scale = np.where(spread > 0.0, spread, 1.0 / np.where(theta > 0.0, theta, 1.0))     # phi does not vary: any will do
     return scale, spread / scale
 
 

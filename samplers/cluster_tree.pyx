@@ -38,7 +38,7 @@ _TRIALS = 512                           # data that tell whether a tree pays
 _VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
 _ENTRY_COST = {False: (0.75, 0.016), True: (0.75, 0.12)}
 _BUILD_COST = {False: 70.0, True: 140.0}
-_MOST_FOR_TRIAL = 0.05                  # of the dense pass, that making a tree may cost
+_MOST_FOR_TRIAL = 0.1                   # of the dense pass, that making a tree may cost
 
 
 cdef class Scratch:
@@ -463,20 +463,22 @@ def prefers_tree(state):
 
     Notes
     -----
-    False for fewer than 512 clusters, and where making a tree would cost more than a twentieth of the dense pass. Else
-    labels of 512 data are drawn by a tree, and the clusters visited on average, times the cost of a visit, are compared
-    with all clusters times their cost in a dense pass. The costs are constants of the package: a choice by the clock
-    would make results depend on the machine's load.
+    False for fewer than 512 clusters, and where making a tree would cost more than a tenth of the dense pass. Else
+    labels of 512 data are drawn by a tree, and the cost of making it and of as many visits for each datum is compared
+    with that of all clusters in a dense pass. The costs are constants of the package: a choice by the clock would make
+    results depend on the machine's load.
     """
     if state.K < 512:
         return False
     is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
     visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))
-    if _BUILD_COST[is_sparse] * state.Theta.shape[1] > _MOST_FOR_TRIAL * N * entry:
+    build, dense = _BUILD_COST[is_sparse] * state.Theta.size, entry * state.K * N
+    if build > _MOST_FOR_TRIAL * dense:
         return False
     tree, blocks = tree_of(state), _sample(N, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
-    return bool(counts[0] / sum(stop - start for start, stop in blocks) * visit < state.K * entry)
+    visits = counts[0] / sum(stop - start for start, stop in blocks)
+    return bool(build + visits * visit * N < dense)
 
 
 def _columns(data):

@@ -335,7 +335,7 @@ def test_chain_visits_partitions_by_their_posterior(method):
     partitions, pi = exact_posterior(model, X)
     kernel = UncollapsedGibbs(draw=method)
     state = kernel.init(model, X, seed=1)
-    frequency = visit_frequencies(kernel, state, partitions, 2000)
+    frequency = visit_frequencies(kernel, state, partitions, 1200)
     assert total_variation(frequency, pi) < 0.08
     assert total_variation(frequency, np.roll(pi, 1)) > 0.1
 

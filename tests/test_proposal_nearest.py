@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from enumeration import exact_posterior, total_variation, visit_frequencies
 from scipy import sparse, stats
 
 from expfam import Dataset, DiagonalGaussian, MixtureModel, Multinomial, Poisson, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, ExpFamError, PluginError
-from expfam.samplers import CoverTreeProposal, NearestProposal
+from expfam.samplers import CollapsedMetropolis, CoverTreeProposal, NearestProposal
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
 
@@ -171,3 +172,15 @@ def test_bad_input_is_named():
             door.draw(*arguments, np.random.default_rng(0))
     assert NearestProposal().memory(model, data, K) == 4 * data.n_rows * 2
     assert NearestProposal(k=3) == NearestProposal(3)
+
+
+@pytest.mark.parametrize("proposal", [NearestProposal(k=2, floor=0.1), CoverTreeProposal(floor=0.1)], ids=repr)
+def test_frozen_in_the_collapsed_kernel_keeps_the_posterior(proposal):
+    X = np.array([[0.1], [0.5], [2.1], [2.4], [1.2]])
+    weights = SymmetricDirichlet(3, alpha=0.8)
+    model = MixtureModel(SphericalGaussian(variance=0.6, mean=1.0, mean_variance=2.0), weights)
+    partitions, pi = exact_posterior(model, X)
+    kernel = CollapsedMetropolis(proposal, mode="frozen")
+    state = kernel.init(model, X, seed=2)
+    frequency = visit_frequencies(kernel, state, partitions, 6000)
+    assert total_variation(frequency, pi) < 0.06
