@@ -11,7 +11,7 @@ from scipy.special import betaln, psi
 
 from expfam.structures._threads import run
 
-_CHUNK_VALUES = 1 << 18
+_CHUNK_VALUES = 1 << 16  # of statistics, so that a few hundred wide clusters are work for several threads
 
 
 class Proportions:
