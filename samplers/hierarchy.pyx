@@ -1,7 +1,6 @@
 """Bayesian hierarchical clustering: the pair of clusters with the best odds of being one is merged, again and again.
 
-The scores are the log odds of `expfam.samplers.hierarchy_tree`; a `MergeTable` finds the best pair with deferred bounds,
-so the merges are those of the plain search over all pairs, ties included. Any family serves: only the log marginal
+The scores are the log odds of `HierarchyTree`; a `MergeTable` finds the best pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included. Any family serves: only the log marginal
 likelihood of two clusters together is asked for. About N**2 scores in all, O(N) memory beside the statistics of N
 clusters.
 """

@@ -111,7 +111,7 @@ class Canopy(UncollapsedKernel):
 
     Notes
     -----
-    Zaheer, Kottur, Amr, Moura and Smola 2017, "Canopy: fast sampling with cover trees", whose two samplers these
+    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", whose two samplers these
     replace. As published they are ``UncollapsedMetropolis(PrototypeProposal(grouping="tree", n_anchors=0), steps=2,
     redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """

@@ -71,7 +71,7 @@ class PrototypeProposal(Proposal):
 
     Notes
     -----
-    Canopy I of Zaheer, Kottur, Amr, Moura and Smola 2017, "Canopy: fast sampling with cover trees", has one prototype
+    Canopy I of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", has one prototype
     for a group; anchors, the floor and short tables are not in the paper. q(k | g) = (1 - e) mean_a p(k | a) + e w(k)
     with w = 0.9 pi + 0.1 / K; clusters for which the first term is below the second are left to w, which at most halves
     their q. log q is that of the table as it draws, so a refresh may be as old and as coarse as it likes. Groups of at
