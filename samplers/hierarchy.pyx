@@ -1,8 +1,8 @@
 """Bayesian hierarchical clustering: the pair of clusters with the best odds of being one is merged, again and again.
 
-The scores are the log odds of `HierarchyTree`; a `MergeTable` finds the best pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included. Any family serves: only the log marginal
-likelihood of two clusters together is asked for. About N**2 scores in all, O(N) memory beside the statistics of N
-clusters.
+The scores are the log odds of `HierarchyTree`; a `MergeTable` finds the best pair with deferred bounds, so the merges
+are those of the plain search over all pairs, ties included. Any family serves: only the log marginal likelihood of two
+clusters together is asked for. About N**2 scores in all, O(N) memory beside the statistics of N clusters.
 """
 
 import math
@@ -240,21 +240,21 @@ class MergeState:
             if not 0 <= min(i, j) or not max(i, j) < len(slot) or i == j or slot[i] < 0 or slot[j] < 0:
                 raise ValueError(f"merge {len(self.children)} joins nodes {i} and {j}: each must exist by then, and be"
                                  " joined once")
-            k, l = sorted((slot[i], slot[j]))
-            self._join(min(i, j), max(i, j), k, l)
+            older, younger = sorted((slot[i], slot[j]))
+            self._join(min(i, j), max(i, j), older, younger)
             slot[i] = slot[j] = -1
-            slot.append(k)
+            slot.append(older)
         return self
 
-    def _join(self, i, j, k, l):
-        """Write down that nodes i and j, in slots k and l, are one."""
+    def _join(self, i, j, older, younger):
+        """Write down that nodes i and j, in slots `older` and `younger`, are one."""
         weight = self.scores.weight
-        apart = weight[k] + weight[l]
-        self.log_block.append(self.scores.absorb(k, l))
+        apart = weight[older] + weight[younger]
+        self.log_block.append(self.scores.absorb(older, younger))
         self.children.append((i, j))
-        self.counts.append(int(self.scores.count[k]))
-        self.ids[k] = len(self.counts) - 1
-        self.log_joint += float(weight[k] - apart)
+        self.counts.append(int(self.scores.count[older]))
+        self.ids[older] = len(self.counts) - 1
+        self.log_joint += float(weight[older] - apart)
         self.stamp += 1
 
     @property
