@@ -1,6 +1,10 @@
 """Metropolis sweeps given parameters: rows of the transition matrix by the code itself, chains against enumeration."""
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,6 +139,18 @@ def test_sweeps_leave_the_law_of_labels(name, redraw):
     assert np.abs(z).max() < 4.5
     spread = ((counts - n_sweeps * pi) ** 2).sum() / (n_sweeps * (pi * (1 - pi)).sum())
     assert abs(spread - 1) < 0.25
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_other_instructions_leave_the_law_too(isa):
+    code = """
+from test_canopy import CASES, test_sweeps_leave_the_law_of_labels as check
+for name in CASES:
+    check(name, True)
+"""
+    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_ratio_without_q_is_found_out():

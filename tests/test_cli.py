@@ -185,6 +185,7 @@ def test_as_a_process(documents, tmp_path):
     assert not done.stderr
 
 
+@pytest.mark.usefixtures("default_interrupt")
 def test_ctrl_c_keeps_the_result_so_far(documents, tmp_path):
     model = tmp_path / "model"
     command = [*AS_PROCESS, "fit", str(documents)]

@@ -131,6 +131,7 @@ def test_data_frames_name_their_columns(counts):
         mixture.predict(frame.rename(columns={"word0": "other"}))
 
 
+@pytest.mark.usefixtures("default_interrupt")
 def test_an_interrupt_leaves_a_usable_model(counts):
     X = np.repeat(counts[0], 50, axis=0)
     mixture = Mixture("poisson", 200, n_steps=100_000, n_warmup=0, random_state=0)

@@ -118,6 +118,7 @@ def test_a_failing_family_stops_the_sweep_with_its_own_error(mode, error):
     assert np.array_equal(n[: len(state.counts)], state.counts)
 
 
+@pytest.mark.usefixtures("default_interrupt")
 def test_interrupt_within_a_sweep_leaves_a_valid_state():
     X = np.repeat(documents(1000)[0], 40, axis=0)
     kernel = CollapsedGibbs()

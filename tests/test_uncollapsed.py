@@ -1,5 +1,10 @@
 """Sweeps over drawn parameters: exact draws of labels, statistics by differences, chains against enumeration."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from enumeration import exact_posterior
@@ -101,6 +106,23 @@ def test_dense_draws_follow_the_exact_law(name, weights, K):
     state = repeated_state(name, K, size, weights)
     labels = draw_labels(state, 1)
     assert least_p_value(labels, exact_law(state, size)) > 1e-6
+
+
+@pytest.mark.parametrize("isa", ["base", "avx2"])
+def test_other_instructions_have_the_same_law(isa):
+    code = """
+from test_em import SymmetricDirichlet, test_iterations_are_those_of_plain_numpy_and_monotone as check_em
+from test_uncollapsed import FAMILIES, draw_labels, exact_law, least_p_value, repeated_state
+for name in FAMILIES:
+    for K in (60, 500):
+        state = repeated_state(name, K, 2000, "moderate")
+        assert least_p_value(draw_labels(state, 1), exact_law(state, 2000)) > 1e-6, (name, K)
+for name in ("diagonal", "multinomial_sparse"):
+    check_em(name, SymmetricDirichlet(40))
+"""
+    environment = os.environ | {"EXPFAM_ISA": isa, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=sys.prefix, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", FAMILIES)
