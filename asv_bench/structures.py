@@ -134,15 +134,15 @@ def minhash(args):
 
 
 def codes(args):
-    """A draw among K clusters by their sign codes."""
+    """A draw among K clusters by their sign codes, of vectors with few and with many coordinates."""
     rng = np.random.default_rng(0)
-    for K, bits in [(100, 128), (1000, 64), (1000, 128), (1000, 512)]:
-        code = SignCodes(SignHash(bits), K, bound=np.full(20, 9.0))
-        code.rebuild(rng.normal(size=(K, 20)))
-        words, u, norms = code.hash.codes(rng.normal(size=(2000, 20))), rng.random(2000), rng.random(2000)
+    for K, bits, D in [(100, 128, 20), (1000, 64, 20), (1000, 128, 20), (1000, 64, 1000), (1000, 128, 1000)]:
+        code = SignCodes(SignHash(bits), K, bound=np.full(D, 9.0))
+        code.rebuild(rng.normal(size=(K, D)))
+        words, u, norms = code.hash.codes(rng.normal(size=(2000, D))), rng.random(2000), rng.random(2000)
         bias = rng.normal(size=K).astype(np.float32)
-        seconds = least(partial(code.draws, words, u, norms=norms, bias=bias))
-        print(f"K {K:4d}, {bits:3d} bits: {seconds / 2e-3:.3f} us")
+        seconds = least(partial(code.draws, words, u, norms=norms, bias=bias), 1.0)
+        print(f"K {K:4d}, {bits:3d} bits, {D:4d} coordinates: {seconds / 2e-3:.3f} us")
 
 
 def updates(args):
