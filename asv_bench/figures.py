@@ -4,6 +4,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 # colours that the colour-blind tell apart (Okabe and Ito), the same for a kernel in every figure
 STYLES = {
@@ -37,6 +38,9 @@ def draw_curves(curves, titles, path):
         _focus(axes, [p[key] for of_seed in curves for points in of_seed.values() for p in points])
         _clean(axes)
     all_axes[-1, 0].set_xlabel("CPU seconds")
+    all_axes[-1, 0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    all_axes[-1, 0].xaxis.set_major_formatter("{x:g}")
+    all_axes[-1, 0].xaxis.set_minor_formatter(NullFormatter())
     all_axes[0, 0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=160)
     plt.close(figure)
