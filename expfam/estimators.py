@@ -26,7 +26,40 @@ from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run
 
 
-class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
+class FamilyEstimator(BaseEstimator):
+    """Base of the estimators that have a `family`: loads it, validates X for it, tells scikit-learn what it takes.
+
+    Examples
+    --------
+    >>> from expfam.estimators import FamilyEstimator, Mixture
+    >>> issubclass(Mixture, FamilyEstimator)
+    True
+    """
+
+    def _family(self):
+        return load_family(self.family) if isinstance(self.family, str) else self.family
+
+    def _validate(self, X, *, reset):
+        family = self.family_ if not reset else self._family()
+        if not isinstance(family, Family):
+            raise TypeError(f"family must be a name or a Family; got {family!r}")
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if family.accepts_sparse else False,
+            dtype=[np.float64, np.float32, np.int64, np.int32],
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        family = self._family()
+        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
+        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
+        return tags
+
+
+class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -213,9 +246,6 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.weights_, new = model.weights.posterior_mean(self.n_)
         self.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
 
-    def _family(self):
-        return load_family(self.family) if isinstance(self.family, str) else self.family
-
     def _weights(self):
         if self.weights is not None:
             if self.n_components is not None and self.weights.max_components != self.n_components:
@@ -246,18 +276,6 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
         n_learning = (n_warmup + 1) // 2 if names else 0
         learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
         return [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
-
-    def _validate(self, X, *, reset):
-        family = self.family_ if not reset else self._family()
-        if not isinstance(family, Family):
-            raise TypeError(f"family must be a name or a Family; got {family!r}")
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if family.accepts_sparse else False,
-            dtype=[np.float64, np.float32, np.int64, np.int32],
-        )
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
@@ -369,13 +387,6 @@ class Mixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        family = self._family()
-        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
-        return tags
 
 
 def log_scores(data, n, S, log_weights, take, n_threads):

@@ -4,15 +4,13 @@ import math
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators import log_scores, log_sum_exp
-from expfam.families.base import Family
+from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
-from expfam.plugins.registry import load_family
 from expfam.samplers.callbacks import Progress
 from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
 from expfam.samplers.sampling import sample
@@ -20,7 +18,7 @@ from expfam.samplers.sampling import sample
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
-class BayesianHierarchy(ClusterMixin, BaseEstimator):
+class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge under a Dirichlet process.
 
     Parameters
@@ -188,21 +186,6 @@ class BayesianHierarchy(ClusterMixin, BaseEstimator):
         self.n_scores_, self.interrupted_ = len(children), False
         return self
 
-    def _family(self):
-        return load_family(self.family) if isinstance(self.family, str) else self.family
-
-    def _validate(self, X, *, reset):
-        family = self.family_ if not reset else self._family()
-        if not isinstance(family, Family):
-            raise TypeError(f"family must be a name or a Family; got {family!r}")
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if family.accepts_sparse else False,
-            dtype=[np.float64, np.float32, np.int64, np.int32],
-        )
-
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _statistics(self, nodes):
@@ -295,10 +278,3 @@ class BayesianHierarchy(ClusterMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        family = self._family()
-        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
-        return tags

@@ -248,6 +248,13 @@ cdef int walk_chosen(const walk *w, const Py_ssize_t *chosen, const double *phi,
     return EXPFAM_OK
 
 
+def held_bytes(data):
+    """Bytes of dense statistics that walks keep beside the data; 0 where these are sparse, or would take too much."""
+    size = 8 * data.n_rows * data.n_statistics
+    allowed = max(_LEAST_HELD, _MOST_HELD * 8 * data.n_rows * data.n_features)
+    return 0 if data.has_sparse_phi or size > allowed else size
+
+
 cdef class Walk:
     """A proposal at work on one chain, with the data's statistics as walks read them; kept in the state's memory.
 
@@ -322,8 +329,7 @@ cdef class Walk:
             open_rows(&self.rows, self.sparse.data, self.sparse.indices, self.sparse.indptr)
             self.w.rows = &self.rows
             return
-        size = 8 * data.n_rows
-        if size * data.n_statistics > max(_LEAST_HELD, _MOST_HELD * size * data.n_features):
+        if not held_bytes(data):
             self.phi = None
             return
         self.phi = np.empty((data.n_rows, data.n_statistics))
@@ -500,7 +506,8 @@ class UncollapsedMetropolis(UncollapsedKernel):
     def memory(self, model, data, n_clusters):
         """Bytes of the bound proposal and of the statistics that are held."""
         proposal = self.choose_proposal(model, data)
-        return proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
+        bound = proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
+        return super().memory(model, data, n_clusters) + bound + held_bytes(data)
 
     def walker(self, state):
         """The bound proposal of this chain, from the state's memory."""

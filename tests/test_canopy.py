@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -526,3 +527,16 @@ def test_a_frozen_collapsed_sweep_takes_prototypes():
     for _ in range(5):
         kernel.step(chain)
     chain.check()
+
+
+def test_what_a_run_will_hold_is_foretold():
+    X = np.random.default_rng(0).normal(size=(60_000, 8))
+    data = Dataset(X, SphericalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(64)).bind(data)
+    kernel = UncollapsedMetropolis()
+    state = kernel.init(model, data, seed=0, start="random")
+    tracemalloc.start()
+    kernel.step(state)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 8 * X.size < peak < kernel.memory(model, data, 64) < 4 * peak

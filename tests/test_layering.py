@@ -33,7 +33,6 @@ PLUGINS_MAY_BE_IMPORTED_BY = {
     "expfam.plugins.registry": {
         "expfam",
         "expfam.estimators",
-        "expfam.hierarchy",
         "expfam.cli",
         "expfam.persistence",
         "expfam.samplers.systems",

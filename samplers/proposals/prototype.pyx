@@ -102,6 +102,16 @@ class PrototypeProposal(Proposal):
             return int(self.max_group)
         return min(max(n_clusters // 2, _LEAST_GROUP), _LARGEST_GROUP)
 
+    def memory(self, model, data, n_clusters):
+        """Bytes of the coordinates that groups are made from, of the groups, and of full tables up to their limit."""
+        if isinstance(self.grouping, Grouping):
+            n_groups, width = self.grouping.n_groups, 0
+        else:
+            n_groups = 2 * data.n_rows // self.largest_group(n_clusters) + 1
+            width = min(data.n_features, 256)  # wider rows are projected
+        tables = min(n_groups * (n_clusters + 1) * _TABLE_BYTES, _memory_limit())
+        return data.n_rows * (4 * width + 20) + tables
+
     def bind(self, model, data, *, seed):
         """Working object; groups are made at its first refresh, which knows the number of clusters."""
         self.check(model, data)
