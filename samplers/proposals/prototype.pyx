@@ -110,7 +110,7 @@ class PrototypeProposal(Proposal):
             n_groups = 2 * data.n_rows // self.largest_group(n_clusters) + 1
             width = min(data.n_features, 256)  # wider rows are projected
         tables = min(n_groups * (n_clusters + 1) * _TABLE_BYTES, _memory_limit())
-        return data.n_rows * (4 * width + 20) + tables
+        return data.n_rows * (4 * width + 32) + tables + 8 * _BLOCK_ENTRIES
 
     def bind(self, model, data, *, seed):
         """Working object; groups are made at its first refresh, which knows the number of clusters."""
@@ -217,6 +217,8 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
     """Add `share` times the law of one row of scores; 1 where no score is finite."""
     cdef float best = expfam_biased_tops(scores, bias, s.top, K)
     cdef float scale
+    cdef double *shares = s.share
+    cdef uint64_t *bits = s.bits
     cdef Py_ssize_t found, n_blocks, j
     if not -1e30 < best < 1e30:
         return 1
@@ -230,8 +232,8 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
         scale += s.value[j]
     scale = <float> (share / scale)
     for j in range(found):
-        s.share[s.place[j]] += scale * s.value[j]
-        s.bits[s.place[j] >> 6] |= (<uint64_t> 1) << (s.place[j] & 63)
+        shares[s.place[j]] += scale * s.value[j]
+        bits[s.place[j] >> 6] |= (<uint64_t> 1) << (s.place[j] & 63)
     return 0
 
 
