@@ -5,6 +5,7 @@ changes lives in the state, so one kernel may drive many chains.
 """
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Kernel(Settings):
     6
     """
 
-    state_type = None
+    state_type: Any = None
 
     def check(self, model, data):
         """Raise a CapabilityError naming kernel, missing ability and family, before any work."""
