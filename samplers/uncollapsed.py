@@ -6,16 +6,15 @@ branch and bound over a tree of them, or by Metropolis steps. What the chain con
 drawn parameters leave the posterior invariant; modes or means of them make stochastic EM.
 """
 
-from importlib import import_module
-
 import numpy as np
 
 from expfam.errors import CapabilityError
+from expfam.samplers import cluster_tree, dense_draw
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.state import UncollapsedState
 
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # of the family, by what `theta` needs
-_DRAWERS = {"dense": "dense_draw", "tree": "cluster_tree", "rejection": "cluster_tree"}  # module of each way to draw
+_DRAWS = ("auto", "dense", "tree", "rejection")
 LEAST_FOR_TREES = 512  # clusters from which draw="auto" looks at a tree
 
 
@@ -142,8 +141,8 @@ class UncollapsedGibbs(UncollapsedKernel):
     def check(self, model, data):
         """Refuse unknown ways to draw."""
         super().check(model, data)
-        if self.draw not in ("auto", *_DRAWERS):
-            raise ValueError(f"draw must be one of {['auto', *_DRAWERS]}; got {self.draw!r}")
+        if self.draw not in _DRAWS:
+            raise ValueError(f"draw must be one of {list(_DRAWS)}; got {self.draw!r}")
         if not self.tau > 0:
             raise ValueError(f"tau must be positive; got {self.tau!r}")
 
@@ -151,14 +150,10 @@ class UncollapsedGibbs(UncollapsedKernel):
         """New labels of all data from their exact law given the state's parameters."""
         method = self.draw
         if method == "auto":
-            method = "tree" if state.K >= LEAST_FOR_TREES and _module("tree").prefers_tree(state) else "dense"
+            method = "tree" if state.K >= LEAST_FOR_TREES and cluster_tree.prefers_tree(state) else "dense"
         if method == "dense":
-            return _module(method).draw_labels(state, self.n_threads), {}
-        return _module(method).draw_labels(state, self.n_threads, tau=self.tau, method=method)
-
-
-def _module(method):
-    return import_module(f"{__package__}.{_DRAWERS[method]}")
+            return dense_draw.draw_labels(state, self.n_threads), {}
+        return cluster_tree.draw_labels(state, self.n_threads, tau=self.tau, method=method)
 
 
 class StochasticEM(UncollapsedGibbs):
@@ -200,8 +195,10 @@ class StochasticEM(UncollapsedGibbs):
 
     def _walk(self):
         """The Metropolis kernel that a proposal stands for."""
-        metropolis = import_module(f"{__package__}.uncollapsed_metropolis").UncollapsedMetropolis
-        return metropolis(self.proposal, theta=self.theta, truncation=self.truncation, n_threads=self.n_threads)
+        from expfam.samplers.uncollapsed_metropolis import UncollapsedMetropolis  # which is built on this module
+
+        settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
+        return UncollapsedMetropolis(self.proposal, **settings)
 
     def check(self, model, data):
         """Refuse drawn parameters, which would be `UncollapsedGibbs`."""
