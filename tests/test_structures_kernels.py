@@ -308,7 +308,8 @@ def test_rows_are_added():
 FORCED = {
     "test_structures_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "test_families_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
-    "test_families_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale)",
+    "test_families_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale"
+    "|merged_(gauss|rates))",
     "test_structures_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
     "test_structures_min_hash.py": "expfam_icws",
     "test_structures_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
@@ -318,6 +319,7 @@ FORCED = {
     "test_uncollapsed.py": "expfam_(narrow|tops|near_\\w+|add_scaled|add_near)",
     "test_canopy.py": "expfam_(dot_difference|biased_tops|list_scores)",
     "test_cluster_tree.py": "expfam_(float|sparse)_dots",
+    "test_topics.py": "topic_\\w+",
 }
 
 

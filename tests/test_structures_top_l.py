@@ -56,6 +56,19 @@ def test_against_a_stable_sort(size, dtype):
             compare(values, n_top)
 
 
+@pytest.mark.parametrize(
+    ("size", "rows"), [(1, 30_000), (3, 26_000), (17, 20_000), (200, 18_000), (1000, 5000), (5000, 1000)]
+)
+def test_a_hundred_thousand_rows(size, rows):
+    rng = np.random.default_rng(size)
+    normal = rng.normal(size=(rows, size)).astype(np.float32)
+    normal[rows // 4 : rows // 2] = np.round(normal[rows // 4 : rows // 2])  # ties
+    normal[rows // 2 : 3 * rows // 4].sort(axis=1)
+    normal[3 * rows // 4 :] = -np.sort(normal[3 * rows // 4 :], axis=1)
+    for n_top in {1, min(size, 4), min(size, 40)}:
+        compare(normal, n_top)
+
+
 @settings(deadline=None)
 @given(st.data())
 def test_any_row(data):

@@ -1,0 +1,490 @@
+"""Which two clusters to merge next, each pair owned by its younger cluster, whatever way partners are found.
+
+The greedy search of `merge_table`. A new cluster finds its partners once, all of them older, and nobody else has to
+hear of it: a merge costs one search and O(log N), where a table visits every live cluster. An index or a graph finds
+partners without looking at all pairs; where all are scored there are about (N - 1)**2 scores.
+
+An entry lists the best of the partners found and has a floor. Invariant: every owned pair of two live clusters is in
+the list or not above the floor, and comes after all listed ones in the order (score down, older id up). A merge only
+deletes pairs; an entry whose list no longer reaches its floor is deferred, and its partners are found again only when
+its floor could win. A tournament holds the best entry.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
+from libc.math cimport INFINITY, isnan
+from libc.string cimport memcpy
+
+from expfam.structures.merge_table cimport MERGE_NONE, MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
+
+import threading
+
+import numpy as np
+
+from expfam.structures._threads import resolve_n_threads, run
+
+cdef const char *CAPSULE = "expfam.merge_partners_v1"
+cdef enum:
+    BLOCK = 128         # entries of a task of the first scans
+
+
+cdef Py_ssize_t copy_partners(MergeQueue queue, Py_ssize_t k, Py_ssize_t *slots, double *scores,
+                              double *rest) except -1:
+    found, values, bound = queue._partners(k, np.asarray(queue._id))
+    cdef const Py_ssize_t[::1] slot = np.ascontiguousarray(found, dtype=np.intp)
+    cdef const double[::1] score = np.ascontiguousarray(values, dtype=np.float64)
+    if slot.shape[0] != score.shape[0] or slot.shape[0] > queue.n_items:
+        raise ValueError(f"partners({k}) returned {slot.shape[0]} slots and {score.shape[0]} scores")
+    if slot.shape[0]:
+        if not 0 <= min(slot) <= max(slot) < queue.n_items:
+            raise IndexError(f"partners({k}) returned slots {min(slot)} to {max(slot)}: "
+                             f"there are 0 to {queue.n_items - 1}")
+        memcpy(slots, &slot[0], slot.shape[0] * sizeof(Py_ssize_t))
+        memcpy(scores, &score[0], score.shape[0] * sizeof(double))
+    rest[0] = bound
+    return slot.shape[0]
+
+
+cdef Py_ssize_t python_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_ssize_t n_kept, Py_ssize_t *slots,
+                                double *scores, double *rest) noexcept nogil:
+    with gil:
+        queue = <MergeQueue>self
+        try:
+            return copy_partners(queue, k, slots, scores, rest)
+        except BaseException as error:
+            queue.pending = error
+            return MERGE_PYTHON
+
+
+cdef class MergeQueue:
+    """Best pair of clusters to merge, for scores whose best partners can be found.
+
+    Parameters
+    ----------
+    n_items : int
+        Clusters to begin with, in the slots 0..n_items-1. A merged cluster stays in the slot of the older one.
+    partners : callable or object with a ``capsule``
+        ``partners(k, ids)`` returns ``(slots, scores, rest)``: the clusters that may merge with the one in slot k and
+        are older, ``0 <= ids[slot] < ids[k]``, their scores, and a bound of the scores of all that were left out. Left
+        out may be any that come after the best `n_kept` in the order (score down, id up). Scores must depend on nothing
+        but the two clusters. Compiled ones come in a capsule ``"expfam.merge_partners_v1"`` of merge_queue.pxd; a
+        method ``fork()`` that gives another such object with scratch of its own lets the first scans use threads.
+    n_kept : int
+        Pairs that an entry lists.
+    n_threads : int or None
+        For the first scans; the merges are the same for any number.
+
+    Attributes
+    ----------
+    n_live, n_merges : int
+    n_scores : int
+        Scores that `partners` returned so far.
+    n_scans : int
+        Calls of `partners`: about one for each cluster that ever lives, and one for each entry that was deferred.
+
+    Raises
+    ------
+    FloatingPointError
+        If a score is NaN or +inf.
+
+    Notes
+    -----
+    The merges are those of the plain greedy search over all pairs that `partners` speaks of, with its ties: first the
+    smallest older id, then the smallest younger one.
+
+    Examples
+    --------
+    Points on a line, the nearest means first, all older ones being partners:
+
+    >>> import numpy as np
+    >>> from expfam.structures.merge_queue import MergeQueue
+    >>> x = np.array([0.0, 1.0, 5.0, 5.5])
+    >>> def partners(k, ids):
+    ...     slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))
+    ...     return slots, -np.abs(x[k] - x[slots]), -np.inf
+    >>> queue = MergeQueue(4, partners)
+    >>> queue.best()
+    (2, 3, -0.5)
+    >>> x[2] = 5.25
+    >>> queue.merge(2, 3)
+    4
+    >>> queue.best()
+    (0, 1, -1.0)
+    """
+
+    def __init__(self, n_items, partners, *, n_kept=4, n_threads=None):
+        for name, value in (("n_items", n_items), ("n_kept", n_kept)):
+            if not hasattr(value, "__index__") or value < 1:
+                raise ValueError(f"{name} must be a positive integer; got {value!r}")
+        self._allocate(n_items, n_kept)
+        self._bind(partners)
+        self._scan_all(resolve_n_threads(n_threads))
+
+    def _allocate(self, n_items, n_kept):
+        self.n_items = self.n_live = n_items
+        self.n_kept = n_kept
+        self.n_merges = self.n_scores = self.n_scans = 0
+        self.bad_k = self.bad_l = -1
+        self._id = np.arange(n_items, dtype=np.int64)
+        self._kept_score = np.full((n_items, n_kept), -np.inf)
+        self._kept_slot = np.full((n_items, n_kept), -1, dtype=np.intp)
+        self._kept_id = np.full((n_items, n_kept), -1, dtype=np.int64)
+        self._n_listed = np.zeros(n_items, dtype=np.intp)
+        self._floor = np.full(n_items, np.inf)
+        self._key = np.full(n_items, np.inf)
+        self._tie = np.full(n_items, -1, dtype=np.int64)
+        self._n_leaves = 1 << max(0, (int(n_items) - 1).bit_length())
+        self._winner = np.full(2 * self._n_leaves, -1, dtype=np.intp)
+        self._slots, self._scores = np.empty(n_items, dtype=np.intp), np.empty(n_items)
+
+    cdef int _bind(self, object partners) except -1:
+        self._partners = partners
+        capsule = getattr(partners, "capsule", partners)
+        if PyCapsule_IsValid(capsule, CAPSULE):
+            self._source = (<merge_partners_v1 *>PyCapsule_GetPointer(capsule, CAPSULE))[0]
+            return 0
+        if not callable(partners):
+            raise TypeError(f"partners must be callable or bring a capsule; got {type(partners).__name__}")
+        self._source.self = <void *>self
+        self._source.partners = python_partners
+        return 0
+
+    cdef int _raise(self, int status) except -1:
+        if status == MERGE_NUMERICAL:
+            raise FloatingPointError(
+                f"the score of clusters {self._id[self.bad_k]} and {self._id[self.bad_l]} (slots {self.bad_k} and "
+                f"{self.bad_l}) is NaN or +inf: scores must be finite, or -inf for a pair that must not merge"
+            )
+        error, self.pending = self.pending, None
+        if error is None:
+            error = getattr(self._partners, "pending", None)
+        if error is None:
+            error = RuntimeError(f"the compiled partners returned status {status}")
+        raise error
+
+    def _scan_all(self, n_threads):
+        """First scan of every entry, in blocks; each task borrows a source with scratch of its own."""
+        spare, lock = [self._partners], threading.Lock()
+        if not hasattr(self._partners, "fork"):
+            n_threads = 1
+        spare += [self._partners.fork() for _ in range(n_threads - 1)]
+
+        def scan(start, stop):
+            with lock:
+                source = spare.pop()
+            try:
+                self._scan_block(source, start, stop)
+            finally:
+                with lock:
+                    spare.append(source)
+
+        blocks = [(i, min(i + BLOCK, self.n_items)) for i in range(0, self.n_items, BLOCK)]
+        run(scan, blocks, n_threads, uses_blas=False)
+        self._play_all()
+
+    def _scan_block(self, partners, Py_ssize_t start, Py_ssize_t stop):
+        cdef merge_partners_v1 source = self._source
+        if partners is not self._partners:
+            source = (<merge_partners_v1 *>PyCapsule_GetPointer(partners.capsule, CAPSULE))[0]
+        cdef Py_ssize_t[::1] slots = np.empty(self.n_items, dtype=np.intp)
+        cdef double[::1] scores = np.empty(self.n_items)
+        cdef Py_ssize_t a
+        cdef int64_t n_scores = 0
+        cdef int status = MERGE_OK
+        with nogil:
+            for a in range(start, stop):
+                status = self._scan(a, &source, &slots[0], &scores[0], &n_scores)
+                if status != MERGE_OK:
+                    break
+        self.n_scores += n_scores
+        self.n_scans += stop - start
+        if status < 0:
+            self._raise(status)
+        PyErr_CheckSignals()
+
+    # ---- the tournament ----------------------------------------------------------------------------------------------
+
+    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+        """Whether entry a has to be looked at before entry b; -1 is no entry."""
+        if a < 0 or b < 0:
+            return b < 0
+        if self._key[a] != self._key[b]:
+            return self._key[a] > self._key[b]
+        if self._tie[a] != self._tie[b]:
+            return self._tie[a] < self._tie[b]
+        return self._id[a] < self._id[b]
+
+    cdef void _settle(self, Py_ssize_t a) noexcept nogil:
+        """Bound of an entry from its list and floor."""
+        if self._n_listed[a] and self._kept_score[a, 0] >= self._floor[a]:
+            self._key[a] = self._kept_score[a, 0]
+            self._tie[a] = self._kept_id[a, 0]
+        else:
+            self._key[a] = self._floor[a]
+            self._tie[a] = -1
+
+    cdef void _play(self, Py_ssize_t a) noexcept nogil:
+        """Matches of an entry that changed."""
+        cdef Py_ssize_t node = self._n_leaves + a, left, right
+        self._winner[node] = a if self._key[a] > -INFINITY else -1
+        while node > 1:
+            node >>= 1
+            left = self._winner[2 * node]
+            right = self._winner[2 * node + 1]
+            self._winner[node] = left if self._before(left, right) else right
+
+    def _play_all(self):
+        """All matches anew, O(n_items)."""
+        cdef Py_ssize_t a, node, left, right
+        for a in range(self.n_items):
+            self._winner[self._n_leaves + a] = a if self._key[a] > -INFINITY else -1
+        for node in range(self._n_leaves - 1, 0, -1):
+            left, right = self._winner[2 * node], self._winner[2 * node + 1]
+            self._winner[node] = left if self._before(left, right) else right
+
+    cdef void _defer(self, Py_ssize_t a) noexcept nogil:
+        self._n_listed[a] = 0
+        self._floor[a] = INFINITY
+        self._settle(a)
+
+    # ---- entries -----------------------------------------------------------------------------------------------------
+
+    cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil:
+        """Put the pair (a, b) in the list of a, or under its floor; what falls out of the list goes there too."""
+        cdef Py_ssize_t i = self._n_listed[a], j
+        cdef double *scores = &self._kept_score[a, 0]
+        cdef Py_ssize_t *slots = &self._kept_slot[a, 0]
+        cdef int64_t *ids = &self._kept_id[a, 0]
+        while i > 0 and (scores[i - 1] < score or (scores[i - 1] == score and ids[i - 1] > self._id[b])):
+            i -= 1
+        if i == self.n_kept:
+            self._floor[a] = max(self._floor[a], score)
+            return
+        if self._n_listed[a] == self.n_kept:
+            self._floor[a] = max(self._floor[a], scores[self.n_kept - 1])
+        else:
+            self._n_listed[a] += 1
+        for j in range(self._n_listed[a] - 1, i, -1):
+            scores[j] = scores[j - 1]
+            slots[j] = slots[j - 1]
+            ids[j] = ids[j - 1]
+        scores[i] = score
+        slots[i] = b
+        ids[i] = self._id[b]
+
+    cdef int _scan(self, Py_ssize_t a, merge_partners_v1 *source, Py_ssize_t *slots, double *scores,
+                   int64_t *n_scores) noexcept nogil:
+        """Make an entry exact; after an error it is deferred for certain. Its matches are left to the caller."""
+        cdef double rest = -INFINITY, worst = -INFINITY
+        cdef Py_ssize_t i, m
+        self._defer(a)
+        m = source.partners(source.self, a, &self._id[0], self.n_kept, slots, scores, &rest)
+        if m < 0:
+            return <int>m
+        n_scores[0] = n_scores[0] + m
+        self._floor[a] = rest
+        for i in range(m):
+            if scores[i] < worst:
+                rest = max(rest, scores[i])
+                continue
+            if isnan(scores[i]) or scores[i] == INFINITY:
+                self._defer(a)
+                self.bad_k = a
+                self.bad_l = slots[i]
+                return MERGE_NUMERICAL
+            if scores[i] > -INFINITY:
+                self._offer(a, slots[i], scores[i])
+                if self._n_listed[a] == self.n_kept:
+                    worst = self._kept_score[a, self.n_kept - 1]
+        self._floor[a] = max(self._floor[a], rest)
+        self._settle(a)
+        return MERGE_OK
+
+    cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil:
+        """Slots of the best pair, the older cluster first, and its score; MERGE_NONE where no pair is left."""
+        cdef Py_ssize_t k, i, n_dead
+        cdef int64_t found = 0
+        cdef int status
+        while True:
+            k = self._winner[1]
+            if k < 0:
+                return MERGE_NONE
+            if self._tie[k] < 0:
+                found = 0
+                status = self._scan(k, &self._source, &self._slots[0], &self._scores[0], &found)
+                self.n_scores = self.n_scores + found
+                self.n_scans = self.n_scans + 1
+                if status != MERGE_OK:
+                    return status
+                self._play(k)
+                continue
+            n_dead = 0
+            while n_dead < self._n_listed[k] and self._id[self._kept_slot[k, n_dead]] != self._kept_id[k, n_dead]:
+                n_dead += 1
+            if n_dead == 0:
+                a[0] = self._kept_slot[k, 0]
+                b[0] = k
+                score[0] = self._key[k]
+                return MERGE_OK
+            self._n_listed[k] -= n_dead
+            for i in range(self._n_listed[k]):
+                self._kept_score[k, i] = self._kept_score[k, i + n_dead]
+                self._kept_slot[k, i] = self._kept_slot[k, i + n_dead]
+                self._kept_id[k, i] = self._kept_id[k, i + n_dead]
+            self._settle(k)
+            self._play(k)
+
+    cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+        """Slot k, which holds the older cluster, has absorbed slot l. Partners are found when they are asked for."""
+        self._id[k] = self.n_items + self.n_merges
+        self._id[l] = -1
+        self.n_merges = self.n_merges + 1
+        self.n_live = self.n_live - 1
+        self._n_listed[l] = 0
+        self._floor[l] = -INFINITY
+        self._settle(l)
+        self._play(l)
+        self._defer(k)
+        self._play(k)
+
+    # ---- Python face -------------------------------------------------------------------------------------------------
+
+    def best(self):
+        """The pair to merge next.
+
+        Returns
+        -------
+        (k, l, score) : (int, int, float) or None
+            Slots, the older cluster first. None where no pair is left.
+        """
+        cdef Py_ssize_t a = -1, b = -1
+        cdef double score = 0
+        cdef int status
+        with nogil:
+            status = self.c_best(&a, &b, &score)
+        if status < 0:
+            self._raise(status)
+        return None if status == MERGE_NONE else (a, b, score)
+
+    def merge(self, Py_ssize_t k, Py_ssize_t l):
+        """Tell the queue that slot k has absorbed slot l.
+
+        Parameters
+        ----------
+        k, l : int
+            Slots of two live clusters, best or not, k the older. What is scored must hold the merged cluster in k.
+
+        Returns
+        -------
+        int
+            Id of the merged cluster.
+        """
+        for slot in (k, l):
+            if not 0 <= slot < self.n_items or self._id[slot] < 0:
+                raise IndexError(f"slot {slot} holds no live cluster")
+        if self._id[k] >= self._id[l]:
+            raise ValueError(f"the older cluster comes first; slot {k} holds cluster {self._id[k]}, "
+                             f"slot {l} cluster {self._id[l]}")
+        self.c_merge(k, l)
+        return self._id[k]
+
+    def widen(self, partners):
+        """Go on with other partners, who speak of more pairs; all are found anew when asked for. O(n_items).
+
+        Parameters
+        ----------
+        partners : callable or object with a ``capsule``
+        """
+        cdef Py_ssize_t a
+        self._bind(partners)
+        for a in range(self.n_items):
+            if self._id[a] >= 0:
+                self._defer(a)
+        self._play_all()
+
+    @property
+    def slots(self):
+        """(n_live,) intp, slots of the live clusters by ascending id."""
+        ids = np.asarray(self._id)
+        live = np.flatnonzero(ids >= 0)
+        return live[np.argsort(ids[live])]
+
+    @property
+    def ids(self):
+        """(n_live,) int64, ids of the live clusters, ascending."""
+        return np.asarray(self._id)[self.slots]
+
+    def check(self, score):
+        """Compare with the scores of all live pairs what the queue believes. O(live**2) scores.
+
+        Parameters
+        ----------
+        score : callable
+            ``score(k, slots)``: scores of slot k with older ones, -inf where `partners` does not speak of the pair.
+
+        Raises
+        ------
+        ValueError
+            Naming the first pair whose score has changed or is above the floor, or comes before a listed one.
+        """
+        live = self.slots
+        for place, a in enumerate(live.tolist()):
+            older = live[:place]
+            scores = np.asarray(score(a, older)) if place else np.empty(0)
+            for b, value in zip(older.tolist(), scores.tolist()):
+                self._check_pair(a, b, value)
+
+    def _check_pair(self, Py_ssize_t a, Py_ssize_t b, double score):
+        cdef Py_ssize_t j, n = self._n_listed[a]
+        pair = f"the score of slots {a} and {b} is {score}"
+        for j in range(n):
+            if self._kept_slot[a, j] == b and self._kept_id[a, j] == self._id[b]:
+                if self._kept_score[a, j] != score:
+                    raise ValueError(f"{pair}, but was {self._kept_score[a, j]} before: it must not change")
+                return
+        if score > self._floor[a]:
+            raise ValueError(f"{pair}, above {self._floor[a]}, the bound of what slot {a} does not list")
+        if n and (score, -self._id[b]) > (self._kept_score[a, n - 1], -self._kept_id[a, n - 1]):
+            raise ValueError(f"{pair}, before the last one of the list of slot {a}")
+
+    def to_arrays(self):
+        """The state as a dict of arrays; what is scored is not in it."""
+        return {
+            "counters": np.array([self.n_items, self.n_kept, self.n_live, self.n_merges, self.n_scores, self.n_scans],
+                                 dtype=np.int64),
+            "id": np.array(self._id),
+            "kept_score": np.array(self._kept_score),
+            "kept_slot": np.array(self._kept_slot),
+            "kept_id": np.array(self._kept_id),
+            "n_listed": np.array(self._n_listed),
+            "floor": np.array(self._floor),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays, partners):
+        """The queue that `to_arrays` described, over clusters as they were then; nothing is scored again."""
+        cdef MergeQueue self = cls.__new__(cls)
+        n_items, n_kept, *counters = (int(value) for value in arrays["counters"])
+        self._allocate(n_items, n_kept)
+        views = {"id": self._id, "kept_score": self._kept_score, "kept_slot": self._kept_slot,
+                 "kept_id": self._kept_id, "n_listed": self._n_listed, "floor": self._floor}
+        for name, view in views.items():
+            target = np.asarray(view)
+            if arrays[name].shape != target.shape:
+                raise ValueError(
+                    f"array {name!r} has shape {arrays[name].shape}; a queue of {n_items} items that keeps {n_kept} "
+                    f"needs {target.shape}"
+                )
+            target[...] = arrays[name]
+        for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items)):
+            if arrays[name].size and not (low <= arrays[name].min() and arrays[name].max() < high):
+                raise ValueError(f"array {name!r} must hold numbers from {low} to {high - 1}: it was damaged")
+        self.n_live, self.n_merges, self.n_scores, self.n_scans = counters
+        self._bind(partners)
+        for a in range(n_items):
+            self._settle(a)
+        self._play_all()
+        return self
+
+    def __repr__(self):
+        return f"MergeQueue(n_items={self.n_items}, n_live={self.n_live}, n_kept={self.n_kept})"
