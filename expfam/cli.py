@@ -20,6 +20,7 @@ from pathlib import Path
 _DEMO_CLUSTERS = 20
 _LISTED = 10  # clusters in a printed table
 _WORDS = 8
+_KERNEL_STARTS = 1000  # of which kernels with a part of split-merge moves are judged
 _LABEL_SUFFIXES = (".csv", ".npy")
 _SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
 _EPILOG = """exit codes: 0 done, 1 the run failed, 2 bad usage or bad input, 130 stopped by Ctrl-C
@@ -78,8 +79,10 @@ def build_parser():
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(_command(commands, "demo", _demo, "cluster scikit-learn's handwritten digits and draw what was found"))
     _add_fit(_command(commands, "fit", _fit, "cluster the rows of a file"))
+    _add_tree(_command(commands, "tree", _tree, "hierarchy of clusters of the rows of a file"))
     _add_predict(_command(commands, "predict", _predict, "clusters of new rows under a saved model"))
     _add_plugins(_command(commands, "plugins", _plugins, "list the installed families and proposals"))
+    _add_check(_command(commands, "check", _check, "try the laws on families or proposals, and tell how each went"))
     return parser
 
 
@@ -101,9 +104,7 @@ def _add_demo(parser):
     parser.add_argument("--seed", type=_seed, default=0, metavar="INT", help="default: %(default)s")
 
 
-def _add_fit(parser):
-    _add_data(parser)
-    parser.add_argument("--vocab", type=Path, metavar="FILE", help="names of the columns, one a line")
+def _add_family(parser):
     model = parser.add_argument_group("model")
     model.add_argument("--family", required=True, metavar="NAME", help="see `expfam plugins`")
     model.add_argument(
@@ -114,6 +115,13 @@ def _add_fit(parser):
         metavar="NAME=VALUE",
         help="hyper-parameters of the family; numbers, 'auto', or lists such as [1,2]",
     )
+    return model
+
+
+def _add_fit(parser):
+    _add_data(parser)
+    parser.add_argument("--vocab", type=Path, metavar="FILE", help="names of the columns, one a line")
+    model = _add_family(parser)
     size = model.add_mutually_exclusive_group()
     size.add_argument("-k", "--components", type=_positive_int, metavar="K", help="symmetric Dirichlet prior over K")
     size.add_argument("--infinite", action="store_true", help="Dirichlet process (the default)")
@@ -126,7 +134,7 @@ def _add_fit(parser):
     )
     run.add_argument("--warmup", type=_natural_int, metavar="N", help="steps before; default: 50, at most --steps")
     run.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
-    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one")
+    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets", "progressive")
     run.add_argument("--start", default="auto", choices=starts)
     run.add_argument("--seed", type=_seed, metavar="INT", help="default: a random one, which is printed")
     run.add_argument("--threads", type=_threads, metavar="N", help="-1 for all cores; results do not depend on it")
@@ -136,6 +144,28 @@ def _add_fit(parser):
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
     out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_tree(parser):
+    _add_data(parser)
+    model = _add_family(parser)
+    model.add_argument("--alpha", type=_alpha, default=1.0, metavar="A", help="concentration, or auto; default: 1")
+    model.add_argument("--tune", action="store_true", help="choose hyper-parameters by the evidence of a subsample")
+    run = parser.add_argument_group("run")
+    run.add_argument("--order", choices=("odds", "odds_size", "best"), default="odds", help="default: %(default)s")
+    run.add_argument(
+        "--neighbors", type=_positive_int, metavar="K", help="merge near rows only, while there are any: for many rows"
+    )
+    run.add_argument("-k", "--clusters", type=_positive_int, metavar="K", help="cut into K; default: where odds say so")
+    run.add_argument("--seed", type=_seed, default=0, metavar="INT", help="of subsamples; default: %(default)s")
+    run.add_argument("--threads", type=_threads, metavar="N", help="-1 for all cores; results do not depend on it")
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
+    out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument("--linkage", type=Path, metavar="FILE", help="save SciPy's linkage matrix: .npy")
+    out.add_argument("--newick", type=Path, metavar="FILE", help="save the tree in Newick's format")
+    out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree")
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -156,8 +186,12 @@ def _add_predict(parser):
 
 def _add_plugins(parser):
     parser.add_argument(
-        "--check", action="store_true", help="load each one and try the laws of families; exit 1 if one fails"
+        "--check", action="store_true", help="load each one and try the laws on it; exit 1 if one fails"
     )
+
+
+def _add_check(parser):
+    parser.add_argument("names", nargs="+", metavar="NAME", help="see `expfam plugins`; or DISTRIBUTION:NAME")
 
 
 def _add_data(parser):
@@ -189,6 +223,11 @@ _positive_int = _checked_type(int, lambda value: value >= 1, "must be an integer
 _natural_int = _checked_type(int, lambda value: value >= 0, "must be an integer of at least 0")
 _seed = _checked_type(int, lambda value: 0 <= value < 2**64, "must be an integer in [0, 2**64)")
 _threads = _checked_type(int, lambda value: value == -1 or value >= 1, "must be -1 or an integer of at least 1")
+_alpha = _checked_type(
+    lambda text: text if text == "auto" else float(text),
+    lambda value: value == "auto" or 0 < value < float("inf"),
+    "must be a positive number or auto",
+)
 _positive = _checked_type(float, lambda value: 0 < value < float("inf"), "must be a positive number")
 
 
@@ -331,15 +370,14 @@ def _fit(args):
     return 130 if mixture.interrupted_ else 0
 
 
-def _check_outputs(args):
+def _check_outputs(args, kind="mixture"):
     """Refuse, before any work, outputs that could not be written at the end."""
     if args.output is not None:
         from expfam.model.archive import is_archive
-        from expfam.persistence import KIND
 
         path = args.output
         is_empty = path.is_dir() and not any(path.iterdir())
-        if path.exists() and not is_empty and not is_archive(path, KIND):
+        if path.exists() and not is_empty and not is_archive(path, kind):
             raise UsageError(f"--output: {path} exists and is no model of expfam; choose another directory")
     if args.labels is not None:
         _check_file(args, args.labels, "--labels", _LABEL_SUFFIXES)
@@ -426,6 +464,91 @@ def _save(args, mixture, table):
     if args.labels is not None:
         _write_labels(args.labels, mixture.labels_, table.row_ids)
         saved["labels"] = str(args.labels)
+    return saved
+
+
+# ---- tree ------------------------------------------------------------------------------------------------------------
+
+
+def _tree(args):
+    from expfam import BayesianHierarchy
+    from expfam.model.readers import read
+
+    _check_outputs(args, "hierarchy")
+    forms = (("linkage", (".npy",)), ("newick", (".nwk", ".newick", ".txt")), ("figure", (".png", ".pdf", ".svg")))
+    for option, suffixes in forms:
+        if (path := getattr(args, option)) is not None:
+            _check_file(args, path, f"--{option}", suffixes)
+    family = _family(args.family, args.hyper)
+    table = read(args.data, **_reading(args))
+    _say(args, f"data      {args.data}: {_shape_line(table.X)}")
+    hierarchy = BayesianHierarchy(
+        family,
+        alpha=args.alpha,
+        tune=args.tune,
+        n_clusters=args.clusters,
+        order=args.order,
+        candidates=None if args.neighbors is None else "knn",
+        n_neighbors=args.neighbors or 10,
+        n_threads=args.threads,
+        random_state=args.seed,
+    )
+    began = time.perf_counter()
+    _grow_with_progress(args, hierarchy, table.X)
+    seconds = time.perf_counter() - began
+    saved = _save(args, hierarchy, table) | _save_forms(args, hierarchy, table)
+    scores = _table_scores(table, hierarchy.labels_)
+    state = "stopped  " if hierarchy.interrupted_ else "result   "
+    _say(args, f"model     {hierarchy.family_!r}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
+    _say(
+        args,
+        f"{state} {hierarchy.n_clusters_} clusters, log evidence {hierarchy.log_evidence_:,.1f} nats, "
+        f"{hierarchy.n_scores_:,} pairs scored in {seconds:.3g} s",
+    )
+    if scores:
+        _say(args, f"scores    {_score_line(scores)} (against the labels in the file)")
+    if saved:
+        _say(args, "saved     " + ", ".join(saved.values()))
+    result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
+    result |= {"family": family.name, "hyper": _plain(hierarchy.family_.get_params()), "alpha": hierarchy.alpha_}
+    result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
+    result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}
+    nothing = dict.fromkeys(("output", "labels", "linkage", "newick", "figure"))
+    _print_json(args, result | {"scores": scores} | nothing | saved)
+    return 130 if hierarchy.interrupted_ else 0
+
+
+def _grow_with_progress(args, hierarchy, X):
+    from expfam.samplers.callbacks import Progress
+
+    bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)
+
+
+def _save_forms(args, hierarchy, table):
+    """Other forms of the tree, written where they were asked for: what was written, by name."""
+    import numpy as np
+
+    saved = {}
+    if args.linkage is not None and hierarchy.interrupted_:
+        print("expfam tree: no linkage matrix of a forest was saved", file=sys.stderr)
+    elif args.linkage is not None:
+        with _replacing(args.linkage, "wb") as file:
+            np.save(file, hierarchy.linkage_matrix())
+        saved["linkage"] = str(args.linkage)
+    if args.newick is not None:
+        with _replacing(args.newick, "w") as file:
+            file.write(hierarchy.to_newick(table.row_ids) + "\n")
+        saved["newick"] = str(args.newick)
+    if args.figure is not None:
+        from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
+
+        from expfam.dendrogram import DendrogramDisplay
+
+        figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+        DendrogramDisplay.from_estimator(hierarchy, names=table.row_ids).plot(figure.subplots())
+        figure.savefig(args.figure, dpi=150)
+        saved["figure"] = str(args.figure)
     return saved
 
 
@@ -548,7 +671,7 @@ def _plugins(args):
         entry = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
         entry["value"] = plugin.value
         if args.check:
-            if fault is None and kind == "family":
+            if fault is None:
                 fault = _broken_laws(plugin)
             entry |= {"passed": fault is None, "fault": fault}
         entries.append(entry)
@@ -559,16 +682,48 @@ def _plugins(args):
     return 0 if all(entry.get("passed", True) for entry in entries) else 1
 
 
-def _broken_laws(plugin):
-    """What the conformance kit finds wrong with a family at its default settings, None for nothing."""
-    from expfam.plugins.conformance import check_family
-    from expfam.plugins.registry import load_family
+def _check(args):
+    """Reports of the named plugins, law by law."""
+    reports = [_laws(plugin) for name in args.names for plugin in _plugins_called(name)]
+    for report in reports:
+        _say(args, f"{report}\n")
+    entries = [{"plugin": r.subject, "results": [result._asdict() for result in r.results]} for r in reports]
+    _print_json(args, {"reports": entries})
+    return 0 if all(report.passed for report in reports) else 1
 
+
+def _plugins_called(name):
+    """Every offer of that name, of either kind."""
+    from expfam.plugins.registry import list_plugins, load_family
+
+    found = [plugin for plugin in list_plugins() if name in (plugin.name, plugin.qualified_name)]
+    if not found:
+        load_family(name)  # its error says what there is
+    return found
+
+
+def _broken_laws(plugin):
+    """What the conformance kit finds wrong with a plugin at its default settings, None for nothing."""
     try:
-        report = check_family(load_family(plugin.qualified_name), raises=False)
+        report = _laws(plugin)
     except Exception as error:  # a stranger's code may raise anything; the other plugins are still to be checked
         return f"the laws cannot be tried: {_message(error)}"
     return "; ".join(f"{name}: {report[name].message}" for name in report.named("failed")) or None
+
+
+def _laws(plugin):
+    """Report on a plugin at its default settings; parts of split-merge moves are judged by a kernel with them."""
+    from expfam.plugins.conformance import check_family, check_kernel, check_proposal
+    from expfam.plugins.registry import load_family, load_proposal
+    from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
+
+    if plugin.group == "expfam.families":
+        return check_family(load_family(plugin.qualified_name), raises=False)
+    part = load_proposal(plugin.qualified_name)
+    if part.kind == "assignment":
+        return check_proposal(part, raises=False)
+    kernel = Cycle(SplitMerge(**{part.kind: part}), CollapsedGibbs())
+    return check_kernel(kernel, n_moves=_KERNEL_STARTS, raises=False)
 
 
 def _source(entry):

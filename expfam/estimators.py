@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from expfam.chunks import ChunkedFit
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
@@ -20,7 +21,6 @@ from expfam.samplers.callbacks import Progress
 from expfam.samplers.hyper import UpdateHyper
 from expfam.samplers.kernel import Cycle
 from expfam.samplers.sampling import sample
-from expfam.samplers.systems import load_sampler
 from expfam.samplers.trace import Trace
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run
@@ -39,8 +39,9 @@ class FamilyEstimator(BaseEstimator):
     def _family(self):
         return load_family(self.family) if isinstance(self.family, str) else self.family
 
-    def _validate(self, X, *, reset):
-        family = self.family_ if not reset else self._family()
+    def _validate(self, X, *, reset, family=None):
+        if family is None:
+            family = self._family() if reset else self.family_
         if not isinstance(family, Family):
             raise TypeError(f"family must be a name or a Family; got {family!r}")
         return validate_data(
@@ -59,7 +60,7 @@ class FamilyEstimator(BaseEstimator):
         return tags
 
 
-class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -71,7 +72,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
     weights : Weights, optional
         Prior of the mixture weights, in place of the one that `n_components` stands for.
     sampler : str or Kernel
-        ``"auto"``, a name, or a kernel.
+        ``"auto"``, a name, or a kernel. ``"variational"``, or a `SparseVariational` with its settings, is the one that
+        takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`).
     n_steps : int
         Steps of the sampler after the warm-up.
     n_warmup : int or "auto"
@@ -118,6 +120,8 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         Log joint, number of clusters and seconds of each step.
     n_iter_ : int
         Steps made in all.
+    stream_ : VariationalStream
+        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
     interrupted_ : bool
         Whether Ctrl-C ended the fit; everything else is then of the steps made so far.
     n_features_in_ : int
@@ -168,13 +172,17 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Sample the posterior of the partition and keep one partition with its statistics.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
+            A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
         y : ignored
+        sample_weight : (N,) array_like of non-negative float, optional
+            Multiplicity of each row, for ``sampler="variational"``; others take no weights but 1. Hyper-parameters left
+            at ``"auto"`` and starts by name are those of the rows without weights.
 
         Returns
         -------
@@ -188,9 +196,9 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         family = self._family()
         X = self._validate(X, reset=True)
         seed = resolve_seed(self.random_state)
-        data = Dataset(X, family)
+        data = Dataset(X, family, weight=sample_weight)
         model = MixtureModel(data.family, self._weights())
-        kernel = load_sampler(self.sampler, n_threads=self.n_threads)
+        kernel = self._kernel(model.weights)
         phases = self._phases(kernel, family)
         for phase, _ in phases:
             phase.check(model, data)
@@ -198,18 +206,24 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         check_memory(forecast, self.memory_limit)
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._run(state, phases)
+        self.__dict__.pop("stream_", None)
         return self
 
     def _run(self, state, phases):
+        phases = [phase for phase in phases[:-1] if phase[1]] + phases[-1:]
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
         # callbacks stay open between the phases and are closed at the end of the last
+        former = phases[0][0]
         try:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
+                if place == len(phases):
+                    kernel = _settled(kernel, former, state)
+                former = kernel
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
                 watched = [_StayOpen(c) for c in callbacks]
                 sample(kernel, state, n_steps, callbacks=watched, trace=trace)
@@ -229,9 +243,9 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
 
     def _adopt(self, state, labels, n=None, S=None):
         """Take labels with their statistics, or with soft ones whose bound stands for the log joint."""
-        data, model = state.data, state.model
+        model = state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
-        self.n_, self.S_ = data.statistics(self.labels_, int(self.labels_.max()) + 1) if n is None else (n, S)
+        self.n_, self.S_ = (n, S) if n is not None else state.data.statistics(self.labels_, int(self.labels_.max()) + 1)
         self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(self.n_)).astype(np.int64)
         self.log_joint_ = (
             float(model.weights.log_prior(self.cluster_sizes_) + model.family.total_log_marginal(self.n_, self.S_))
@@ -261,9 +275,7 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
         many clusters live, and the chain does not come back from there.
         """
-        n_steps = self.n_steps
-        if n_steps != int(n_steps) or n_steps < 0:
-            raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
+        n_steps = self._count("n_steps")
         n_warmup = min(50, n_steps) if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
         if n_warmup != int(n_warmup) or n_warmup < 0:
             raise ValueError(f"n_warmup must be a non-negative integer or 'auto'; got {self.n_warmup!r}")
@@ -276,6 +288,12 @@ class Mixture(ClusterMixin, DensityMixin, FamilyEstimator):
         n_learning = (n_warmup + 1) // 2 if names else 0
         learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
         return [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
+
+    def _count(self, name):
+        value = getattr(self, name)
+        if value != int(value) or value < 0:
+            raise ValueError(f"{name} must be a non-negative integer; got {value!r}")
+        return int(value)
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
@@ -427,6 +445,12 @@ def log_sum_exp(scores):
     """log sum exp of each row, nats."""
     top = scores.max(axis=1)
     return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+
+
+def _settled(kernel, former, state):
+    """The kernel of the steps that count, with what that of the last warm-up steps has adapted."""
+    adapted = former.frozen(state) if hasattr(former, "frozen") else former
+    return adapted if former is kernel else adapted.kernels[0]  # while it learns it is the first of a cycle
 
 
 def _chosen_partition(trace, state):

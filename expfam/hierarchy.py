@@ -13,9 +13,15 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.callbacks import Progress
 from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
+from expfam.samplers.hierarchy_settings import tuned_alpha, ward_state
 from expfam.samplers.sampling import sample
+from expfam.structures._rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
+
+
+def _is_dense(data):
+    return data.family.support == "real" and not data.is_sparse
 
 
 class BayesianHierarchy(ClusterMixin, FamilyEstimator):
@@ -25,22 +31,31 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     ----------
     family : str or Family
         Name of a registered family, or a configured one.
-    alpha : float
-        Concentration of the Dirichlet process.
+    alpha : float or "auto"
+        Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
+    tune : bool or dict of str to sequence
+        Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: as of
+        `Family.tune`, with its own grid or this one.
     cut : {"odds", "map"}
         Which clusters become `labels_`: the highest nodes with odds of at least one, or the most probable partition
         that the tree can be cut into.
     n_clusters : int, optional
         In place of `cut`: the most probable cut into exactly so many.
     order : {"odds", "odds_size", "best"}
-        Which pair is merged next, as of `HierarchicalClustering`; "best" makes both trees and keeps the one with more
-        evidence.
+        Which pair is merged next, as of `HierarchicalClustering`; "best" makes both trees, and Ward's of dense real
+        data without `candidates`, and keeps the one with most evidence.
+    index : {"exact", "overlap", None}
+    candidates : None, "knn" or (N, N) sparse matrix
+    n_neighbors : int
+        These three as of `HierarchicalClustering`: how pairs of clusters are found.
     duplicates : {"exact", "collapse"}
         As of `HierarchicalClustering`.
     init_labels : (N,) array_like of int, optional
         Data of one label stay together: a hierarchy over the clusters of any other method.
     n_threads : int or None
-        For predictions.
+        For the scores of leaves, and predictions; results do not depend on it.
+    random_state : None, int, numpy Generator or RandomState
+        Chooses the subsamples of `alpha` and `tune`; nothing else is random.
     callbacks : sequence of callable, optional
         Called as ``callback(info, state)`` after every few hundred merges.
     verbose : int
@@ -62,6 +77,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         families and concentrations.
     family_ : Family
         Bound.
+    alpha_ : float
+    order_ : str
+        Which of the orders made the tree: "odds", "odds_size" or "ward"; "linkage" if it was given.
     n_scores_ : int
         Pairs of clusters that were scored.
     interrupted_ : bool
@@ -78,7 +96,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     Notes
     -----
-    Heller and Ghahramani 2005, "Bayesian hierarchical clustering". About N**2 scores: minutes at N = 50,000.
+    Heller and Ghahramani 2005, "Bayesian hierarchical clustering". About N**2 scores where all are tried, a minute
+    at N = 50,000; an index makes sparse counts faster, and ``candidates="knn"`` all data.
     """
 
     def __init__(
@@ -86,23 +105,33 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         family="gaussian_diag",
         *,
         alpha=1.0,
+        tune=False,
         cut="odds",
         n_clusters=None,
         order="odds",
+        index="exact",
+        candidates=None,
+        n_neighbors=10,
         duplicates="exact",
         init_labels=None,
         n_threads=None,
+        random_state=0,
         callbacks=None,
         verbose=0,
     ):
         self.family = family
         self.alpha = alpha
+        self.tune = tune
         self.cut = cut
         self.n_clusters = n_clusters
         self.order = order
+        self.index = index
+        self.candidates = candidates
+        self.n_neighbors = n_neighbors
         self.duplicates = duplicates
         self.init_labels = init_labels
         self.n_threads = n_threads
+        self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
 
@@ -128,17 +157,46 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if self.cut not in ("odds", "map"):
             raise ValueError(f"cut must be 'odds' or 'map'; got {self.cut!r}")
         data = Dataset(self._validate(X, reset=True), self._family())
-        model = MixtureModel(data.family, DirichletProcess(self.alpha))
         if self.n_clusters is not None and not 1 <= self.n_clusters <= data.n_rows:
             raise ValueError(f"n_clusters must be from 1 to the {data.n_rows} data; got {self.n_clusters!r}")
-        orders = ("odds", "odds_size") if self.order == "best" else (self.order,)
-        states = [self._grow(model, data, order) for order in orders]
-        self._adopt(max(states, key=lambda state: state.log_joint))
-        self.n_scores_ = sum(state.n_scores for state in states)
+        model, data = self._model(data)
+        states = self._states(model, data)
+        self.order_, best = max(states.items(), key=lambda item: item[1].log_joint)
+        self._adopt(best)
+        self.n_scores_ = sum(state.n_scores for state in states.values())
         return self
 
+    def _model(self, data):
+        """Model and data after what is to be tuned."""
+        if isinstance(self.alpha, str) and self.alpha != "auto":
+            raise ValueError(f"alpha must be a positive number or 'auto'; got {self.alpha!r}")
+        seed = resolve_seed(self.random_state)
+        alpha = 1.0 if isinstance(self.alpha, str) else self.alpha
+        if self.tune is not False:
+            grid = None if self.tune is True else self.tune
+            data = Dataset(data.X, data.family.tune(data.X, grid=grid, seed=seed, alpha=alpha))
+        if isinstance(self.alpha, str):
+            alpha = tuned_alpha(data, seed=seed)
+        self.alpha_ = float(alpha)
+        return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
+
+    def _states(self, model, data):
+        """Finished searches by the name of their order; after Ctrl-C those that were begun."""
+        orders = ("odds", "odds_size") if self.order == "best" else (self.order,)
+        states, self.interrupted_ = {}, False
+        for order in orders:
+            if not self.interrupted_:
+                states[order] = self._grow(model, data, order)
+        if self.order == "best" and self.candidates is None and not self.interrupted_ and _is_dense(data):
+            collapse = self.duplicates == "collapse"
+            states["ward"] = ward_state(model, data, states["odds"].leaf, collapse=collapse)
+        if self.interrupted_:  # forests of different sizes do not compare
+            states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
+        return states
+
     def _grow(self, model, data, order):
-        kernel = HierarchicalClustering(order=order, duplicates=self.duplicates)
+        names = ("duplicates", "index", "candidates", "n_neighbors", "n_threads")
+        kernel = HierarchicalClustering(order=order, **{name: getattr(self, name) for name in names})
         state = kernel.init(model, data, start="auto" if self.init_labels is None else self.init_labels)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
         callbacks = [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]
@@ -149,11 +207,13 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self._set_tree(state.tree(), state.leaf, state.model.family)
         self._n, self._S = state.data.statistics(self.leaf_, self.tree_.n_leaves)
 
-    def _set_tree(self, tree, leaf, family):
+    def _set_tree(self, tree, leaf, family, *, labels=None):
         self.tree_, self.leaf_, self.family_ = tree, np.asarray(leaf, dtype=np.int32), family
         self.children_, self.log_odds_ = tree.children, tree.log_odds
         self.log_weight_, self.counts_, self.log_evidence_ = tree.log_weight, tree.counts, tree.log_evidence
-        self.labels_ = tree.cut(self.cut, n_clusters=self.n_clusters)[self.leaf_].astype(np.int32)
+        self.labels_ = labels
+        if labels is None:
+            self.labels_ = tree.cut(self.cut, n_clusters=self.n_clusters)[self.leaf_].astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
 
     @classmethod
@@ -179,11 +239,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
             raise ValueError(f"a linkage of {data.n_rows} rows has {data.n_rows - 1} merges; got {len(children)}")
-        state = MergeState.of_children(
-            MixtureModel(data.family, DirichletProcess(self.alpha)).bind(data), data, children
-        )
-        self._adopt(state)
-        self.n_scores_, self.interrupted_ = len(children), False
+        model, data = self._model(data)
+        self._adopt(MergeState.of_children(model, data, children))
+        self.n_scores_, self.interrupted_, self.order_ = len(children), False, "linkage"
         return self
 
     # ---- prediction -------------------------------------------------------------------------------------------------
@@ -244,11 +302,11 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         """
         check_is_fitted(self)
         data = Dataset(self._validate(X, reset=False), self.family_)
-        total = math.log(self.alpha + int(self.counts_[self.tree_.roots].sum()))
+        total = math.log(self.alpha_ + int(self.counts_[self.tree_.roots].sum()))
         weights = self.tree_.log_posterior() + np.log(self.counts_) - total
         nodes = np.flatnonzero(weights >= _LEAST_WEIGHT)
         n, S = self._statistics(nodes)
-        log_weights = np.append(weights[nodes], math.log(self.alpha) - total)
+        log_weights = np.append(weights[nodes], math.log(self.alpha_) - total)
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
@@ -275,6 +333,22 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             raise AttributeError(f"family {self.family_.name!r} has no usual parameters (to_params)")
         n, S = self._statistics([node])
         return self.family_.to_params(*self.family_.map_natural(n, S.toarray() if sparse.issparse(S) else S))
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, path):
+        """Write the fitted hierarchy to a directory of JSON and npz, with the statistics of its leaves; no pickle."""
+        from expfam.persistence import save_hierarchy
+
+        check_is_fitted(self)
+        save_hierarchy(self, path)
+
+    @classmethod
+    def load(cls, path):
+        """Hierarchy read back from `save`; it cuts and predicts as before."""
+        from expfam.persistence import load_hierarchy
+
+        return load_hierarchy(path)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")

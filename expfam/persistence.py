@@ -14,8 +14,10 @@ from scipy import sparse
 from expfam.errors import ArchiveError, PluginError
 from expfam.families.base import Family
 from expfam.model.archive import read_archive, write_archive
+from expfam.samplers.settings import Settings
 
 KIND = "mixture"
+HIERARCHY = "hierarchy"
 _RESULTS = (
     "n_components_",
     "weights_",
@@ -28,6 +30,7 @@ _RESULTS = (
     "interrupted_",
     "n_features_in_",
 )
+_HIERARCHY_RESULTS = ("alpha_", "leaf_", "labels_", "order_", "n_scores_", "interrupted_", "n_features_in_")
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -81,8 +84,9 @@ def save_model(estimator, path, *, labels=False):
 
     Notes
     -----
-    Settings that are no plain values (callbacks, sampler objects, starting labels, generators) are written as text to
-    the header's ``not_kept`` and come back as their defaults; predictions do not depend on them.
+    Settings that are no plain values, families, weights or samplers of plain settings (callbacks, starting labels,
+    generators) are written as text to the header's ``not_kept`` and come back as their defaults; predictions do not
+    depend on them. Of a mixture that learned from chunks the file holds what learning goes on from.
     """
     arrays = {}
     params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
@@ -100,6 +104,8 @@ def save_model(estimator, path, *, labels=False):
         results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
     if labels:
         results["labels_"] = estimator.labels_
+    if hasattr(estimator, "stream_"):
+        results["stream_"] = estimator.stream_.to_arrays()
     header["results"] = _pack(results, ("results",), arrays)
     write_archive(path, KIND, header=header, arrays=arrays)
 
@@ -131,17 +137,84 @@ def load_model(path):
         results = _unpack(header["results"], arrays, path)
         model = MixtureModel(_unpack(header["family"], arrays, path), _unpack(header["weights"], arrays, path))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(
-            f"{path}: the header does not describe a model that this version can make ({error!r}): fit and save again"
-        ) from error
+        raise _cannot_make(path, error) from error
     if "feature_names_in_" in results:
         results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
     if "trace_" in results:
         results["trace_"] = StoredTrace(results["trace_"])
+    stream = results.pop("stream_", None)
     for name, value in results.items():
         setattr(estimator, name, value)
     estimator.model_, estimator.family_ = model, model.family
+    if stream is not None:
+        estimator.stream_ = estimator.restore_stream(stream)
     return estimator
+
+
+def save_hierarchy(estimator, path):
+    """Write a fitted hierarchy to the directory `path`: its tree, labels, and the statistics of the leaves.
+
+    Parameters
+    ----------
+    estimator : BayesianHierarchy
+        Fitted.
+    path : path_like
+        As of `save_model`, whose notes on settings hold too.
+    """
+    arrays = {}
+    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
+    header = {
+        "estimator": type(estimator).__name__,
+        "params": params,
+        "not_kept": not_kept,
+        "family": _pack(estimator.family_, ("family",), arrays),
+    }
+    tree = estimator.tree_
+    results = {name: getattr(estimator, name) for name in _HIERARCHY_RESULTS}
+    results |= {name: getattr(tree, name) for name in ("children", "log_block", "counts")}
+    results |= {"leaf_weight": tree.log_weight[: tree.n_leaves], "n": estimator._n, "S": estimator._S}
+    if hasattr(estimator, "feature_names_in_"):
+        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    header["results"] = _pack(results, ("results",), arrays)
+    write_archive(path, HIERARCHY, header=header, arrays=arrays)
+
+
+def load_hierarchy(path):
+    """Fitted hierarchy that `save_hierarchy` wrote; raises as `load_model` does.
+
+    Parameters
+    ----------
+    path : path_like
+
+    Returns
+    -------
+    BayesianHierarchy
+    """
+    from expfam.hierarchy import BayesianHierarchy
+    from expfam.samplers.hierarchy_tree import HierarchyTree
+
+    header, arrays = read_archive(path, HIERARCHY)
+    try:
+        estimator = BayesianHierarchy(**_unpack(header["params"], arrays, path))
+        results = _unpack(header["results"], arrays, path)
+        family = _unpack(header["family"], arrays, path)
+        parts = [results.pop(name) for name in ("children", "log_block", "counts")]
+        tree = HierarchyTree(*parts, alpha=results["alpha_"], leaf_weight=results.pop("leaf_weight"))
+        estimator._n, estimator._S = results.pop("n"), results.pop("S")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _cannot_make(path, error) from error
+    if "feature_names_in_" in results:
+        results["feature_names_in_"] = results["feature_names_in_"].astype(object)
+    for name, value in results.items():
+        setattr(estimator, name, value)
+    estimator._set_tree(tree, estimator.leaf_, family, labels=estimator.labels_)
+    return estimator
+
+
+def _cannot_make(path, error):
+    return ArchiveError(
+        f"{path}: the header does not describe a model that this version can make ({error!r}): fit and save again"
+    )
 
 
 # ---- values to JSON and arrays ---------------------------------------------------------------------------------------
@@ -151,7 +224,7 @@ def _pack_settings(params, arrays):
     """Constructor's keywords that can be kept, and the text of those that cannot."""
     kept, not_kept = {}, {}
     for name, value in params.items():
-        is_model = isinstance(value, Family) or _is_weights(value)
+        is_model = isinstance(value, Family) or _is_weights(value) or _is_plain_settings(value)
         # starting labels would make the file as long as the data
         plain = is_model or (_is_plain(value) and (name != "start" or isinstance(value, str)))
         if plain:
@@ -165,6 +238,14 @@ def _is_plain(value):
     if isinstance(value, (list, tuple)):
         return all(_is_plain(item) for item in value)
     return value is None or isinstance(value, (bool, int, float, str, np.integer, np.floating, np.bool_))
+
+
+def _is_plain_settings(value):
+    """Whether a kernel or schedule is made of values that can be kept, kernels within kernels among them."""
+    if not isinstance(value, Settings) or _import_class(_class_path(value)) is not type(value):
+        return False
+    named = value._parameter_names() == list(value.get_params())
+    return named and all(_is_plain(item) or _is_plain_settings(item) for item in value.get_params().values())
 
 
 def _is_weights(value):
@@ -198,6 +279,8 @@ def _pack(value, where, arrays):
         return {"$family": _pack_family(value, where, arrays)}
     if _is_weights(value):
         return {"$weights": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
+    if isinstance(value, Settings):
+        return {"$settings": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
     raise ArchiveError(
         f"{'.'.join(where)} is a {type(value).__name__}, which cannot be saved: numbers, strings, arrays, and lists and"
         " dicts of these can"
@@ -236,6 +319,8 @@ def _unpack(value, arrays, path):
         return _unpack_family(inner, arrays, path)
     if tag == "$weights":
         return _weights_class(inner["class"], path)(**_unpack(inner["params"], arrays, path))
+    if tag == "$settings":
+        return _settings_class(inner["class"], path)(**_unpack(inner["params"], arrays, path))
     raise ArchiveError(f"{path}: the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
 
 
@@ -293,6 +378,13 @@ def _registered_family(name, params):
         return load_family(name, **params)
     except (PluginError, TypeError, ValueError):  # none, or one of another class whose parameters differ
         return None
+
+
+def _settings_class(class_path, path):
+    found = _import_class(class_path)
+    if found is None or not issubclass(found, Settings):
+        raise PluginError(f"{path}: was fitted with the sampler {class_path}, which is not installed here")
+    return found
 
 
 def _weights_class(class_path, path):

@@ -32,14 +32,14 @@ class Law:
     needs: tuple
     function: object
 
-    def why_not(self, family):
-        """Reason not to try this law on the family, or None."""
-        missing = [ability for ability in self.needs if ability not in family.capabilities]
-        return f"{family.name} does not declare the ability {missing[0]!r}" if missing else None
+    def why_not(self, subject):
+        """Reason not to try this law on a family or kernel, by its `name` and `capabilities`, or None."""
+        missing = [ability for ability in self.needs if ability not in subject.capabilities]
+        return f"{subject.name} does not declare the ability {missing[0]!r}" if missing else None
 
     def __call__(self, case):
         """Try it; warnings about numbers are failures, warnings about the data are not."""
-        reason = self.why_not(case.family)
+        reason = self.why_not(case.subject)
         if reason:
             raise Inapplicable(reason)
         with warnings.catch_warnings():
@@ -48,14 +48,14 @@ class Law:
             self.function(case)
 
 
-def law(*needs):
-    """Collect a function as a law that needs these abilities."""
+def law(*needs, among=LAWS):
+    """Collect a function among the laws of families, or others, as one that needs these abilities."""
 
     def collect(function):
         name = function.__name__
-        if name in LAWS:
+        if name in among:
             raise ValueError(f"two laws are called {name}")
-        LAWS[name] = Law(name, needs, function)
+        among[name] = Law(name, needs, function)
         return function
 
     return collect
@@ -106,6 +106,11 @@ class Case:
             except (ExpFamError, ValueError, IndexError) as error:
                 failure = failure or error
         raise ValueError(f"cannot make data for {family!r}; give X: {failure}") from failure
+
+    @property
+    def subject(self):
+        """What the laws are about."""
+        return self.family
 
     @cached_property
     def phi(self):

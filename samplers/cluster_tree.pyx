@@ -31,6 +31,7 @@ from expfam.errors import ExpFamError
 from expfam.structures._threads import run
 
 _BLOCK_ENTRIES = 1 << 17                # of phi made at once
+_LEAST_CLUSTERS = 512                   # from which a tree is thought of
 _TRIALS = 512                           # data that tell whether a tree pays
 
 # Nanoseconds on a machine with AVX-512, fixed and for each number of phi that a score reads, dense or CSR: a visit of
@@ -391,7 +392,7 @@ def _sample(n_rows, most, block=64):
     return [(start, start + block) for start in starts]
 
 
-def draw_labels(state, n_threads, *, tau=12.0, method="tree"):
+def draw_labels(state, n_threads, *, tau=12.0, method="tree", tree=None):
     """Labels of all data drawn from their exact law given Theta, G and log pi.
 
     Parameters
@@ -403,6 +404,8 @@ def draw_labels(state, n_threads, *, tau=12.0, method="tree"):
     tau : float
         Nats below the best cluster at which cells are left to the tail; it changes the cost only.
     method : {"tree", "rejection"}
+    tree : ClusterTree, optional
+        Of the state's parameters, if it is there already.
 
     Returns
     -------
@@ -415,7 +418,7 @@ def draw_labels(state, n_threads, *, tau=12.0, method="tree"):
     FloatingPointError
         A datum has no cluster with a finite weight.
     """
-    tree = tree_of(state, n_threads=n_threads)
+    tree = tree_of(state, n_threads=n_threads) if tree is None else tree
     N = state.data.n_rows
     labels = np.empty(N, dtype=np.int32)
     rows = min(max(_BLOCK_ENTRIES // state.Theta.shape[1], 256), 4096)
@@ -449,36 +452,38 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
     return np.sum(run(draw_block, blocks, n_threads, uses_blas=False), axis=0)
 
 
-def prefers_tree(state):
-    """Whether a tree of the clusters is expected to draw labels in less time than a dense pass.
+def preferred_tree(state, *, n_threads=None):
+    """A tree of the clusters, where it is expected to draw labels in less time than a dense pass.
 
     Parameters
     ----------
     state : UncollapsedState
         With drawn parameters.
+    n_threads : int or None
+        For making it.
 
     Returns
     -------
-    bool
+    ClusterTree or None
 
     Notes
     -----
-    False for fewer than 512 clusters, and where making a tree would cost more than a tenth of the dense pass. Else
+    None for fewer than 512 clusters, and where making a tree would cost more than a tenth of the dense pass. Else
     labels of 512 data are drawn by a tree, and the cost of making it and of as many visits for each datum is compared
     with that of all clusters in a dense pass. The costs are constants of the package: a choice by the clock would make
     results depend on the machine's load.
     """
-    if state.K < 512:
-        return False
+    if state.K < _LEAST_CLUSTERS:
+        return None
     is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
     visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))
     build, dense = _BUILD_COST[is_sparse] * state.Theta.size, entry * state.K * N
     if build > _MOST_FOR_TRIAL * dense:
-        return False
-    tree, blocks = tree_of(state), _sample(N, _TRIALS)
+        return None
+    tree, blocks = tree_of(state, n_threads=n_threads), _sample(N, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
     visits = counts[0] / sum(stop - start for start, stop in blocks)
-    return bool(build + visits * visit * N < dense)
+    return tree if build + visits * visit * N < dense else None
 
 
 def _columns(data):

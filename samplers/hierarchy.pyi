@@ -3,29 +3,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from expfam.samplers.count_scores import CountScores
 from expfam.samplers.hierarchy_tree import HierarchyTree
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.merge_scores import OddsScores
 
-class OddsScores:
-    capsule: Any
-    components: Any
-    weight: NDArray[np.float64]
-    count: NDArray[np.int64]
-    block: NDArray[np.float64]
-    def __init__(
-        self,
-        model: Any,
-        data: Any,
-        labels: NDArray[np.int32],
-        *,
-        leaf_weight: NDArray[np.float64] | None,
-        by_size: bool,
-    ) -> None: ...
-    @property
-    def pending(self) -> BaseException | None: ...
-    def absorb(self, k: int, l: int) -> float: ...
-    def to_arrays(self) -> dict[str, Any]: ...
-    def from_arrays(self, arrays: dict[str, Any]) -> None: ...
+def has_index(family: Any, data: Any) -> bool: ...
 
 class MergeState:
     model: Any
@@ -33,13 +16,13 @@ class MergeState:
     seed: int
     n_steps: int
     order: str
-    n_kept: int
     stamp: int
     memory: dict[str, Any]
     leaf: NDArray[np.int32]
     leaf_weight: NDArray[np.float64]
-    scores: OddsScores
-    table: Any
+    scores: OddsScores | CountScores
+    partners: Any
+    queue: Any
     children: list[tuple[int, int]]
     log_block: list[float]
     counts: list[int]
@@ -54,11 +37,22 @@ class MergeState:
         seed: int,
         leaf_weight: NDArray[np.float64] | None = None,
         order: str = "odds",
-        n_kept: int = 4,
+        index: str | None = "exact",
+        graph: Any = None,
+        n_kept: int = 8,
+        n_threads: int | None = None,
         n_steps: int = 0,
     ) -> None: ...
     @classmethod
-    def of_children(cls, model: Any, data: Any, children: ArrayLike) -> MergeState: ...
+    def of_children(
+        cls,
+        model: Any,
+        data: Any,
+        children: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        leaf_weight: NDArray[np.float64] | None = None,
+    ) -> MergeState: ...
     @property
     def n_clusters(self) -> int: ...
     @property
@@ -78,10 +72,23 @@ class MergeState:
 class HierarchicalClustering(Kernel):
     order: str
     duplicates: str
+    index: str | None
+    candidates: Any
+    n_neighbors: int
     n_kept: int
     n_merges: int
+    n_threads: int | None
     def __init__(
-        self, *, order: str = "odds", duplicates: str = "exact", n_kept: int = 4, n_merges: int = 256
+        self,
+        *,
+        order: str = "odds",
+        duplicates: str = "exact",
+        index: str | None = "exact",
+        candidates: Any = None,
+        n_neighbors: int = 10,
+        n_kept: int = 8,
+        n_merges: int = 256,
+        n_threads: int | None = None,
     ) -> None: ...
     def init_state(self, model: Any, data: Any, labels: NDArray[np.int32], *, seed: int) -> MergeState: ...
     def move(self, state: MergeState) -> tuple[int, int, dict[str, Any]]: ...

@@ -1,165 +1,47 @@
 """Bayesian hierarchical clustering: the pair of clusters with the best odds of being one is merged, again and again.
 
-The scores are the log odds of `HierarchyTree`; a `MergeTable` finds the best pair with deferred bounds, so the merges
-are those of the plain search over all pairs, ties included. Any family serves: only the log marginal likelihood of two
-clusters together is asked for. About N**2 scores in all, O(N) memory beside the statistics of N clusters.
+The scores are the log odds of `HierarchyTree`, from `merge_scores` or `count_scores`; a `MergeQueue` finds the best
+pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included: about N**2 scores
+in all, for any family. Counts have an inverted index, which finds them with far fewer; and any data may be given a
+graph of candidates. O(N) memory beside the statistics of N clusters.
+
+Compiled, although nothing here is fast: Python hears Ctrl-C between its own instructions only, so a merge is made whole
+or not at all.
 """
 
 import math
+import warnings
 
 import numpy as np
 
-from cpython.pycapsule cimport PyCapsule_New
-from libc.math cimport exp, log1p
-from libc.stdint cimport int32_t, int64_t
-
-from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
-from expfam.families.components cimport Components
-from expfam.structures.merge_table cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON, merge_scores_v1
-
-from expfam.errors import CapabilityError
+from expfam.errors import CapabilityError, DataWarning
+from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.statistics import label_statistics
+from expfam.samplers.count_scores import CountScores, IndexPartners
+from expfam.samplers.graph_partners import AllPartners, GraphPartners
 from expfam.samplers.hierarchy_tree import HierarchyTree
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.merge_scores import OddsScores
+from expfam.samplers.neighbours import leaf_graph, neighbour_graph
 from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
 from expfam.structures.grouping import Grouping
-from expfam.structures.merge_table import MergeTable
+from expfam.structures.merge_queue import MergeQueue
 
 _ORDERS = ("odds", "odds_size")
 _DUPLICATES = ("exact", "collapse")
+_INDEXES = ("exact", "overlap", None)
+_PARTNERS = {kind.__name__: kind for kind in (AllPartners, GraphPartners, IndexPartners)}
+_MANY = 50_000  # leaves whose pairs are scored without a warning
 
 
-ctypedef struct odds_state:         # what scores read; slots are those of the components
-    components_v1 *c
-    double *work
-    double *weight                  # (N,) W of the cluster in each slot
-    int64_t *count                  # (N,) its data
-    const double *log_gamma         # (n_data + 1,)
-    const double *log_size          # (n_data + 1,) of a merged cluster, subtracted; zeros for order="odds"
-    double log_alpha
+def has_index(family, data):
+    """Whether scores over an inverted index serve a family: its components are those of counts, with one total."""
+    from expfam.families._counts import CountComponents
 
-
-cdef int odds_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil:
-    """Log odds that slot k and each of ls are one cluster; sums of two, so the same bits from either side."""
-    cdef odds_state *s = <odds_state *> self
-    cdef Py_ssize_t i
-    cdef int64_t n
-    cdef int code = s.c.log_merged(s.c.self, k, ls, m, out, s.work)
-    if code != EXPFAM_OK:
-        return MERGE_PYTHON if code == EXPFAM_PYTHON else MERGE_NUMERICAL
-    for i in range(m):
-        n = s.count[k] + s.count[ls[i]]
-        out[i] = (s.log_alpha + s.log_gamma[n] + out[i]) - (s.weight[k] + s.weight[ls[i]]) - s.log_size[n]
-    return MERGE_OK
-
-
-cdef class OddsScores:
-    """Log odds of merging two clusters, for a `MergeTable`, and the merging itself.
-
-    Parameters
-    ----------
-    model : MixtureModel
-        Its family bound, its weights a Dirichlet process.
-    data : Dataset
-    labels : (N,) int32 ndarray
-        Leaf of each datum, 0..L-1 and none empty.
-    leaf_weight : (L,) float64 ndarray or None
-        W of the leaves; None for one block each.
-    by_size : bool
-        Subtract the log number of data of the merged cluster.
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-        ``"expfam.merge_scores_v1"``.
-    pending : BaseException or None
-    components : Components
-        Statistics by slot.
-    weight : (L,) float64 ndarray
-        W by slot.
-    count : (L,) int64 ndarray
-        Data by slot.
-    block : (L,) float64 ndarray
-        Log weight of each leaf as one block, nats.
-    """
-
-    cdef readonly object capsule, weight, count, block
-    cdef readonly Components components
-    cdef odds_state s
-    cdef merge_scores_v1 functions
-    cdef object log_gamma, log_size
-
-    def __init__(self, model, data, labels, *, leaf_weight, by_size):
-        cdef const int32_t[::1] leaf = labels
-        L, N = int(labels.max()) + 1, data.n_rows
-        self.components = Components(model.family, data, L, layout="clusters")
-        self.count = np.bincount(labels, minlength=L).astype(np.int64)
-        self.log_gamma = np.array([0.0, *(math.lgamma(n) for n in range(1, N + 1))])
-        self.log_size = np.log(np.maximum(np.arange(N + 1), 1)) if by_size else np.zeros(N + 1)
-        self.s.log_alpha = math.log(model.weights.alpha)
-        self._add(leaf)
-        self.block = self.s.log_alpha + self.log_gamma[self.count] + self.components.log_marginal(np.arange(L))
-        self.weight = np.array(self.block if leaf_weight is None else leaf_weight, dtype=np.float64)
-        self._aim()
-
-    def _add(self, const int32_t[::1] leaf):
-        cdef Py_ssize_t i, n_rows = leaf.shape[0]
-        cdef int code = EXPFAM_OK
-        cdef components_v1 *c = &self.components.c
-        with nogil:
-            for i in range(n_rows):
-                code = c.add(c.self, i, leaf[i])
-                if code != EXPFAM_OK:
-                    break
-        if code != EXPFAM_OK:
-            raise self.components.fail(code, i, leaf[i])
-
-    def _aim(self):
-        cdef double[::1] weight = self.weight
-        cdef const double[::1] log_gamma = self.log_gamma, log_size = self.log_size
-        cdef int64_t[::1] count = self.count
-        self.s.c, self.s.work = &self.components.c, &self.components.work[0]
-        self.s.weight, self.s.count = &weight[0], &count[0]
-        self.s.log_gamma, self.s.log_size = &log_gamma[0], &log_size[0]
-        self.functions.self = &self.s
-        self.functions.score = odds_score
-        self.functions.bound = NULL
-        self.functions.candidates = NULL
-        self.functions.absorb = NULL
-        self.capsule = PyCapsule_New(&self.functions, "expfam.merge_scores_v1", NULL)
-
-    @property
-    def pending(self):
-        """The exception behind a failed score of a family in Python."""
-        return getattr(self.components.owner, "pending", None)
-
-    def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k takes up slot l; returns the log weight of both as one block, nats."""
-        cdef double together = 0.0, block, apart, odds
-        cdef int code = self.s.c.log_merged(self.s.c.self, k, &l, 1, &together, self.s.work)
-        if code == EXPFAM_OK:
-            code = self.s.c.absorb(self.s.c.self, k, l)
-        if code != EXPFAM_OK:
-            raise self.components.fail(code, k, l)
-        self.s.count[k] += self.s.count[l]
-        self.s.count[l] = 0
-        block = self.s.log_alpha + self.s.log_gamma[self.s.count[k]] + together
-        apart = self.s.weight[k] + self.s.weight[l]
-        odds = block - apart
-        self.s.weight[k] = apart + (odds + log1p(exp(-odds)) if odds > 0 else log1p(exp(odds)))
-        return block
-
-    def to_arrays(self):
-        """Weights, numbers of data and statistics by slot."""
-        return {"weight": self.weight.copy(), "count": self.count.copy(), "components": self.components.to_arrays()}
-
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
-        self.weight[:] = arrays["weight"]
-        self.count[:] = arrays["count"]
-        self.components.from_arrays(arrays["components"])
-        self._aim()
+    if getattr(family, "count_model", None) not in ("multinomial", "poisson"):
+        return False
+    return isinstance(Components(family, data, 1, layout="clusters").owner, CountComponents)
 
 
 class MergeState:
@@ -177,11 +59,19 @@ class MergeState:
     leaf_weight : (L,) float64 ndarray, optional
         W of the leaves, nats.
     order : {"odds", "odds_size"}
+    index : {"exact", "overlap", None}
+        As of `HierarchicalClustering`.
+    graph : (N, N) sparse matrix, optional
+        Candidates.
     n_kept : int
-        As of `MergeTable`.
+        As of `MergeQueue`.
+    n_threads : int or None
 
     Attributes
     ----------
+    scores : OddsScores or CountScores
+    partners : AllPartners, GraphPartners or IndexPartners
+    queue : MergeQueue
     leaf : (N,) int32 ndarray
         Leaf of each datum, numbered by first appearance.
     n_clusters : int
@@ -202,26 +92,53 @@ class MergeState:
     array([[0, 1]])
     """
 
-    def __init__(self, model, data, labels, *, seed, leaf_weight=None, order="odds", n_kept=4, n_steps=0):
+    def __init__(
+        self,
+        model,
+        data,
+        labels,
+        *,
+        seed,
+        leaf_weight=None,
+        order="odds",
+        index="exact",
+        graph=None,
+        n_kept=8,
+        n_threads=None,
+        n_steps=0,
+    ):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
-        self.order, self.n_kept, self.stamp, self.memory = order, n_kept, 0, {}
+        self.order, self.stamp, self.memory = order, 0, {}
         self.leaf = _by_appearance(labels)
         self._start(leaf_weight)
-        self.table = MergeTable(len(self.leaf_weight), self.scores, n_kept=n_kept)
+        self.partners = self._partners(index, graph)
+        n_threads = n_threads if self.scores.can_fork else 1
+        self.queue = MergeQueue(len(self.leaf_weight), self.partners, n_kept=n_kept, n_threads=n_threads)
 
     def _start(self, leaf_weight):
         """The forest of nothing but leaves."""
-        self.scores = OddsScores(self.model, self.data, self.leaf, leaf_weight=leaf_weight,
-                                 by_size=self.order == "odds_size")
+        by_count = has_index(self.model.family, self.data)
+        self.scores = (CountScores if by_count else OddsScores)(
+            self.model, self.data, self.leaf, leaf_weight=leaf_weight, by_size=self.order == "odds_size"
+        )
         alpha, N = self.model.weights.alpha, self.data.n_rows
         self.leaf_weight, self.children = self.scores.weight.copy(), []
         self.log_block, self.counts = self.scores.block.tolist(), self.scores.count.tolist()
-        self.ids = list(range(len(self.counts)))    # node in each slot
+        self.ids = list(range(len(self.counts)))  # node in each slot
         self.log_joint = float(self.leaf_weight.sum()) + math.lgamma(alpha) - math.lgamma(alpha + N)
 
+    def _partners(self, index, graph):
+        """Who finds the clusters that another one may merge with."""
+        if graph is not None:
+            return GraphPartners(self.scores, leaf_graph(graph, self.leaf))
+        if index is not None and isinstance(self.scores, CountScores):
+            return IndexPartners(self.scores, with_disjoint=index == "exact")
+        leaves = np.arange(len(self.leaf_weight))
+        return AllPartners(self.scores, leaves, leaves, n_named=len(leaves))
+
     @classmethod
-    def of_children(cls, model, data, children):
-        """State after given merges of the single data, whoever chose them.
+    def of_children(cls, model, data, children, *, labels=None, leaf_weight=None):
+        """State after given merges of the leaves, whoever chose them.
 
         Parameters
         ----------
@@ -229,17 +146,21 @@ class MergeState:
         data : Dataset
         children : (M, 2) array_like of int
             Nodes as in `HierarchyTree`.
+        labels, leaf_weight
+            As of the constructor; single data if not given.
         """
         self = cls.__new__(cls)
         self.model, self.data, self.seed, self.n_steps = model, data, 0, 0
-        self.order, self.n_kept, self.stamp, self.memory = "odds", 1, 0, {}
-        self.leaf, self.table = np.arange(data.n_rows, dtype=np.int32), None
-        self._start(None)
-        slot = list(range(data.n_rows))             # of each node
+        self.order, self.stamp, self.memory = "odds", 0, {}
+        self.leaf = np.arange(data.n_rows, dtype=np.int32) if labels is None else _by_appearance(labels)
+        self.queue = self.partners = None
+        self._start(leaf_weight)
+        slot = list(range(len(self.ids)))  # of each node
         for i, j in np.asarray(children).tolist():
-            if not 0 <= min(i, j) or not max(i, j) < len(slot) or i == j or slot[i] < 0 or slot[j] < 0:
-                raise ValueError(f"merge {len(self.children)} joins nodes {i} and {j}: each must exist by then, and be"
-                                 " joined once")
+            if min(i, j) < 0 or max(i, j) >= len(slot) or i == j or slot[i] < 0 or slot[j] < 0:
+                raise ValueError(
+                    f"merge {len(self.children)} joins nodes {i} and {j}: each must exist by then, and be joined once"
+                )
             older, younger = sorted((slot[i], slot[j]))
             self._join(min(i, j), max(i, j), older, younger)
             slot[i] = slot[j] = -1
@@ -248,13 +169,14 @@ class MergeState:
 
     def _join(self, i, j, older, younger):
         """Write down that nodes i and j, in slots `older` and `younger`, are one."""
-        weight = self.scores.weight
-        apart = weight[older] + weight[younger]
-        self.log_block.append(self.scores.absorb(older, younger))
+        block, growth = self.scores.absorb(older, younger)
+        if self.partners is not None:
+            self.partners.absorb(older, younger)
+        self.log_block.append(block)
         self.children.append((i, j))
-        self.counts.append(int(self.scores.count[older]))
+        self.counts.append(self.counts[i] + self.counts[j])
         self.ids[older] = len(self.counts) - 1
-        self.log_joint += float(weight[older] - apart)
+        self.log_joint += growth
         self.stamp += 1
 
     @property
@@ -265,7 +187,7 @@ class MergeState:
     @property
     def n_scores(self):
         """Pairs scored so far."""
-        return self.table.n_scores
+        return len(self.children) if self.queue is None else self.queue.n_scores
 
     def merge(self):
         """Make the best merge there is.
@@ -275,22 +197,29 @@ class MergeState:
         bool
             False where no pair is left.
         """
-        pair = self.table.best() if self.table.n_live > 1 else None
+        pair = self._best() if self.queue.n_live > 1 else None
         if pair is None:
             return False
-        k, l, _ = pair
-        self._join(self.ids[k], self.ids[l], k, l)
-        try:
-            self.table.merge(k, l)
-        except KeyboardInterrupt:               # heard by a family in Python: a merge is made whole or not at all
-            self.table.merge(k, l)
-            raise
+        older, younger = pair[:2]
+        self._join(self.ids[older], self.ids[younger], older, younger)
+        self.queue.merge(older, younger)
         return True
+
+    def _best(self):
+        """The best pair; where no candidates are left, of all roots that are."""
+        pair = self.queue.best()
+        if pair is None and not self.partners.is_wide:
+            slots, ids = self.queue.slots, self.queue.ids
+            self.partners = AllPartners(self.scores, slots, ids, n_named=len(self.counts))
+            self.queue.widen(self.partners)
+            pair = self.queue.best()
+        return pair
 
     def tree(self):
         """The forest so far, with leaves 0..L-1: HierarchyTree."""
-        return HierarchyTree(self.children, self.log_block, self.counts, alpha=self.model.weights.alpha,
-                             leaf_weight=self.leaf_weight)
+        return HierarchyTree(
+            self.children, self.log_block, self.counts, alpha=self.model.weights.alpha, leaf_weight=self.leaf_weight
+        )
 
     @property
     def labels(self):
@@ -309,10 +238,10 @@ class MergeState:
 
     def check(self):
         """Score all live pairs anew and compare with what the table believes; recompute the weights from the tree."""
-        self.table.check()
+        self.queue.check(self.partners.score)
         tree = self.tree()
         assert np.allclose(tree.log_evidence, self.log_joint, rtol=1e-9, atol=1e-9), "the evidence has drifted"
-        live = self.table.slots
+        live = self.queue.slots
         assert np.array_equal(np.sort(np.asarray(self.ids)[live]), tree.roots), "live slots are not the roots"
 
     def to_arrays(self):
@@ -328,7 +257,8 @@ class MergeState:
             "log_joint": np.array(self.log_joint),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
             "scores": self.scores.to_arrays(),
-            "table": self.table.to_arrays(),
+            "partners": {type(self.partners).__name__: self.partners.to_arrays()},
+            "queue": self.queue.to_arrays(),
             "memory": memory_arrays(self.memory),
         }
 
@@ -338,7 +268,9 @@ class MergeState:
         self.leaf = np.ascontiguousarray(arrays["leaf"], dtype=np.int32)
         self._start(np.asarray(arrays["leaf_weight"], dtype=np.float64))
         self.scores.from_arrays(arrays["scores"])
-        self.table = MergeTable.from_arrays(arrays["table"], self.scores)
+        ((name, found),) = arrays["partners"].items()
+        self.partners = _PARTNERS[name].from_arrays(found, self.scores)
+        self.queue = MergeQueue.from_arrays(arrays["queue"], self.partners)
         self.children = [tuple(pair) for pair in np.asarray(arrays["children"]).reshape(-1, 2).tolist()]
         self.log_block, self.counts = arrays["log_block"].tolist(), arrays["counts"].tolist()
         self.ids, self.log_joint = arrays["ids"].tolist(), float(arrays["log_joint"])
@@ -363,10 +295,21 @@ class HierarchicalClustering(Kernel):
         for both.
     duplicates : {"exact", "collapse"}
         Treat equal data like any others; or merge them first, which is faster and may change the tree.
+    index : {"exact", "overlap", None}
+        For multinomial and Poisson data. An inverted index finds pairs that share a word, and one score speaks for all
+        leaves of equal size that share none: the merges of "exact" are those of None, which scores all pairs. With
+        "overlap" only clusters that share a word merge while there are any, a heuristic. Other families score all.
+    candidates : None, "knn" or (N, N) sparse matrix
+        Data whose clusters may merge while there are any, a heuristic with about N `n_neighbors` scores: the nearest
+        ones of each, or the edges of a graph. Roots that are left are joined by scoring all pairs of them.
+    n_neighbors : int
+        For "knn".
     n_kept : int
         Partners that each cluster remembers; it changes the cost only.
     n_merges : int
         Merges of one step.
+    n_threads : int or None
+        For the scores of leaves with leaves, and neighbours; the merges are the same for any number.
 
     Examples
     --------
@@ -391,23 +334,40 @@ class HierarchicalClustering(Kernel):
 
     state_type = MergeState
 
-    def __init__(self, *, order="odds", duplicates="exact", n_kept=4, n_merges=256):
-        self.order, self.duplicates, self.n_kept, self.n_merges = order, duplicates, n_kept, n_merges
+    def __init__(
+        self,
+        *,
+        order="odds",
+        duplicates="exact",
+        index="exact",
+        candidates=None,
+        n_neighbors=10,
+        n_kept=8,
+        n_merges=256,
+        n_threads=None,
+    ):
+        self.order, self.duplicates, self.index, self.candidates = order, duplicates, index, candidates
+        self.n_neighbors, self.n_kept, self.n_merges, self.n_threads = n_neighbors, n_kept, n_merges, n_threads
 
     def check(self, model, data):
         """Needs a Dirichlet process."""
-        if self.order not in _ORDERS:
-            raise ValueError(f"order must be one of {list(_ORDERS)}; got {self.order!r}")
-        if self.duplicates not in _DUPLICATES:
-            raise ValueError(f"duplicates must be one of {list(_DUPLICATES)}; got {self.duplicates!r}")
-        for name in ("n_kept", "n_merges"):
+        for name, known in (("order", _ORDERS), ("duplicates", _DUPLICATES), ("index", _INDEXES)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {list(known)}; got {getattr(self, name)!r}")
+        for name in ("n_kept", "n_merges", "n_neighbors"):
             value = getattr(self, name)
             if value != int(value) or value < 1:
                 raise ValueError(f"{name} must be a positive integer; got {value!r}")
+        if isinstance(self.candidates, str) and self.candidates != "knn":
+            raise ValueError(f"candidates must be None, 'knn' or a sparse matrix; got {self.candidates!r}")
         if model.weights.max_components is not None or getattr(model.weights, "discount", 0.0) != 0.0:
             raise CapabilityError(
                 f"HierarchicalClustering needs the prior of a DirichletProcess; {model.weights!r} is no product over"
                 " blocks alone"
+            )
+        if self.index == "overlap" and not has_index(model.family, data):
+            raise CapabilityError(
+                f"index='overlap' needs multinomial or Poisson counts; {model.family.name!r} has no such index"
             )
 
     def init(self, model, data, *, seed=None, start="auto", n_clusters=None):
@@ -442,7 +402,23 @@ class HierarchicalClustering(Kernel):
     def init_state(self, model, data, labels, *, seed):
         """State of the leaves."""
         weight = chain_weight(model, data, labels) if self.duplicates == "collapse" else None
-        return MergeState(model, data, labels, seed=seed, leaf_weight=weight, order=self.order, n_kept=self.n_kept)
+        graph = self.candidates
+        if isinstance(graph, str):
+            graph = neighbour_graph(data, self.n_neighbors, n_threads=self.n_threads)
+        if graph is None and not (self.index and has_index(model.family, data)):
+            _warn_of_many(len(np.unique(labels)))
+        return MergeState(
+            model,
+            data,
+            labels,
+            seed=seed,
+            leaf_weight=weight,
+            order=self.order,
+            index=self.index,
+            graph=graph,
+            n_kept=self.n_kept,
+            n_threads=self.n_threads,
+        )
 
     def move(self, state):
         """The next merges; nothing where one tree is left."""
@@ -450,6 +426,16 @@ class HierarchicalClustering(Kernel):
         while n_merged < self.n_merges and state.merge():
             n_merged += 1
         return n_merged, n_merged, {"n_scores": state.n_scores}
+
+
+def _warn_of_many(n_leaves):
+    if n_leaves > _MANY:
+        warnings.warn(
+            f"all pairs of {n_leaves} leaves need {float(n_leaves) ** 2:.1e} scores: candidates='knn' needs about"
+            f" {30 * n_leaves:.0e}, and init_labels makes fewer leaves",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def chain_weight(model, data, labels):
@@ -461,10 +447,7 @@ def chain_weight(model, data, labels):
 
     def block(n, rows):
         """C of n copies of the leaves `rows`."""
-        return math.log(alpha) + math.lgamma(n) + model.family.log_marginal(
-            np.full(len(rows), float(n)), np.asarray((phi[rows] * float(n)).todense() if hasattr(phi, "todense")
-                                                     else phi[rows] * float(n))
-        )
+        return math.log(alpha) + math.lgamma(n) + model.family.log_marginal(np.full(len(rows), float(n)), phi[rows] * n)
 
     weight = one = block(1, np.arange(len(first)))
     weight = weight.copy()

@@ -297,14 +297,17 @@ class HierarchyTree:
 
 
 def _parents(children, n_leaves):
-    parent = np.full(n_leaves + len(children), -1, dtype=np.int64)
     if n_leaves < 1:
         raise ValueError(f"{len(children)} merges leave {n_leaves} leaves of the nodes given")
-    for t, pair in enumerate(children.tolist()):
-        for k in pair:
-            if not 0 <= k < n_leaves + t or parent[k] >= 0 or pair[0] == pair[1]:
-                raise ValueError(f"merge {t} joins nodes {pair}: each must exist by then, and be joined once")
-            parent[k] = n_leaves + t
+    nodes, merge = children.ravel(), np.repeat(np.arange(len(children)), 2)
+    wrong = (nodes < 0) | (nodes >= n_leaves + merge)
+    is_again = np.ones(len(nodes), dtype=bool)
+    is_again[np.unique(nodes, return_index=True)[1]] = False
+    if (wrong | is_again).any():
+        t = merge[np.argmax(wrong | is_again)]
+        raise ValueError(f"merge {t} joins nodes {children[t].tolist()}: each must exist by then, and be joined once")
+    parent = np.full(n_leaves + len(children), -1, dtype=np.int64)
+    parent[nodes] = n_leaves + merge
     return parent
 
 

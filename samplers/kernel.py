@@ -4,6 +4,7 @@ A step leaves the model's posterior invariant unless the kernel says otherwise. 
 changes lives in the state, so one kernel may drive many chains.
 """
 
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -64,22 +65,30 @@ class Kernel(Settings):
         -------
         State
         """
+        model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, n_clusters=n_clusters)
+        return self.init_state(model, data, labels, seed=seed)
+
+    def prepare(self, model, data, *, seed, start, n_clusters=None, check=None):
+        """What a first state is made of: bound model, Dataset, seed of 64 bits and checked starting labels."""
         if not isinstance(data, Dataset):
             data = Dataset(data, model.family)
             model = model.with_family(data.family)
         model = model.bind(data)
-        self.check(model, data)
-        if data.weight is not None and not self.takes_weight:
+        (check or self.check)(model, data)
+        if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
             raise CapabilityError(
                 f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
-                " together; repeat the rows instead"
+                " together; repeat the rows instead, or use sampler='variational'"
             )
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
+        return model, data, seed, self.first_labels(start, model, data, seed, n_clusters)
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Labels that a start stands for; kernels over other things than labels of rows have their own."""
         n_threads = getattr(self, "n_threads", None)
-        labels = starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
-        return self.init_state(model, data, labels, seed=seed)
+        return starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
 
     takes_weight = False
 
@@ -97,6 +106,20 @@ class Kernel(Settings):
 
     def finish(self, state):
         """What is to be done before a state is used as a result; nothing for most kernels."""
+
+    def frozen(self, state):
+        """The kernel with the settings that it has adapted to this chain so far: for the steps that are to count.
+
+        Parameters
+        ----------
+        state : State
+
+        Returns
+        -------
+        Kernel
+            Itself, where nothing is adapted.
+        """
+        return self
 
     def step(self, state):
         """Move the state by one sweep, pass or batch of moves, in place.
@@ -179,6 +202,14 @@ class Cycle(Kernel):
         for kernel in self.kernels:
             kernel.finish(state)
 
+    def frozen(self, state):
+        """The same composition of the kernels with what each has adapted."""
+        kernels = []
+        for index, kernel in enumerate(self.kernels):
+            with _memory_of(state, index):
+                kernels.append(kernel.frozen(state))
+        return type(self)(*kernels, **{k: v for k, v in self.get_params().items() if k != "kernels"})
+
     def step(self, state):
         """One step of every kernel; counts are added up, `extra` holds each one's Info by its place in the cycle."""
         return _join([self._apply(index, state) for index in range(len(self.kernels))])
@@ -241,6 +272,17 @@ class RandomScan(Cycle):
 
     def __repr__(self):
         return super().__repr__()[:-1] + f", probabilities={self.probabilities!r})"
+
+
+@contextmanager
+def _memory_of(state, index):
+    """The state with the memory of one kernel of a composition."""
+    outer = state.memory
+    state.memory = outer.setdefault(str(index), {})
+    try:
+        yield
+    finally:
+        state.memory = outer
 
 
 def _join(infos):

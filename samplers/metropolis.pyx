@@ -396,7 +396,8 @@ cdef int publish_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, 
             return GROW
         philox_aim(&rng, m.row_offset + <uint64_t> i, m.step)
         new = drawn[at[0]]
-        if new == EXPFAM_NEW or m.slots.counts[new]:    # else the cluster is gone by now
+        # Else the cluster is gone by now, or the last one that may be opened was taken by a draw of the same moment.
+        if (new == EXPFAM_NEW and m.slots.n_live < m.slots.max_live) or (new >= 0 and m.slots.counts[new] > 0):
             code = move_published(m, i, new, log_back[at[0]], &rng)
             if code:
                 return code

@@ -83,6 +83,17 @@ class Proportions:
         return total
 
 
+def cluster_values(family, n, S, *, objective="vb"):
+    """What each cluster adds to the bound at the optimum for its statistics: (K,) nats.
+
+    The log evidence, or for "map" the most of log likelihood and prior density together.
+    """
+    if objective != "map":
+        return family.log_marginal(n, S)
+    theta, g = family.map_natural(n, S)
+    return np.einsum("kf,kf->k", S, theta) - n * g + family.log_prior(theta, g)
+
+
 class Posterior:
     """Parameters of K clusters and their weights, set from soft statistics.
 
@@ -109,37 +120,42 @@ class Posterior:
     def __init__(self, n, S, family, proportions, order, *, n_threads=None):
         self.n, self.S, self.family, self.proportions, self.order = n, S, family, proportions, order
         self.n_threads = n_threads
+        self.theta, self.g = np.empty(S.shape), np.empty(len(n))
         natural = family.map_natural if proportions.objective == "map" else family.expected_natural
-        parts = self._by_chunk(natural)
-        self.theta = np.concatenate([part[0] for part in parts])
-        self.g = np.concatenate([part[1] for part in parts])
+
+        def fill(chunk):
+            self.theta[chunk], self.g[chunk] = natural(self.n[chunk], self.S[chunk])
+
+        run(fill, self._chunks(), n_threads)
         self.log_pi = proportions.log_pi(n, order)
 
-    def _by_chunk(self, function):
+    def _chunks(self):
         K, F = self.S.shape
         size = max(1, _CHUNK_VALUES // F)
-        chunks = [(self.n[k : k + size], self.S[k : k + size]) for k in range(0, K, size)]
-        return run(function, chunks, self.n_threads)
+        return [(slice(k, min(k + size, K)),) for k in range(0, K, size)]
+
+    def _cluster_values(self):
+        """Sum of what the clusters add to the bound, in chunks that do not depend on threads."""
+        objective = self.proportions.objective
+
+        def total(chunk):
+            return cluster_values(self.family, self.n[chunk], self.S[chunk], objective=objective).sum()
+
+        return float(sum(run(total, self._chunks(), self.n_threads)))
 
     def _log_prior(self):
         return float(self.family.log_prior(self.theta, self.g).sum())
 
     def bound(self, entropy):
         """Bound of rows with these statistics and this entropy, of which this posterior is the optimum: nats."""
-        weights = self.proportions.optimum(self.n, self.order)
-        if self.proportions.objective == "map":
-            data = float(np.einsum("kf,kf->", self.S, self.theta) - self.n @ self.g) + self._log_prior()
-        else:
-            data = float(sum(part.sum() for part in self._by_chunk(self.family.log_marginal)))
-        return weights + data + entropy
+        return self.proportions.optimum(self.n, self.order) + self._cluster_values() + entropy
 
     def divergence(self):
         """KL(q, prior) of weights and parameters; for "map" minus the log density of the prior: nats."""
         weights = self.proportions.divergence(self.n, self.order)
         if self.proportions.objective == "map":
             return weights - self._log_prior()
-        evidence = float(sum(part.sum() for part in self._by_chunk(self.family.log_marginal)))
-        return weights + float(np.einsum("kf,kf->", self.S, self.theta) - self.n @ self.g) - evidence
+        return weights + float(np.einsum("kf,kf->", self.S, self.theta) - self.n @ self.g) - self._cluster_values()
 
     def cluster_graph(self, n_near):
         """Clusters that take the place of each cluster's data best: (K, n_near) int32, ascending, each among its own.
@@ -150,17 +166,14 @@ class Posterior:
         """
         from expfam.structures.top_l import select_top
 
-        K, F = self.S.shape
-        size = max(1, _CHUNK_VALUES // F)
         c = self.log_pi - self.g
         means = np.divide(self.S, self.n[:, None], out=np.zeros_like(self.S), where=self.n[:, None] > 1e-6)
 
-        def near(start):
-            scores = means[start : start + size] @ self.theta.T
+        def near(chunk):
+            scores = means[chunk] @ self.theta.T
             scores += c
             rows = np.arange(len(scores))
-            scores[rows, start + rows] = np.inf
+            scores[rows, chunk.start + rows] = np.inf
             return select_top(scores, n_near)[1]
 
-        chunks = [(start,) for start in range(0, K, size)]
-        return np.sort(np.concatenate(run(near, chunks, self.n_threads)), axis=1)
+        return np.sort(np.concatenate(run(near, self._chunks(), self.n_threads)), axis=1)

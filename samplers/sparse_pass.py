@@ -1,13 +1,14 @@
 """A pass of variational inference over some rows: responsibilities of each, and what they sum to.
 
 The rows are cut into parts by the sizes alone; each part runs through its blocks in order and keeps sums of its own,
-which are added in the order of the parts: results are the same bits for every number of threads. A block makes its
-statistics, scores them against all clusters (or against the candidates of the clusters that its rows had last), keeps
-the L largest scores of each row and adds up what these weigh. Memory is that of one block and one (K, F) table for
-each part at work, and N L for rows that are to be kept; nothing is N x K.
+which are added in the order of the parts, each when its turn comes: results are the same bits for every number of
+threads. A block makes its statistics, scores them against all clusters (or against the candidates of the clusters that
+its rows had last), keeps the L largest scores of each row and adds up what these weigh. Memory is that of one block and
+one (K, F) table for each part at work, and N L for rows that are to be kept; nothing is N x K.
 """
 
 from dataclasses import dataclass, field
+from threading import Lock
 from time import perf_counter
 
 import numpy as np
@@ -27,14 +28,13 @@ from expfam.samplers._sparse_pass import (
     sparse_scores,
     work_size,
 )
-from expfam.structures._threads import N_SEGMENTS, run
+from expfam.structures._threads import N_SEGMENTS, resolve_n_threads, run
 
 SCORE_BYTES = 1 << 20  # of the scores of a block
 PHI_BYTES = 1 << 23  # of its statistics
 MOST_ROWS = 4096
-PART_ROWS = 1024  # rows that a part has at least, for its sums to cost little beside them
-PART_BYTES = 1 << 27  # that the sums of all parts take together, where they can be at least LEAST_PARTS
-LEAST_PARTS = 4
+PART_ROWS = 1024  # rows that a part has at least
+_WIDE_ROWS, _NARROW_ROWS = 2, 8  # and for each cluster, for adding up its sums to cost little beside them
 SAMPLED_ROWS = 1000  # whose lost mass is looked at in a pass over all clusters
 
 
@@ -114,6 +114,14 @@ class Account:
         self.lost += other.lost
         self.n_sampled += other.n_sampled
         self.n_stragglers += other.n_stragglers
+
+    def extra(self):
+        """As numbers by name, for an Info."""
+        extra = {f"seconds_{name}": value for name, value in self.seconds.items()}
+        extra["n_stragglers"] = self.n_stragglers
+        if self.n_sampled:
+            extra["lost_mass"] = self.lost / self.n_sampled
+        return extra
 
 
 @dataclass
@@ -197,7 +205,7 @@ class SparsePass:
     def __init__(self, phi, n_clusters, n_active, *, weight=None, n_threads=None):
         self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
         self.weight, self.n_threads = weight, n_threads
-        self.n_rows = len(phi.data)
+        self.n_rows = phi.data.n_rows
 
     @property
     def is_dense(self):
@@ -245,12 +253,14 @@ class SparsePass:
         def part(start, stop):
             return _Part(self, rows, tables, candidates, remembered, visit).run(start, stop, order)
 
-        for sums, replaced, value, account in self._run(part, m):
+        def add(sums, replaced, value, account):
             visit.sums.add(sums)
             visit.value += value
             if visit.replaced is not None:
                 visit.replaced.add(replaced)
             visit.account.add(account)
+
+        self._run(part, m, add, is_narrow=graph is not None)
         visit.value += tables.left_out(visit.sums)
         return visit
 
@@ -259,21 +269,32 @@ class SparsePass:
         total = Sums.zeros(self.K, self.phi.n_statistics)
 
         def part(start, stop):
-            return _Part(self, rows, None, None, (indices, values), None).sum_up(start, stop)
+            return (_Part(self, rows, None, None, (indices, values), None).sum_up(start, stop),)
 
-        for sums in self._run(part, len(indices)):
-            total.add(sums)
+        self._run(part, len(indices), total.add)
         return total
 
-    def _run(self, part, m):
-        n_parts = self.n_parts(m)
+    def _run(self, part, m, add, *, is_narrow=False):
+        """Run all parts and give the results to `add` in their order, each as soon as those before it are there."""
+        n_parts = self.n_parts(m, is_narrow=is_narrow)
         bounds = [(m * p // n_parts, m * (p + 1) // n_parts) for p in range(n_parts)]
-        return run(part, bounds, self.n_threads)
+        waiting, lock, n_added = {}, Lock(), 0
 
-    def n_parts(self, m):
-        """Parts into which so many rows are cut: by sizes alone."""
-        by_memory = max(LEAST_PARTS, PART_BYTES // (8 * self.K * self.phi.n_statistics))
-        return max(1, min(N_SEGMENTS, m // max(PART_ROWS, 2 * self.K), by_memory))
+        def work(place, start, stop):
+            nonlocal n_added
+            result = part(start, stop)
+            with lock:
+                waiting[place] = result
+                while n_added in waiting:
+                    add(*waiting.pop(n_added))
+                    n_added += 1
+
+        run(work, [(place, *bound) for place, bound in enumerate(bounds)], self.n_threads)
+
+    def n_parts(self, m, *, is_narrow=False):
+        """Parts into which so many rows are cut: by sizes alone; fewer where rows are scored against few clusters."""
+        rows_each = max(PART_ROWS, (_NARROW_ROWS if is_narrow else _WIDE_ROWS) * self.K)
+        return max(1, min(N_SEGMENTS, m // rows_each))
 
     def block_rows(self, n_scores=None):
         """Rows of a block with so many scores a row (K if not given), by sizes alone."""
@@ -282,8 +303,8 @@ class SparsePass:
         return max(16, min(MOST_ROWS, SCORE_BYTES // (size * (n_scores or self.K)), by_phi))
 
     def memory(self):
-        """Bytes of the tables and of the parts at work, at most."""
-        n_parts = self.n_parts(self.n_rows)
+        """Bytes of the tables and of the sums of the parts at work."""
+        n_parts = min(self.n_parts(self.n_rows), 2 * resolve_n_threads(self.n_threads))
         return (8 * (n_parts + 4) + 2 * self.phi.dtype.itemsize) * self.K * self.phi.n_statistics
 
 

@@ -19,6 +19,7 @@ from expfam.structures._threads import single_blas
 _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
+_MOST_BITS = 30
 
 
 def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None):
@@ -26,13 +27,19 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
 
     Parameters
     ----------
-    start : {"auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one"} or (N,) array_like of int
-        Labels are checked and used as they are, or a rule by name:
+    start : str, (N,) array_like of int, or Progressive
+        Labels are checked and used as they are; an object with a method `labels` is asked; or a rule by name:
 
         - "random": uniform over `n_clusters`; some may get no datum;
         - "kmeans++": nearest of `n_clusters` data chosen with probability proportional to squared distance;
         - "tree": exactly `n_clusters` cells of a cover tree of the data;
         - "tree_point": nearest of those cells' centres;
+        - "buckets": the sides of random hyperplanes through the middle of the data on which a datum lies, at most
+          `n_clusters` different ones;
+        - "progressive": clusters of a few rows, which the others join, and so on within each cluster, merged greedily;
+          the number of clusters follows from the data and is at most `n_clusters` if that is given. Of all rules the
+          one that comes nearest to a high log joint, and the one to take where the number of clusters is not known:
+          see `Progressive`, which has settings;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
@@ -71,10 +78,18 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
 
     Notes
     -----
+    "progressive" costs a few passes over max(4000, 16 sqrt N) rows cut into pieces of eight, one predictive of every
+    cluster found for each datum, and a check of each cluster.
+
     "kmeans++": Arthur & Vassilvitskii 2007, the seeds from a random 20 000 + 20 K rows; distances between
     standardised columns of real data, between square roots of counts, whose variance hardly depends on the mean, and
     between other statistics as they are. "tree": see `expfam.samplers.tree_start`; in the same coordinates.
     """
+    if callable(getattr(start, "labels", None)):
+        limit = _limit(n_clusters, model.weights)
+        return _checked(
+            start.labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads), model.weights, data.n_rows
+        )
     if not isinstance(start, str):
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
@@ -163,11 +178,11 @@ def _kmeans(model, data, seed, limit, n_threads):
     rows = Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
     with single_blas():  # the bits of a product must not depend on the number of threads
-        seeds = _seeds(rows.take(chosen), K, rng)
+        seeds = distant_rows(rows.take(chosen), K, rng)
         return np.concatenate([nearest(rows.take(slice(a, b)), seeds) for a, b in rows.blocks(seeds.shape[0])])
 
 
-def _seeds(points, K, rng):
+def distant_rows(points, K, rng):
     """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones."""
     norms = squared_norms(points)
     picked = [int(rng.integers(points.shape[0]))]
@@ -193,6 +208,22 @@ def _tree_point(model, data, seed, limit, n_threads):
     return tree_labels(data, K, seed=seed, name="tree_point", n_threads=n_threads)
 
 
+def _buckets(model, data, seed, limit, n_threads):
+    n_bits = min(_MOST_BITS, int(limit or default_n_clusters(model, data.n_rows)).bit_length() - 1)
+    points = Rows(data).embedding(seed, n_threads)
+    points -= points.mean(axis=0, dtype=np.float64)  # angles at an origin beside the data tell no clusters apart
+    planes = generator(seed, "start", unit=4).standard_normal((points.shape[1], n_bits))
+    with single_blas():
+        codes = (points @ planes >= 0) @ (1 << np.arange(n_bits))
+    return np.unique(codes, return_inverse=True)[1]
+
+
+def _progressive(model, data, seed, limit, n_threads):
+    from expfam.samplers.progressive import Progressive  # its rows have a start of their own
+
+    return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
+
+
 _RULES = {
     "random": _random,
     "kmeans++": _kmeans,
@@ -200,4 +231,6 @@ _RULES = {
     "tree_point": _tree_point,
     "sequential": _sequential,
     "one": _one,
+    "buckets": _buckets,
+    "progressive": _progressive,
 }

@@ -1,13 +1,26 @@
 """Samplers by name: compositions of kernels with recommended settings, no mathematics.
 
-The rule of ``"auto"``: exact collapsed Gibbs, for every family, weights and size.
+The rule of ``"auto"``: exact collapsed Gibbs, for every family and size, with splits and merges where the number of
+clusters is open.
 """
 
+from expfam.families.base import Family
 from expfam.plugins.registry import load_proposal
 from expfam.samplers.em import ExpectationMaximization
 from expfam.samplers.gibbs import CollapsedGibbs
-from expfam.samplers.kernel import Kernel
+from expfam.samplers.kernel import Cycle, Kernel
 from expfam.samplers.metropolis import CollapsedMetropolis
+from expfam.samplers.proposals.allocators import (
+    CoinAllocator,
+    DelayedAllocator,
+    FrozenAllocator,
+    RestrictedGibbsAllocator,
+    SequentialAllocator,
+    UrnAllocator,
+)
+from expfam.samplers.proposals.anchors import FarAnchors, NearAnchors, UniformAnchors
+from expfam.samplers.split_merge import CollapsedSplitMerge
+from expfam.samplers.split_moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts import default_n_clusters
 from expfam.samplers.uncollapsed import StochasticEM, UncollapsedGibbs, UncollapsedKernel
 from expfam.samplers.uncollapsed_metropolis import UncollapsedMetropolis
@@ -147,6 +160,114 @@ class Canopy(UncollapsedKernel):
         return self.kernel().move(state)
 
 
+class SplitMerge(CollapsedSplitMerge):
+    """Splits and merges of whole clusters, for an unknown number of them: they leave modes that sweeps cannot leave.
+
+    Most useful in a `Cycle` with sweeps: alone, "minsm" and "mondrian" cannot reach every partition, and none moves
+    single data well.
+
+    Parameters
+    ----------
+    preset : str
+        - "auto": splits of the cluster of a random datum by a sequential pass, half of them with early tests (delayed
+          acceptance), and cheap merges of near data; for families written in NumPy the splits draw all data at once;
+        - "near": the latter alone;
+        - "lshsm": far data split by a sequential pass, near data merged;
+        - "minsm": splits by a bucket of a hash table, near data merged;
+        - "sdds": splits by a sequential pass with random merges, random splits with merges chosen by Bayes factors;
+        - "rgsm": uniform data, restricted Gibbs scans;
+        - "random": uniform data, a coin for each datum;
+        - "mondrian": cuts of one column.
+    anchors : str or Anchors, optional
+        Law of the two data of a move. In place of the preset: then all moves are between anchors, uniform if not given.
+    allocator : str or Allocator, optional
+        Division between anchors, likewise in place of the preset; a sequential pass if only `anchors` are given.
+    rho : float in (0, 1], optional
+        Probability with which a split of two anchors in one cluster is tried; in place of the preset's.
+    n_moves, every, n_threads
+        As of `CollapsedSplitMerge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0, start="one")
+    >>> trace = sample(kernel, state, 20)
+    >>> state.n_clusters
+    2
+
+    Notes
+    -----
+    Departs from the papers: anchors stay part of the move and are not summed out; buckets count as they stand in place
+    of average collision probabilities; the random split draws its sizes from urns, not from coins, but for "random".
+    Jain and Neal 2004 ("random", "rgsm"), Dahl 2005 (the sequential pass), Wang and Russell 2015 ("sdds").
+    """
+
+    def __init__(
+        self, preset="auto", *, anchors=None, allocator=None, rho=None, n_moves="auto", every="auto", n_threads=None
+    ):
+        self.preset, self.anchors, self.allocator, self.rho = preset, anchors, allocator, rho
+        self.n_moves, self.every, self.n_threads = n_moves, every, n_threads
+
+    def choose_moves(self, model, data):
+        """The moves of the preset, or those between the given anchors."""
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {sorted(PRESETS)}; got {self.preset!r}")
+        if self.anchors is not None or self.allocator is not None:
+            rho = 1.0 if self.rho is None else self.rho
+            return [AnchoredMoves(_part(self.anchors), _part(self.allocator), rho=rho)]
+        moves = PRESETS[self.preset](self.n_threads, _passes(model.family))
+        return moves if self.rho is None else _thinned(moves, self.rho, self.preset)
+
+
+def _part(part):
+    """An anchor law or allocator of a name; others as they are."""
+    return load_proposal(part) if isinstance(part, str) else part
+
+
+def _thinned(moves, rho, preset):
+    """The moves, those between anchors with another rho."""
+    if not any(isinstance(move, AnchoredMoves) for move in moves):
+        raise ValueError(f"rho is of moves between anchors, which preset {preset!r} has none of; leave it out")
+    return [
+        AnchoredMoves(**(move.get_params() | {"rho": rho})) if isinstance(move, AnchoredMoves) else move
+        for move in moves
+    ]
+
+
+def _near(n_threads, weight=1.0):
+    # cheap merges; splits of n data are tried with probability 10 / n at most, so that their cost is bounded
+    return AnchoredMoves(NearAnchors(n_threads=n_threads), UrnAllocator(), rho=0.05, most=10.0, weight=weight)
+
+
+def _passes(family):
+    """Allocators of the sequential kind; for a family in NumPy one that works on all rows at once."""
+    if type(family).components is Family.components and "variational" in family.capabilities:
+        return [FrozenAllocator()]
+    return [SequentialAllocator(), DelayedAllocator()]
+
+
+PRESETS = {
+    "auto": lambda n_threads, passes: [
+        *(MemberMoves(allocator, weight=2.0 / len(passes)) for allocator in passes),
+        _near(n_threads, weight=40.0),
+    ],
+    "near": lambda n_threads, passes: [_near(n_threads)],
+    "lshsm": lambda n_threads, passes: [
+        AnchoredMoves(FarAnchors(n_threads=n_threads), passes[0]),
+        _near(n_threads),
+    ],
+    "minsm": lambda n_threads, passes: [BucketMoves(), _near(n_threads)],
+    "sdds": lambda n_threads, passes: [MemberMoves(SequentialAllocator()), SoftmaxMoves()],
+    "rgsm": lambda n_threads, passes: [AnchoredMoves(UniformAnchors(), RestrictedGibbsAllocator())],
+    "random": lambda n_threads, passes: [AnchoredMoves(UniformAnchors(), CoinAllocator())],
+    "mondrian": lambda n_threads, passes: [CutMoves()],
+}
+
+
 _BY_NAME = {
     "collapsed_gibbs": CollapsedGibbs,
     "uncollapsed_gibbs": UncollapsedGibbs,
@@ -156,11 +277,13 @@ _BY_NAME = {
     "fastex": FastEx,
     "canopy": Canopy,  # variant 2, the exact one
     "uncollapsed_metropolis": UncollapsedMetropolis,
+    "variational": SparseVariational,
     "sparse_variational": SparseVariational,
+    "split_merge": SplitMerge,
 }
 
 
-def load_sampler(sampler="auto", *, n_threads=None):
+def load_sampler(sampler="auto", *, n_threads=None, weights=None):
     """Kernel of a name; a kernel is returned as it is.
 
     Parameters
@@ -169,6 +292,8 @@ def load_sampler(sampler="auto", *, n_threads=None):
         ``"auto"``, a class name in snake case, or a kernel.
     n_threads : int or None
         For the kernels that can use several threads.
+    weights : Weights, optional
+        Those of the model: where they leave the number of clusters open, ``"auto"`` adds splits and merges.
 
     Returns
     -------
@@ -187,6 +312,8 @@ def load_sampler(sampler="auto", *, n_threads=None):
     """
     if isinstance(sampler, Kernel):
         return sampler
+    if sampler == "auto" and weights is not None and weights.max_components is None:
+        return Cycle(SplitMerge(n_threads=n_threads), CollapsedGibbs())
     name = "collapsed_gibbs" if sampler == "auto" else sampler
     if name not in _BY_NAME:
         raise ValueError(f"sampler must be 'auto', a kernel, or one of {sorted(_BY_NAME)}; got {sampler!r}")

@@ -15,7 +15,6 @@ from expfam.samplers.state import UncollapsedState
 
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # of the family, by what `theta` needs
 _DRAWS = ("auto", "dense", "tree", "rejection")
-LEAST_FOR_TREES = 512  # clusters from which draw="auto" looks at a tree
 
 
 class UncollapsedKernel(Kernel):
@@ -148,12 +147,13 @@ class UncollapsedGibbs(UncollapsedKernel):
 
     def draw_labels(self, state):
         """New labels of all data from their exact law given the state's parameters."""
-        method = self.draw
+        method, tree = self.draw, None
         if method == "auto":
-            method = "tree" if state.K >= LEAST_FOR_TREES and cluster_tree.prefers_tree(state) else "dense"
+            tree = cluster_tree.preferred_tree(state, n_threads=self.n_threads)
+            method = "dense" if tree is None else "tree"
         if method == "dense":
             return dense_draw.draw_labels(state, self.n_threads), {}
-        return cluster_tree.draw_labels(state, self.n_threads, tau=self.tau, method=method)
+        return cluster_tree.draw_labels(state, self.n_threads, tau=self.tau, method=method, tree=tree)
 
 
 class StochasticEM(UncollapsedGibbs):

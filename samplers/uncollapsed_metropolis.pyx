@@ -2,8 +2,9 @@
 
 Given parameters the labels are independent, so all data walk in parallel, each with its own random stream and several
 steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal costs
-<phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are held where they take at
-most twice the room of the data and else made for the data that need them.
+<phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
+all data, from a copy in visiting order, where they are about as wide as these, else of the data that need them. What
+takes little room is made once.
 """
 
 import warnings
@@ -42,8 +43,9 @@ cdef enum:
     MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
     WAITS = 1                   # result of a walk: statistics are needed and not there
 
-_MOST_HELD = 2                  # statistics are held up to so many times the bytes of X in float64,
-_LEAST_HELD = 1 << 26           # or so many bytes
+_WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
+_NARROW = 64                    # unless they are so few
+_LEAST_HELD = 1 << 27           # bytes of statistics that are kept rather than made in each sweep
 
 
 ctypedef struct walk:           # what the data of one sweep share
@@ -51,7 +53,6 @@ ctypedef struct walk:           # what the data of one sweep share
     const int32_t *labels
     int32_t *moved              # (N,) labels after the sweep
     const Py_ssize_t *order     # NULL for the order of the rows
-    const double *phi           # (N, F) in visiting order, or NULL
     const csr_rows *rows        # of all data, or NULL
     const double *Theta         # (K, F)
     const double *bias          # (K,) log pi - G
@@ -193,8 +194,9 @@ cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_t
     return EXPFAM_OK
 
 
-cdef int walk_rows(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l, tally *t) noexcept nogil:
-    """Walk the data at consecutive places of the visiting order, whose statistics are at hand."""
+cdef int walk_rows(const walk *w, const double *phi, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l,
+                   tally *t) noexcept nogil:
+    """Walk the data at consecutive places of the visiting order; `phi` is of these, or NULL for CSR."""
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -206,7 +208,7 @@ cdef int walk_rows(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *wor
             EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
             if w.group != NULL:
                 EXPFAM_PREFETCH(w.group + w.order[place + AHEAD])
-        code = walk_one(w, i, NULL if w.phi == NULL else w.phi + place * w.F, True, &rng, work, l, t)
+        code = walk_one(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
         if code:
             t.failed = i
             return code
@@ -249,10 +251,16 @@ cdef int walk_chosen(const walk *w, const Py_ssize_t *chosen, const double *phi,
 
 
 def held_bytes(data):
-    """Bytes of dense statistics that walks keep beside the data; 0 where these are sparse, or would take too much."""
+    """Bytes of statistics, or of the rows, in visiting order; 0 where statistics are made of few data only."""
+    if not _is_narrow(data):
+        return 0
     size = 8 * data.n_rows * data.n_statistics
-    allowed = max(_LEAST_HELD, _MOST_HELD * 8 * data.n_rows * data.n_features)
-    return 0 if data.has_sparse_phi or size > allowed else size
+    return size if size <= _LEAST_HELD else data.X.nbytes
+
+
+def _is_narrow(data):
+    """Whether statistics of all data are made rather than of those that turn out to need them."""
+    return not data.is_sparse and data.n_statistics <= max(_WIDE * data.n_features, _NARROW)
 
 
 cdef class Walk:
@@ -269,13 +277,13 @@ cdef class Walk:
     cdef readonly ProposalDoor door
     cdef readonly object model          # that the proposal was bound to
     cdef readonly object snapshot       # that it was last refreshed with, where older ones than the present are used
-    cdef object data, order, phi, sparse
+    cdef object data, order, phi, sorted, sparse
 
     def __init__(self, state, proposal):
         owner = proposal.bind(state.model, state.data, seed=state.seed)
         self.door = ProposalDoor(owner, repr(proposal))
         self.model, self.data = state.model, state.data
-        self.order = self.phi = self.sparse = self.snapshot = None
+        self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
 
     def to_arrays(self):
         """The proposal's own arrays, and the parameters that an old law was made from."""
@@ -313,14 +321,13 @@ cdef class Walk:
         self.snapshot = snapshot if keep else None
 
     def _hold(self):
-        """Visiting order and statistics: as they lie, copied in that order, or not at all."""
+        """Visiting order, and what statistics are read or made from."""
         cdef const Py_ssize_t[::1] order
-        cdef const double[:, ::1] phi
         wanted = getattr(self.door.owner, "order", None)
         if self.w.F and wanted is self.order:
             return
         data, self.order = self.data, wanted
-        self.w.F, self.w.order, self.w.phi, self.w.rows = data.n_statistics, NULL, NULL, NULL
+        self.w.F, self.w.order, self.w.rows = data.n_statistics, NULL, NULL
         if wanted is not None:
             order = np.ascontiguousarray(wanted, dtype=np.intp)
             self.order, self.w.order = wanted, &order[0]
@@ -328,20 +335,19 @@ cdef class Walk:
             self.sparse = data.phi_csr(0, data.n_rows)
             open_rows(&self.rows, self.sparse.data, self.sparse.indices, self.sparse.indptr)
             self.w.rows = &self.rows
+        elif not _is_narrow(data):
             return
-        if not held_bytes(data):
-            self.phi = None
-            return
-        self.phi = np.empty((data.n_rows, data.n_statistics))
-        for start in range(0, data.n_rows, TASK_ROWS):
-            stop = min(start + TASK_ROWS, data.n_rows)
-            self.phi[start:stop] = self._made(slice(start, stop) if wanted is None else wanted[start:stop])
-        phi = self.phi
-        self.w.phi = &phi[0, 0]
+        elif 8 * data.n_rows * data.n_statistics > _LEAST_HELD:
+            self.sorted = data.X if wanted is None else data.X[wanted]
+        else:
+            self.phi = np.empty((data.n_rows, data.n_statistics))
+            for start in range(0, data.n_rows, TASK_ROWS):
+                rows = slice(start, start + TASK_ROWS)
+                self.phi[rows] = self._made(data.X[rows if wanted is None else wanted[rows]])
 
-    def _made(self, rows):
-        """Dense statistics of some data."""
-        block = self.data.family.sufficient_statistics(self.data.X[rows])
+    def _made(self, X):
+        """Dense statistics of some rows."""
+        block = self.data.family.sufficient_statistics(X)
         block = block.toarray() if hasattr(block, "toarray") else block
         return np.ascontiguousarray(block, dtype=np.float64)
 
@@ -372,29 +378,35 @@ cdef class Walk:
         """Walk the data at places start..stop-1 of the visiting order."""
         cdef Room room = Room(self)
         cdef tally t = tally(0, 0, 0)
-        cdef Py_ssize_t[::1] chosen
-        cdef const double[:, ::1] phi
-        cdef Py_ssize_t n = 0, first
+        cdef Py_ssize_t first
         cdef int code
-        if self.w.phi != NULL or self.w.rows != NULL:
-            with nogil:
-                code = walk_rows(&self.w, start, stop, room.work, room.lists, &t)
-            if code:
-                raise self.door.fail(code, t.failed, self.w.labels[t.failed])
-            return t.n_proposed, t.n_accepted
-        waiting = np.empty(MADE_ROWS, dtype=np.intp)
-        chosen = waiting
         for first in range(start, stop, MADE_ROWS):
-            with nogil:
-                code = walk_without(&self.w, first, min(first + MADE_ROWS, stop), room.work, room.lists, &t,
-                                    &chosen[0], &n)
-            if code == EXPFAM_OK and n:
-                phi = self._made(waiting[:n])
-                with nogil:
-                    code = walk_chosen(&self.w, &chosen[0], &phi[0, 0], n, room.work, room.lists, &t)
+            code = self._walk_block(first, min(first + MADE_ROWS, stop), room, &t)
             if code:
                 raise self.door.fail(code, t.failed, self.w.labels[t.failed])
         return t.n_proposed, t.n_accepted
+
+    cdef int _walk_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
+        """Walk a few data: their statistics are there, made of all, or of those that turn out to need them."""
+        cdef Py_ssize_t[::1] waiting
+        cdef const double[:, ::1] phi
+        cdef const double *x = NULL
+        cdef Py_ssize_t n = 0
+        cdef int code
+        if self.phi is not None or self.sorted is not None:
+            phi = self._made(self.sorted[first:last]) if self.phi is None else self.phi[first:last]
+            x = &phi[0, 0]
+        if x != NULL or self.w.rows != NULL:
+            with nogil:
+                return walk_rows(&self.w, x, first, last, room.work, room.lists, t)
+        waiting = room.waiting
+        with nogil:
+            code = walk_without(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
+        if code == EXPFAM_OK and n:
+            phi = self._made(self.data.X[room.waiting[:n]])
+            with nogil:
+                code = walk_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
+        return code
 
 
 cdef class Room:
@@ -403,7 +415,7 @@ cdef class Room:
     cdef double *work
     cdef listed *lists              # NULL where no list is drawn from
     cdef listed l
-    cdef object arrays
+    cdef object arrays, waiting
 
     def __init__(self, Walk walker):
         cdef const prototype_state *s = walker.w.lists
@@ -411,7 +423,7 @@ cdef class Room:
         cdef double[::1] table, bias, scores, sums
         cdef Py_ssize_t longest
         self.work, self.lists = &work[0], NULL
-        self.arrays = [work]
+        self.arrays, self.waiting = [work], np.empty(MADE_ROWS, dtype=np.intp)
         if s == NULL:
             return
         longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES
@@ -593,7 +605,7 @@ def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
     cdef const double[::1] bias = np.ascontiguousarray(state.log_pi - state.G)
     walker.w.Theta, walker.w.bias = &Theta[0, 0], &bias[0]
     if walker.w.rows == NULL:
-        phi = walker._made(np.array([i]))
+        phi = walker._made(walker.data.X[np.array([i])])
         x = &phi[0, 0]
     K = len(state.G)
     law = np.zeros((K, K))

@@ -14,14 +14,15 @@ import numpy as np
 from expfam.errors import CapabilityError, DataWarning
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.sparse_pass import Account, SparsePass, Sums
+from expfam.samplers.stream import VariationalStream
 from expfam.samplers.variational_state import VariationalState
 
 _FEW_CLUSTERS = 128  # below it all clusters are scored: choosing candidates costs more
 _CANDIDATES = 48
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
-SETTLED_SHARE = 0.1  # of rows that change their label in a pass: above it clusters still move too far for candidates
 
 
 class SparseVariational(Kernel):
@@ -109,8 +110,9 @@ class SparseVariational(Kernel):
         self._check_settings()
         K = self.n_clusters_of(model, data)
         self.schedule_of(K, data.n_rows).check(data.n_rows)
-        if data.weight is not None and not data.weight.sum() > 0:
-            raise ValueError("SparseVariational: the weights of the data are all 0")
+        self._check_abilities(model, data, K)
+
+    def _check_abilities(self, model, data, K):
         if self.memo == "rows" and self.n_active_of(K) >= K:
             raise ValueError("memo='rows' needs n_active below the number of clusters; use memo='statistics'")
         if self.objective == "map":
@@ -139,7 +141,7 @@ class SparseVariational(Kernel):
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"SparseVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
-        if not (isinstance(self.schedule, Schedule) or self._has_auto_schedule()):
+        if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
             raise ValueError(
                 f"SparseVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got {self.schedule!r}"
             )
@@ -154,12 +156,13 @@ class SparseVariational(Kernel):
         """K: the components of finite weights, or as many sticks as there can be data for."""
         return model.weights.max_components or min(self.truncation, data.n_rows)
 
-    def _has_auto_schedule(self):
+    def has_auto_schedule(self):
+        """Whether the schedule is chosen by the sizes."""
         return isinstance(self.schedule, str) and self.schedule == "auto"
 
     def schedule_of(self, n_clusters, n_rows):
         """The schedule for so many clusters and rows."""
-        if not self._has_auto_schedule():
+        if not self.has_auto_schedule():
             return self.schedule
         n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
         return Memoized(n_batches) if n_batches > 1 else Full()
@@ -213,12 +216,54 @@ class SparseVariational(Kernel):
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
-        values = np.unique(labels)
-        if values.size > K:
-            raise CapabilityError(f"{values.size} starting clusters, but SparseVariational keeps {K} components here")
-        if values.max() >= K:
-            labels = np.searchsorted(values, labels)
-        return VariationalState(model, data, labels, n_clusters=K, settings=self, seed=seed)
+        return VariationalState(model, data, _fitted(labels, K), n_clusters=K, settings=self, seed=seed)
+
+    def stream(self, model, data, *, seed=None, start="auto", n_clusters=None):
+        """State of a run that learns chunks of data and keeps none of them; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        data : Dataset
+            The first chunk: binds the family, draws the start and fixes the coordinates of the passes.
+        seed, start, n_clusters
+            As of `init`.
+
+        Returns
+        -------
+        VariationalStream
+        """
+        model, data, seed, labels = self.prepare(
+            model, data, seed=seed, start=start, n_clusters=n_clusters, check=self.check_stream
+        )
+        stream = self._empty_stream(model, data, seed)
+        if model.weights.max_components is not None and data.n_rows < stream.K:
+            warnings.warn(
+                f"{stream.K} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
+                " alike; begin with more rows",
+                DataWarning,
+                stacklevel=3,
+            )
+        stream.begin(data, _fitted(labels, stream.K))
+        return stream
+
+    def resumed_stream(self, model, data, n, S, *, seed):
+        """`stream` that goes on from the statistics of a finished fit, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = self._empty_stream(model, data, seed)
+        stream.resume(n, S)
+        return stream
+
+    def _empty_stream(self, model, data, seed):
+        K = self.max_clusters(model)
+        return VariationalStream(model, data, n_clusters=K, settings=self, seed=seed)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings()
+        if isinstance(self.schedule, Schedule):
+            self.schedule.check_settings()
+        self._check_abilities(model, data, self.max_clusters(model))
 
     def move(self, state):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
@@ -236,10 +281,7 @@ class SparseVariational(Kernel):
             state.share_moved = n_moved / state.data.n_rows
         if not isinstance(state.schedule, Stochastic):
             self._look_for_convergence(state, before, is_wide)
-        extra = {f"seconds_{name}": value for name, value in account.seconds.items()}
-        extra |= {"seconds_global": seconds.total, "n_stragglers": account.n_stragglers, "all_clusters": int(is_wide)}
-        if account.n_sampled:
-            extra["lost_mass"] = account.lost / account.n_sampled
+        extra = account.extra() | {"seconds_global": seconds.total, "all_clusters": int(is_wide)}
         return state.data.n_rows, n_moved, extra
 
     def _is_wide(self, state):
@@ -276,6 +318,14 @@ class SparseVariational(Kernel):
         elif state.since_wide > 0:
             state.must_widen = True
             self.step(state)
+
+
+def _fitted(labels, K):
+    """Labels below K: renumbered where they are not."""
+    values = np.unique(labels)
+    if values.size > K:
+        raise CapabilityError(f"{values.size} starting clusters, but SparseVariational keeps {K} components here")
+    return labels if values.max() < K else np.searchsorted(values, labels)
 
 
 class _Clock:

@@ -11,15 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.samplers.phi_blocks import phi_blocks
-from expfam.samplers.posterior import Posterior, Proportions
-from expfam.samplers.sparse_pass import SparsePass, Sums, Tables
+from expfam.samplers.lone_state import LoneState
+from expfam.samplers.soft_state import HELD, SoftState
+from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
 
-_HELD = 0.5  # data that a component holds at least to count as a cluster
 
-
-class VariationalState:
+class VariationalState(LoneState, SoftState):
     """Soft statistics of K clusters, their posterior, and the most probable cluster of each datum.
 
     Parameters
@@ -65,24 +63,16 @@ class VariationalState:
     array([2., 1.])
     """
 
+    way_on = "state.partition"
+
     def __init__(self, model, data, labels, *, n_clusters, settings, seed, n_steps=0, whiten=None):
-        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
-        self.stamp, self.memory, self.settings = 0, {}, settings
-        self.K = int(n_clusters)
+        super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed, whiten=whiten)
+        self.data, self.n_steps, self.stamp, self.memory = data, n_steps, 0, {}
         self.schedule = settings.schedule_of(self.K, data.n_rows)
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
-        self.phi = phi_blocks(data, model.family, dtype=settings.dtype, whiten=whiten)
-        self.passes = SparsePass(
-            self.phi,
-            self.K,
-            settings.n_active_of(self.K),
-            weight=data.weight,
-            n_threads=settings.n_threads,
-        )
-        self.total_weight = float(data.n_rows if data.weight is None else data.weight.sum())
-        self.order = np.arange(self.K)
+        self.passes = self.passes_over(self.phi, data.weight)
         self.since_wide, self.n_updates, self.must_widen, self.converged = 0, 0, False, False
         self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin_memo()
@@ -115,37 +105,12 @@ class VariationalState:
             self.sums.add(sums)
 
     @property
-    def n(self):
-        """Soft counts: (K,)."""
-        return self.sums.n
-
-    @property
-    def S(self):
-        """Soft sums of statistics in the coordinates of the data: (K, F)."""
-        return self.phi.to_data(self.sums.S)
-
-    @property
-    def entropy(self):
-        """Entropy of the responsibilities, nats."""
-        return self.sums.entropy
-
-    @property
-    def n_clusters(self):
-        """Number of components that hold at least half a datum."""
-        return int(np.count_nonzero(self.n >= _HELD))
-
-    @property
     def partition(self):
         """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
         _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
         rank = np.empty(first.size, dtype=np.int32)
         rank[np.argsort(first)] = np.arange(first.size)
         return rank[labels]
-
-    def statistics(self):
-        """Counts (B,) and sums (B, F) of the components that hold at least half a datum."""
-        live = np.flatnonzero(self.n >= _HELD)
-        return self.n[live], self.S[live]
 
     def soft_partition(self):
         """Labels with the soft statistics of their clusters.
@@ -162,30 +127,10 @@ class VariationalState:
         labels = self.partition
         first = np.unique(labels, return_index=True)[1]
         used = self.labels[first]
-        others = np.setdiff1d(np.flatnonzero(self.n >= _HELD), used)
+        others = np.setdiff1d(np.flatnonzero(self.n >= HELD), used)
         chosen = np.concatenate([used, others])
         S = self.S[chosen]
         return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
-
-    # ---- posterior ---------------------------------------------------------------------------------------------------
-
-    def update(self, *, keep_order=False):
-        """Set the posterior from the statistics: the global step."""
-        settings = self.settings
-        proportions = Proportions(self.model.weights, sticks=settings.sticks, objective=settings.objective)
-        if not keep_order:
-            self.order = proportions.better_order(self.n, self.order)
-        self.posterior = Posterior(
-            self.n, self.sums.S, self.phi.family, proportions, self.order, n_threads=settings.n_threads
-        )
-
-    def tables(self):
-        """The posterior as a pass reads it."""
-        return Tables(self.posterior, self.phi)
-
-    def compute_log_joint(self):
-        """Bound of the statistics and the entropy, at the posterior that they imply: nats, without log-base."""
-        return self.posterior.bound(self.entropy) + self.total_weight * self.phi.log_det
 
     def rows(self):
         """Responsibilities under the posterior as it stands: CSR (N, K), L entries a row.
@@ -205,6 +150,28 @@ class VariationalState:
         rows.sort_indices()
         return rows
 
+    def take_rows(self, indices, values):
+        """Take responsibilities (N, L) of all rows, the largest of each first, and all that follows from them."""
+        N, passes = self.data.n_rows, self.passes
+        self.labels = indices[:, 0].copy()
+        self.indices = None if self.indices is None else indices
+        self.values = None if self.values is None else values
+        row_entropy = entropy_of(values, self.data.weight)
+        if self.batches is not None:
+            self.batch_entropy = np.array([row_entropy[rows].sum() for rows in self.batches])
+        if self.batch_sums is None:
+            self.sums = passes.sums_of(slice(0, N), indices, values)
+        else:
+            self.batch_sums = [passes.sums_of(rows, indices[rows], values[rows]) for rows in self.batches]
+            self.sums = Sums.zeros(self.K, self.phi.n_statistics)
+            for sums in self.batch_sums:
+                self.sums.add(sums)
+        self.sums.entropy = float(row_entropy.sum())
+        self.since_wide, self.converged = 0, False
+        self.stamp += 1
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
     def set_model(self, model):
         """Use other hyper-parameters or weights of the same kind with the same statistics."""
         self.model = model
@@ -212,18 +179,6 @@ class VariationalState:
         self.converged = False
         self.update()
         self.log_joint = self.compute_log_joint()
-
-    def take(self, other):
-        """Refused: no other state has what this one holds."""
-        raise CapabilityError("a VariationalState cannot be combined with states of other types in one chain")
-
-    def as_type(self, state_type):
-        """This state; to go on with another kernel give it `partition` as its start."""
-        if state_type is VariationalState:
-            return self
-        raise CapabilityError(
-            f"a VariationalState cannot become a {state_type.__name__}: begin one with start=state.partition"
-        )
 
     def check(self):
         """Compare statistics with what is remembered of the rows; AssertionError names what differs."""
@@ -287,3 +242,10 @@ class VariationalState:
         self.must_widen, self.converged = bool(widen), bool(done)
         self.memory = dict(arrays.get("memory", {}))
         self.update(keep_order=True)
+
+
+def entropy_of(values, weight=None):
+    """-sum r log r of each row of responsibilities, times its weight: (N,) nats."""
+    r = values.astype(np.float64)
+    entropy = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
+    return entropy if weight is None else entropy * weight

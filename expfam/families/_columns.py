@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError, DataWarning
+from expfam.families._definite import invert_definite
 from expfam.families.base import Family
 from expfam.families.support import dense_rows
+from expfam.structures._threads import single_blas
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's
@@ -273,6 +275,27 @@ def factor(M, family):
         if not _is_definite(matrix):
             raise FloatingPointError(f"{family}: the posterior scale of cluster {k} is not positive definite")
     raise FloatingPointError(f"{family}: a posterior scale is not positive definite")
+
+
+def inverse(M, family):
+    """Inverses and log determinants of (K, d, d) matrices, which are overwritten.
+
+    Raises
+    ------
+    FloatingPointError
+        Naming family and cluster when one is not positive definite.
+    """
+    log_dets = np.empty(M.shape[0])
+    M = np.ascontiguousarray(M)
+    finite = np.isfinite(M).all(axis=(1, 2))
+    if finite.all():
+        with single_blas():  # several threads for each small matrix take longer than one
+            bad = invert_definite(M, log_dets)
+    else:
+        bad = int(np.argmin(finite))
+    if bad >= 0:
+        raise FloatingPointError(f"{family}: the posterior scale of cluster {bad} is not positive definite")
+    return M, log_dets
 
 
 def _is_definite(matrix):

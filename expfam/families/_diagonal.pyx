@@ -9,7 +9,7 @@ two doubles. Add, remove and a predictive cost O(d), or O(nonzeros).
 import numpy as np
 from scipy.special import gammaln
 
-from libc.math cimport fabs, fma, isfinite, lgamma, log, log1p, sqrt
+from libc.math cimport fabs, fma, isfinite, isnan, lgamma, log, log1p, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
@@ -19,6 +19,58 @@ from expfam.families._real cimport (
 from expfam.structures._kernels cimport (
     EXPFAM_LANES, expfam_add_row, expfam_log, expfam_log_rising1, expfam_sphere_scan, expfam_t_scan,
 )
+
+cdef extern from *:
+    """
+    #include "kernels.h"
+
+    #if EXPFAM_LANES == 1
+    #define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]
+    #else
+    #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
+    #endif
+
+    /* Sums of the logarithms of the posterior rates of statistics a + rows[l], EXPFAM_LANES of them with n[l] data,
+     * a lane each, so that the bits of a lane depend on nothing else. Four columns share a logarithm; NaN where a rate
+     * does not lie within 1e-70 .. 1e70. */
+    #define EXPFAM_MERGED_RATES(NAME, TARGET, VECTOR)                                                                 \
+        TARGET static void NAME(const double *a, const double *const *all, const double *n, const double *shift,      \
+                               const double *strength, const double *rate, ptrdiff_t d, double *out) {                \
+            enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
+            for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                         \
+                const double *const *rows = all + start;                                                              \
+                VECTOR count = *(const VECTOR *)(n + start), total = count * 0.0, product = total + 1.0;              \
+                VECTOR inverse = total;                                                                               \
+                __typeof__(count == count) safe = count == count;                                                     \
+                for (ptrdiff_t f = 0; f < d; f++) {                                                                   \
+                    VECTOR first = total, second = total, t, r;                                                       \
+                    EXPFAM_PICK(first, rows, f);                                                                      \
+                    EXPFAM_PICK(second, rows, d + f);                                                                 \
+                    first += a[f];                                                                                    \
+                    second += a[d + f];                                                                               \
+                    t = first - count * shift[f];                                                                     \
+                    if (!f || strength[f] != strength[f - 1]) inverse = 1.0 / (strength[f] + count);                  \
+                    r = rate[f] + 0.5 * (second - shift[f] * (first + t) - t * t * inverse);                          \
+                    safe &= (r > 1e-70) & (r < 1e70);                                                                 \
+                    product *= r;                                                                                     \
+                    if (f % 4 == 3 || f == d - 1) {                                                                   \
+                        EXPFAM_LOG_LANES(VECTOR, product);                                                            \
+                        total += product;                                                                             \
+                        product = product * 0.0 + 1.0;                                                                \
+                    }                                                                                                 \
+                }                                                                                                     \
+                int64_t good[EXPFAM_LANES] = {0};                                                                     \
+                memcpy(good, &safe, sizeof safe);                                                                     \
+                memcpy(out + start, &total, sizeof total);                                                            \
+                for (ptrdiff_t l = 0; l < WIDTH; l++) if (!good[l]) out[start + l] = NAN;                             \
+            }                                                                                                         \
+        }
+    EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_RATES, void, expfam_merged_rates,
+                          (const double *, const double *const *, const double *, const double *, const double *,
+                           const double *, ptrdiff_t, double *))
+    """
+    void (*expfam_merged_rates)(const double *a, const double *const *rows, const double *n, const double *shift,
+                                const double *strength, const double *rate, Py_ssize_t d, double *out) noexcept nogil
 
 cdef Py_ssize_t TABLE = 4096        # counts up to here find their gamma terms in a table
 cdef double LARGEST_SUM = 1e150     # of the spherical family, whose evidence needs squares of sums
@@ -38,8 +90,11 @@ ctypedef struct diagonal_state:
     double prior_rates              # sum of a0 log b0
     const double *rising            # (table,) sum over columns of lgamma(an + 1/2) - lgamma(an)
     const double *gammas            # (table,) sum over columns of lgamma(an) - lgamma(a0)
+    const double *shrinks           # (table,) half the sum over columns of log(strength / (strength + n))
     Py_ssize_t table
     double *logs                    # (2 d,) the writer's scratch
+    int (*merged_each)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                       double *out, double *work) noexcept nogil        # pair by pair, for columns of several shapes
 
 
 cdef double diagonal_rising(const diagonal_state *s, double n) noexcept nogil:
@@ -216,6 +271,54 @@ cdef int diagonal_evidence(void *self, double n, const double *S, double *out, d
     return EXPFAM_OK
 
 
+cdef double diagonal_shrink(const diagonal_state *s, double n) noexcept nogil:
+    cdef Py_ssize_t f, whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double total = 0.0
+    if whole >= 0 and whole == n:
+        return s.shrinks[whole]
+    for f in range(s.base.d):
+        total += log(s.strength[f] / (s.strength[f] + n))
+    return 0.5 * total
+
+
+cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                             double *out, double *work) noexcept nogil:
+    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef Py_ssize_t F = s.base.F, start = 0, i, other, size
+    cdef const double *rows[EXPFAM_LANES]
+    cdef double n[EXPFAM_LANES]
+    cdef double rates[EXPFAM_LANES]
+    cdef int code
+    if not s.uniform:
+        return s.merged_each(self, k, ls, m, out, work)
+    if not real_is_slot(&s.base, k):
+        return EXPFAM_RANGE
+    while start < m:
+        size = min(<Py_ssize_t> EXPFAM_LANES, m - start)
+        for i in range(EXPFAM_LANES):
+            other = start + min(i, size - 1)
+            if ls != NULL:
+                other = ls[other]
+            if not real_is_slot(&s.base, other):
+                return EXPFAM_RANGE
+            rows[i] = s.base.S + other * F
+            n[i] = s.base.n[k] + s.base.n[other]
+        expfam_merged_rates(s.base.S + k * F, rows, n, s.shift, s.strength, s.rate, s.base.d, rates)
+        for i in range(size):
+            if isnan(rates[i]):
+                other = start + i if ls == NULL else ls[start + i]
+                code = s.merged_each(self, k, &other, 1, out + start + i, work)
+                if code:
+                    return code
+                continue
+            out[start + i] = (
+                diagonal_gammas(s, n[i]) + s.prior_rates + diagonal_shrink(s, n[i]) - (s.common + 0.5 * n[i]) * rates[i]
+            )
+        start += EXPFAM_LANES
+    return EXPFAM_OK
+
+
 cdef void exchange_rows(double *block, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef double *a = block + (k // EXPFAM_LANES) * rows * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double *b = block + (l // EXPFAM_LANES) * rows * EXPFAM_LANES + l % EXPFAM_LANES
@@ -245,6 +348,8 @@ cdef class DiagonalComponents(RealComponents):
         self.mine.base.commit = diagonal_commit
         self.mine.base.evidence = diagonal_evidence
         self.mine.base.exchange = diagonal_exchange
+        self.mine.merged_each = self.api.log_merged
+        self.api.log_merged = diagonal_log_merged
         self.api.log_predictive = diagonal_log_predictive
         self.api.log_predictive_self = diagonal_log_predictive_self
         self.api.work_size = 8 * self.mine.base.d
@@ -280,10 +385,11 @@ cdef class DiagonalComponents(RealComponents):
             shape - s.common,
             (gammaln(at + 0.5) - gammaln(at)).sum(axis=1) * times,
             (gammaln(at) - gammaln(columns)).sum(axis=1) * times,
+            -0.5 * np.log1p(np.arange(s.table)[:, None] / family.mean_strength).sum(axis=1),
         ]
-        shift, strength, _, rate, above, rising, gammas = self.tables
+        shift, strength, _, rate, above, rising, gammas, shrinks = self.tables
         s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
-        s.above, s.rising, s.gammas = pointer(above), pointer(rising), pointer(gammas)
+        s.above, s.rising, s.gammas, s.shrinks = pointer(above), pointer(rising), pointer(gammas), pointer(shrinks)
         if s.uniform:
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())

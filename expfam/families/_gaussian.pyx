@@ -25,6 +25,107 @@ from expfam.structures._kernels cimport (
     expfam_panel_square, expfam_panel_weave, expfam_scale, expfam_svec_add,
 )
 
+cdef extern from *:
+    """
+    #include "kernels.h"
+
+    #if EXPFAM_LANES == 1
+    #define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]
+    #else
+    #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
+    #endif
+
+    /* Log determinants of the posterior scales of statistics a + rows[l], EXPFAM_LANES of them with n[l] data each: the
+     * pivots of L D L', a lane each, so that the bits of a lane depend on nothing else. Eight pivots share a logarithm
+     * unless their product leaves the range of doubles; `first` is where sums begin that are not squares: d, or 0 for
+     * mean zero. 1 when a pivot is not positive. `scratch` holds (d (d + 1) / 2 + 3 d + 1) EXPFAM_LANES numbers. */
+    #define EXPFAM_MERGED_GAUSS(NAME, TARGET, VECTOR)                                                                 \
+        TARGET static int NAME(const double *a, const double *const *all, const double *n, ptrdiff_t first,           \
+                               const double *prior, const double *shift, double strength, ptrdiff_t d, double *out,   \
+                               double *scratch) {                                                                     \
+            enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
+            VECTOR *triangle = (VECTOR *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);                                \
+            VECTOR *about = triangle + d * (d + 1) / 2, *sum = about + d, *pivots = sum + d;                          \
+            int bad = 0;                                                                                              \
+            for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                         \
+                const double *const *rows = all + start;                                                              \
+                VECTOR count = *(const VECTOR *)(n + start), weight = 1.0 / (strength + count), total = count * 0.0;  \
+                VECTOR *to = triangle;                                                                                \
+                const double *scale = prior;                                                                          \
+                ptrdiff_t f = first;                                                                                  \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                   \
+                    VECTOR x = total;                                                                                 \
+                    if (first) EXPFAM_PICK(x, rows, j);                                                               \
+                    sum[j] = about[j] = x;                                                                            \
+                    if (first) sum[j] += a[j];                                                                        \
+                    if (first) about[j] = sum[j] - count * shift[j];                                                  \
+                }                                                                                                     \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                   \
+                    VECTOR u = weight * about[j], t = count * shift[j] - sum[j];                                      \
+                    double half = 1.0;                                                                                \
+                    for (ptrdiff_t i = j; i < d; i++, f++, to++, scale++) {                                           \
+                        VECTOR x = total;                                                                             \
+                        EXPFAM_PICK(x, rows, f);                                                                      \
+                        x = (x + a[f]) * half;                                                                        \
+                        if (first) x = (x - shift[j] * sum[i] + t * shift[i]) - u * about[i];                         \
+                        *to = *scale + x;                                                                             \
+                        half = 0.70710678118654752;                                                                   \
+                    }                                                                                                 \
+                }                                                                                                     \
+                to = triangle;                                                                                        \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                   \
+                    VECTOR inverse = 1.0 / to[0], *target = to + (d - j);                                             \
+                    pivots[j] = to[0];                                                                                \
+                    for (ptrdiff_t k = 1; k < d - j; k++) {                                                           \
+                        VECTOR factor = to[k] * inverse;                                                              \
+                        for (ptrdiff_t i = k; i < d - j; i++) *target++ -= to[i] * factor;                            \
+                    }                                                                                                 \
+                    to += d - j;                                                                                      \
+                }                                                                                                     \
+                for (ptrdiff_t j = 0; j < d; j += 8) {                                                                \
+                    VECTOR product = pivots[j], logs;                                                                 \
+                    double lanes[EXPFAM_LANES], pivot[EXPFAM_LANES];                                                  \
+                    for (ptrdiff_t i = j + 1; i < d && i < j + 8; i++) product *= pivots[i];                          \
+                    memcpy(lanes, &product, sizeof product);                                                          \
+                    EXPFAM_SIMD                                                                                       \
+                    for (ptrdiff_t l = 0; l < WIDTH; l++) lanes[l] = expfam_log1(lanes[l]);                           \
+                    memcpy(&logs, lanes, sizeof logs);                                                                \
+                    memcpy(lanes, &product, sizeof product);                                                          \
+                    for (ptrdiff_t l = 0; l < WIDTH; l++) bad |= !(lanes[l] > 1e-290 && lanes[l] < 1e290);            \
+                    if (bad) {                                                                                        \
+                        double each[EXPFAM_LANES];                                                                    \
+                        memcpy(each, &logs, sizeof logs);                                                             \
+                        bad = 0;                                                                                      \
+                        for (ptrdiff_t l = 0; l < WIDTH; l++) {                                                       \
+                            if (lanes[l] > 1e-290 && lanes[l] < 1e290) continue;                                      \
+                            each[l] = 0.0;                                                                            \
+                            for (ptrdiff_t i = j; i < d && i < j + 8; i++) {                                          \
+                                memcpy(pivot, pivots + i, sizeof product);                                            \
+                                each[l] += expfam_log1(pivot[l]);                                                     \
+                            }                                                                                         \
+                        }                                                                                             \
+                        memcpy(&logs, each, sizeof logs);                                                             \
+                    }                                                                                                 \
+                    total += logs;                                                                                    \
+                }                                                                                                     \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                   \
+                    double pivot[EXPFAM_LANES];                                                                       \
+                    memcpy(pivot, pivots + j, sizeof total);                                                          \
+                    for (ptrdiff_t l = 0; l < WIDTH; l++) if (!(pivot[l] > 0.0 && pivot[l] < INFINITY)) return 1;     \
+                }                                                                                                     \
+                memcpy(out + start, &total, sizeof total);                                                            \
+            }                                                                                                         \
+            return 0;                                                                                                 \
+        }
+    EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_GAUSS, int, expfam_merged_gauss,
+                          (const double *, const double *const *, const double *, ptrdiff_t, const double *,
+                           const double *, double, ptrdiff_t, double *, double *))
+    """
+    int (*expfam_merged_gauss)(const double *a, const double *const *rows, const double *n, Py_ssize_t first,
+                               const double *prior, const double *shift, double strength, Py_ssize_t d, double *out,
+                               double *scratch) noexcept nogil
+
+cdef Py_ssize_t MERGED_UP_TO = 48       # columns; the triangles of eight pairs then stay in the second-level cache
 cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
 cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a woven change costs twice as much, a scan a third less
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
@@ -336,6 +437,35 @@ cdef int gauss_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, doub
     return EXPFAM_OK
 
 
+cdef int gauss_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                          double *out, double *work) noexcept nogil:
+    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
+    cdef gauss_state *s = <gauss_state *> self
+    cdef Py_ssize_t F = s.base.F, start = 0, i, other, size
+    cdef const double *rows[EXPFAM_LANES]
+    cdef double n[EXPFAM_LANES]
+    cdef double log_det[EXPFAM_LANES]
+    if not real_is_slot(&s.base, k):
+        return EXPFAM_RANGE
+    while start < m:
+        size = min(<Py_ssize_t> EXPFAM_LANES, m - start)
+        for i in range(EXPFAM_LANES):
+            other = start + min(i, size - 1)
+            if ls != NULL:
+                other = ls[other]
+            if not real_is_slot(&s.base, other):
+                return EXPFAM_RANGE
+            rows[i] = s.base.S + other * F
+            n[i] = s.base.n[k] + s.base.n[other]
+        if expfam_merged_gauss(s.base.S + k * F, rows, n, 0 if s.zero_mean else s.base.d, s.scale, s.shift, s.strength,
+                               s.base.d, log_det, work):
+            return EXPFAM_NUMERICAL
+        for i in range(size):
+            out[start + i] = gauss_evidence_of(s, n[i], log_det[i])
+        start += EXPFAM_LANES
+    return EXPFAM_OK
+
+
 cdef void gauss_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef gauss_state *s = <gauss_state *> self
     cdef size_t size = s.width * sizeof(double)
@@ -376,6 +506,9 @@ cdef class GaussianComponents(RealComponents):
         self.api.log_marginal = gauss_log_marginal
         self.api.add, self.api.remove = gauss_add, gauss_remove
         self.api.work_size = s.base.F + s.width + s.room + 12 * s.padded + EXPFAM_LANES
+        if d <= MERGED_UP_TO:
+            self.api.log_merged = gauss_log_merged
+            self.api.work_size = max(self.api.work_size, (d * (d + 1) // 2 + 3 * d + 1) * EXPFAM_LANES)
         self.scratch = np.zeros(s.width + s.room + 6 * s.padded + EXPFAM_LANES)
         s.spare = pointer(self.scratch)
         s.vector = s.spare + s.width + s.room

@@ -16,6 +16,7 @@ from expfam.families._columns import (
     check_hyper,
     check_scale,
     factor,
+    inverse,
     is_auto,
     log_det,
     log_det_or_none,
@@ -197,8 +198,8 @@ class Gaussian(_Wishart):
         """Posterior means (E theta, E g): (K, F) and (K,)."""
         n = np.asarray(n, dtype=np.float64)
         strength, mean, scale = self._posterior(n, S)
-        log_dets = log_det(factor(scale, self.name))
-        precision = (self.dof + n)[:, None, None] * np.linalg.inv(scale)
+        precision, log_dets = inverse(scale, self.name)
+        precision *= (self.dof + n)[:, None, None]
         first = np.einsum("kij,kj->ki", precision, mean)
         spread = self.n_features_in_ / strength + np.einsum("ki,ki->k", first, mean)
         theta = np.concatenate([first, -0.5 * svec(precision)], axis=1)
@@ -327,8 +328,9 @@ class ZeroMeanGaussian(_Wishart):
     def expected_natural(self, n, S):
         """Posterior means (E theta, E g): (K, F) and (K,)."""
         n, scale = np.asarray(n, dtype=np.float64), self._posterior(n, S)
-        log_dets = log_det(factor(scale, self.name))
-        theta = -0.5 * svec((self.dof + n)[:, None, None] * np.linalg.inv(scale))
+        precision, log_dets = inverse(scale, self.name)
+        theta = svec(precision)
+        theta *= -0.5 * (self.dof + n)[:, None]
         return theta, -0.5 * self._expected_log_det(n, log_dets)
 
     def draw_natural(self, n, S, rng):

@@ -68,7 +68,7 @@ class Family(ABC):
     ...     def log_marginal(self, n, S):
     ...         return betaln(self.a + n, self.b + S[:, 0]) - betaln(self.a, self.b)
     >>> X = np.repeat([[0], [60]], 10, axis=0)
-    >>> Mixture(Geometric(), n_steps=10, random_state=0).fit(X).cluster_sizes_
+    >>> Mixture(Geometric(), n_steps=50, random_state=0).fit(X).cluster_sizes_
     array([10, 10])
     """
 
@@ -222,7 +222,11 @@ class Family(ABC):
         if unknown:
             raise TypeError(f"{self.name} has no parameter {sorted(unknown)}; it has {self._parameter_names()}")
         other = copy.copy(self)
-        other.__dict__.update(values)
+        for name, value in values.items():
+            old = getattr(self, name)
+            if self.is_bound and np.ndim(old) == 1 and np.ndim(value) == 0:
+                value = np.full(len(old), value, dtype=np.float64)  # a bound family has one for each column
+            other.__dict__[name] = value
         return other
 
     def with_factors(self, factors):

@@ -128,4 +128,6 @@ def _check_weight(weight, n_rows):
     bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if bad.size:
         raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
+    if not weight.any():
+        raise DataError("sample_weight is zero in all rows: at least one must count")
     return weight

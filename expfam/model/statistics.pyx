@@ -47,14 +47,24 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     F = data.n_statistics
     rows = max(1, BLOCK_BYTES // (8 * F))
     S = np.zeros((n_clusters, F))
-    part = np.empty((n_clusters, F))
     for first, last in segments(data.n_rows):
-        part[:] = 0.0
+        used, place = _occurring(labels[first:last], n_clusters)
+        part = np.zeros((n_clusters if isinstance(used, slice) else used.size, F))
         for start in range(first, last, rows):
             stop = min(last, start + rows)
-            add_rows(part, data.phi(start, stop), labels[start:stop])
-        S += part
+            add_rows(part, data.phi(start, stop), place[start - first : stop - first])
+        S[used] += part
     return n, S
+
+
+def _occurring(labels, Py_ssize_t n_clusters):
+    """Clusters of a segment and each datum's place among them; all clusters where these are no more than its data."""
+    if n_clusters <= labels.size:
+        return slice(None), labels
+    # To add the zeros of all other clusters for each segment would cost 64 K F.
+    used, place = np.unique(np.maximum(labels, -1), return_inverse=True)
+    n_left_out = int(used.size > 0 and used[0] < 0)
+    return used[n_left_out:], (place - n_left_out).astype(np.int32)
 
 
 def moved_statistics(data, n, S, old, new):

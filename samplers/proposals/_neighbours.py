@@ -34,11 +34,12 @@ def neighbourhood(data, seed):
     -------
     (N, d) float32 ndarray
         Square roots of counts, of a multinomial's after division by the row's sum; rows of spherical families and
-        those of unit length as they are; standardised columns otherwise. Sparse rows of more than 64 columns and dense
-        ones of more than 256 are projected to 64.
+        those of unit length as they are (the data themselves, where they are float32); standardised columns otherwise.
+        Sparse rows of more than 64 columns and dense ones of more than 256 are projected to 64.
     """
-    n_columns, widest = data.n_features, _WIDTH if data.is_sparse else _WIDEST
-    width = _WIDTH if n_columns > widest else n_columns
+    if is_taken_as_it_is(data):
+        return data.X
+    n_columns, width = data.n_features, _width(data)
     rng = generator(seed, "tables", unit=_PROJECTION_UNIT)
     signs = sign_projection(n_columns, rng, n_columns=width) if width < n_columns else None
     transform = _transform(data)
@@ -50,12 +51,28 @@ def neighbourhood(data, seed):
     return out
 
 
+def is_taken_as_it_is(data):
+    """Whether the coordinates are the data themselves."""
+    X = data.X
+    is_plain = isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
+    return is_plain and _is_metric(data) and _width(data) == data.n_features
+
+
+def _width(data):
+    return _WIDTH if data.n_features > (_WIDTH if data.is_sparse else _WIDEST) else data.n_features
+
+
+def _is_metric(data):
+    """Whether likelihoods depend on distances of the rows."""
+    return data.family.support == "unit" or data.family.name == "gaussian_spherical"
+
+
 def _transform(data):
     """Function of a block of rows, by the family's support."""
     family = data.family
     if family.support == "counts":
         return _hellinger if getattr(family, "count_model", None) == "multinomial" else np.sqrt
-    if family.support == "unit" or family.name == "gaussian_spherical" or data.is_sparse:
+    if _is_metric(data) or data.is_sparse:
         return lambda X: X
     scale = _scale(data.X)
     return lambda X: X * scale
@@ -102,11 +119,11 @@ def means_groups(points, max_group, seed, *, n_threads=None):
     Means of some data are nearer to a cluster's middle than any datum is: where noise is as wide as the gaps, such
     cells are purer than those about data.
     """
-    points = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    centre = points.mean(axis=0, dtype=np.float64).astype(np.float32)  # taken off by blocks: scores keep their digits
     group, n_groups, level = np.zeros(len(points), dtype=np.intp), 0, 0
     waiting = [np.arange(len(points))]
     while waiting:
-        tasks = [(points, rows, max_group, seed, (level << 32) + place) for place, rows in enumerate(waiting)]
+        tasks = [(points, centre, rows, max_group, seed, (level << 32) + place) for place, rows in enumerate(waiting)]
         parts = run(_split, tasks, n_threads)
         waiting, level = [], level + 1
         for cells in parts:
@@ -119,18 +136,17 @@ def means_groups(points, max_group, seed, *, n_threads=None):
     return group
 
 
-def _split(points, rows, max_group, seed, unit):
+def _split(points, centre, rows, max_group, seed, unit):
     """A cell's data as several cells, each nearest to one mean; in runs where its data do not differ."""
     if len(rows) <= max_group:
         return [rows]
     k = min(_BRANCHES, -(-2 * len(rows) // max_group))
     rng = generator(seed, "tables", unit=_MEANS_UNIT, step=unit)
-    own = points[rows]
-    means = _means(own[rng.permutation(len(rows))[: _SAMPLE * k]], k)
-    nearest = np.concatenate(
-        [_nearest(own[start : start + _BLOCK_ROWS], means) for start in range(0, len(rows), _BLOCK_ROWS)]
-    )
-    order = np.argsort(nearest.astype(np.uint8), kind="stable")
+    means = _means(points[rows[rng.permutation(len(rows))[: _SAMPLE * k]]] - centre, k)
+    nearest = np.empty(len(rows), dtype=np.uint8)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        nearest[start : start + _BLOCK_ROWS] = _nearest(points[rows[start : start + _BLOCK_ROWS]] - centre, means)
+    order = np.argsort(nearest, kind="stable")
     cells = np.split(rows[order], np.cumsum(np.bincount(nearest, minlength=k))[:-1])
     cells = [cell for cell in cells if len(cell)]
     return cells if len(cells) > 1 else np.array_split(rows, k)

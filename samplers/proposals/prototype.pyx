@@ -23,7 +23,7 @@ from expfam.structures._kernels cimport expfam_above, expfam_biased_tops, expfam
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_draw, alias_law
 
 from expfam.errors import CapabilityError, DataError
-from expfam.samplers.proposals._neighbours import means_groups, neighbourhood
+from expfam.samplers.proposals._neighbours import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures._rng import generator
 from expfam.structures._threads import run
@@ -108,7 +108,7 @@ class PrototypeProposal(Proposal):
             n_groups, width = self.grouping.n_groups, 0
         else:
             n_groups = 2 * data.n_rows // self.largest_group(n_clusters) + 1
-            width = min(data.n_features, 256)  # wider rows are projected
+            width = 0 if is_taken_as_it_is(data) else min(data.n_features, 256)  # wider rows are projected
         tables = min(n_groups * (n_clusters + 1) * _TABLE_BYTES, _memory_limit())
         return data.n_rows * (4 * width + 32) + tables + 8 * _BLOCK_ENTRIES
 

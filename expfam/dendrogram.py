@@ -1,0 +1,169 @@
+"""Picture of a Bayesian hierarchy: the top of its tree, every merge in the colour of its posterior odds."""
+
+import numpy as np
+
+from expfam.displays import _GREY, _clean, _pyplot
+
+_MANY = 40  # tips whose names are not written
+
+
+class DendrogramDisplay:
+    """The highest merges of a hierarchy, coloured by the odds that each is one cluster.
+
+    Parameters
+    ----------
+    tree : HierarchyTree
+        With one root, or a forest.
+    names : sequence of str, optional
+        Of the leaves; numbers if not given.
+    labels : (N,) array_like of int, optional
+        Of the leaves, for the number of clusters in the title.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib Figure and Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from expfam import BayesianHierarchy
+    >>> from expfam.dendrogram import DendrogramDisplay
+    >>> hierarchy = BayesianHierarchy("gaussian").fit(load_iris().data)
+    >>> DendrogramDisplay.from_estimator(hierarchy).plot().ax_.get_title(loc="left")
+    '150 data in 2 clusters'
+    """
+
+    def __init__(self, tree, *, names=None, labels=None):
+        self.tree = tree
+        self.names = None if names is None else [str(name) for name in names]
+        if self.names is not None and len(self.names) != tree.n_leaves:
+            raise ValueError(f"{len(self.names)} names for {tree.n_leaves} leaves")
+        self.labels = tree.cut("odds") if labels is None else np.asarray(labels)
+        if self.labels.shape != (tree.n_leaves,):
+            raise ValueError(f"labels must have shape ({tree.n_leaves},); got {self.labels.shape}")
+
+    @classmethod
+    def from_estimator(cls, estimator, *, names=None):
+        """Display of a fitted hierarchy's `tree_` and `labels_`.
+
+        Parameters
+        ----------
+        estimator : BayesianHierarchy
+        names : sequence of str, optional
+            Of the leaves.
+        """
+        labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
+        labels[estimator.leaf_] = estimator.labels_
+        return cls(estimator.tree_, names=names, labels=labels)
+
+    def plot(self, ax=None, *, n_tips=30, height="odds"):
+        """Draw the merges above the `n_tips` highest nodes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        n_tips : int
+            Nodes without drawn children at most; those that are no leaves are marked with the number of their data.
+        height : {"odds", "rank"}
+            -log of the probability that the merge is one cluster, given that its data are a block or its two sides are
+            cut somehow, raised to that of the merges below; or the number of the merge, counted from the root.
+
+        Returns
+        -------
+        self
+        """
+        if height not in ("odds", "rank"):
+            raise ValueError(f"height must be 'odds' or 'rank'; got {height!r}")
+        if n_tips != int(n_tips) or n_tips < 1:
+            raise ValueError(f"n_tips must be a positive integer; got {n_tips!r}")
+        tips, merges = self._top(int(n_tips))
+        y = self._heights(merges, height)
+        x = {node: float(place) for place, node in enumerate(tips)}
+        segments, odds = [], []
+        ground = -0.4 if height == "odds" else 0.0  # merges that are certain stand at 0, above the tips
+        for node in sorted(merges):
+            i, j = self.tree.children[node - self.tree.n_leaves].tolist()
+            top = y[node]
+            segments.append([(x[i], y.get(i, ground)), (x[i], top), (x[j], top), (x[j], y.get(j, ground))])
+            x[node] = (x[i] + x[j]) / 2
+            odds.append(self.tree.log_odds[node - self.tree.n_leaves])
+        self._draw(ax, segments, np.array(odds), tips, height)
+        return self
+
+    def _top(self, n_tips):
+        """Tips from left to right, and the merges above them: the highest ones that so many tips allow."""
+        tree = self.tree
+        merges, frontier = set(), [int(root) for root in tree.roots]
+        while len(frontier) < n_tips and max(frontier) >= tree.n_leaves:
+            node = max(frontier)  # the latest merge
+            frontier.remove(node)
+            merges.add(node)
+            frontier += tree.children[node - tree.n_leaves].tolist()
+        tips, pending = [], [int(root) for root in tree.roots]
+        while pending:
+            node = pending.pop()
+            if node in merges:
+                sides = tree.children[node - tree.n_leaves].tolist()
+                pending += sorted(sides, key=lambda side: tree.counts[side])
+            else:
+                tips.append(node)
+        return tips, merges
+
+    def _heights(self, merges, height):
+        tree, y = self.tree, {}
+        for rank, node in enumerate(sorted(merges), start=1):
+            own = np.logaddexp(0.0, -tree.log_odds[node - tree.n_leaves]) if height == "odds" else rank
+            below = [y[side] for side in tree.children[node - tree.n_leaves].tolist() if side in y]
+            y[node] = float(max([own, *below]))
+        return y
+
+    def _draw(self, ax, segments, odds, tips, height):
+        from matplotlib.collections import LineCollection
+        from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+
+        if ax is None:
+            _, ax = _pyplot().subplots(figsize=(7.2, 3.8), layout="constrained")
+        # nats beyond which both ends have their full colour: odds of 10,000 to 1
+        colours = LinearSegmentedColormap.from_list("odds", ["#c8553d", "#e9c9c1", "#b7cfe2", "#1f5a85"])
+        lines = LineCollection(segments, array=np.clip(odds, -9.2, 9.2), cmap=colours, lw=1.6)
+        lines.set_norm(TwoSlopeNorm(0.0, -9.2, 9.2))
+        ax.add_collection(lines)
+        ax.set_xlim(-0.7, len(tips) - 0.3)
+        if height == "odds":
+            ax.set_yscale("symlog", linthresh=1.0)
+            ax.set_ylabel(r"$-\log r$ (nats)")
+        else:
+            ax.set_ylabel("merge")
+        tops = [points[1][1] for points in segments] or [1.0]
+        limits = (-0.4, 1.6 * max([1.0, *tops])) if height == "odds" else (0.0, 1.05 * max(tops))
+        ax.set_ylim(*limits)
+        ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
+        ax.set_ylim(*limits)
+        self._name_tips(ax, tips)
+        bar = ax.figure.colorbar(lines, ax=ax, pad=0.01, aspect=30, ticks=[-9.2, -4.6, 0.0, 4.6, 9.2])
+        bar.ax.set_yticklabels(
+            ["1 : 10,000", "1 : 100", "even", "100 : 1", "10,000 : 1"], color=_GREY, fontsize="small"
+        )
+        bar.outline.set_visible(False)
+        bar.set_label("odds of one cluster", color=_GREY)
+        n = int(self.tree.counts[self.tree.roots].sum())
+        leaves = "" if n == self.tree.n_leaves else f"{self.tree.n_leaves:,} leaves, "
+        title = f"{leaves}{n:,} data in {len(np.unique(self.labels))} clusters"
+        ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
+        _clean(ax, grid=None)
+        ax.spines["bottom"].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+
+    def _name_tips(self, ax, tips):
+        names = [self._name(tip) for tip in tips]
+        if len(tips) > _MANY and self.names is None:
+            ax.set_xticks([])
+            return
+        turned = 90 if max(map(len, names)) > 2 and len(tips) > 12 else 0
+        ax.set_xticks(range(len(tips)), names, rotation=turned, fontsize="small")
+        ax.tick_params(axis="x", length=0)
+
+    def _name(self, tip):
+        if tip < self.tree.n_leaves:
+            return str(tip) if self.names is None else self.names[tip]
+        return f"({self.tree.counts[tip]:,})"

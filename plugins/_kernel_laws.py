@@ -1,0 +1,161 @@
+"""The laws of a kernel on collapsed states: its moves leave the posterior as it is, and its states stay consistent.
+
+Frequencies are compared by chi-square tests at 1e-5 with fixed seeds; an error of a factor of two in an acceptance
+ratio moves a few per cent of the mass and is found among 10 000 moves with p < 1e-50.
+"""
+
+import copy
+
+import numpy as np
+from scipy.stats import chi2, t
+
+from expfam.plugins._conformance_case import Inapplicable, law
+
+KERNEL_LAWS: dict = {}
+
+_LEVEL = 1e-5
+_LEAST_EXPECTED = 10.0
+_STEPS = 100
+_BATCHES = 40
+
+
+@law(among=KERNEL_LAWS)
+def holds_nothing_of_a_run(case):
+    """A kernel is its settings: copies are equal to it, and steps change nothing of it."""
+    kernel, before = case.kernel, repr(case.kernel)
+    twin = copy.deepcopy(kernel)
+    assert twin == kernel, "a copy of the kernel differs from it"
+    state = case.init()
+    case.step(state)
+    assert repr(kernel) == before, f"a step changed the kernel from {before} to {kernel!r}"
+    assert kernel == twin, "a step changed the kernel"
+
+
+@law(among=KERNEL_LAWS)
+def states_stay_consistent(case):
+    """Counts, statistics and log joint are those of the labels after every step, and the stamp tells of changes."""
+    state = case.init()
+    for step in range(_STEPS):
+        labels, stamp, n_steps = state.labels.copy(), state.stamp, state.n_steps
+        info = case.step(state)
+        state.check()
+        assert case.row(state) >= 0, f"step {step} made {state.n_clusters} clusters, more than the weights allow"
+        assert state.n_steps > n_steps, "a step must raise n_steps"
+        assert np.array_equal(labels, state.labels) or state.stamp != stamp, "labels changed, the stamp did not"
+        assert info.step == state.n_steps, f"Info has step {info.step}, the state {state.n_steps}"
+        assert info.n_clusters == state.n_clusters, f"Info has {info.n_clusters} clusters, not {state.n_clusters}"
+        assert np.isclose(info.objective, state.log_joint, rtol=1e-12), "Info's objective is not the log joint"
+        assert 0 <= info.accepted <= info.proposed, f"{info.accepted} of {info.proposed} moves accepted"
+
+
+@law(among=KERNEL_LAWS)
+def seeds_decide(case):
+    """The same seed gives the same labels, and a restored state goes on as the one it was made from."""
+    first, second = case.init(), case.init()
+    for _ in range(_STEPS // 2):
+        case.step(first)
+        case.step(second)
+        assert np.array_equal(first.labels, second.labels), "two chains of one seed differ"
+    restored = case.init()
+    restored.from_arrays(first.to_arrays())
+    for _ in range(_STEPS // 2):
+        case.step(first)
+        case.step(restored)
+        assert np.array_equal(first.labels, restored.labels), "a restored state goes another way"
+
+
+@law(among=KERNEL_LAWS)
+def posterior_is_invariant(case):
+    """One step from the exact posterior ends in it; or, where only chains can be made, they visit as it says."""
+    if case.may_be_moved:
+        _follows_the_posterior(case, case.moves[1], "after one step")
+    else:
+        _visits_follow_the_posterior(case)
+
+
+@law(among=KERNEL_LAWS)
+def later_steps_are_invariant(case):
+    """So do several steps in a row: what a kernel remembers of earlier ones must not count."""
+    _refuse_chains(case)
+    _follows_the_posterior(case, case.moves[2], "after four steps")
+
+
+@law("reversible", among=KERNEL_LAWS)
+def flow_is_symmetric(case):
+    """From the posterior, moves from one partition to another are as frequent as those back."""
+    _refuse_chains(case)
+    before, after, _ = case.moves
+    flow = np.zeros((len(case.pi), len(case.pi)))
+    np.add.at(flow, (before, after), 1.0)
+    upper = np.triu_indices(len(case.pi), 1)
+    there, back = flow[upper], flow.T[upper]
+    common = there + back >= 2 * _LEAST_EXPECTED
+    # rare pairs together: each way has half of their moves
+    there, back = (np.append(f[common], f[~common].sum()) for f in (there, back))
+    used = there + back > 0
+    statistic = ((there - back)[used] ** 2 / (there + back)[used]).sum()
+    p = chi2.sf(statistic, np.count_nonzero(used)) if used.any() else 1.0
+    assert p > _LEVEL, _worst_flow(case, flow, p)
+
+
+@law(among=KERNEL_LAWS)
+def partitions_are_reached(case):
+    """From every partition of some probability to every other by moves that occur: needed of a kernel used alone."""
+    before, after = case.pairs
+    likely = case.pi * case.n_moves > 50
+    step = np.zeros((len(case.pi), len(case.pi)), dtype=bool)
+    step[before, after] = True
+    reach = step | np.eye(len(case.pi), dtype=bool)
+    for _ in range(len(case.pi).bit_length()):
+        reach = (reach.astype(int) @ reach) > 0
+    missing = np.argwhere(~reach & likely[:, None] & likely)
+    if missing.size:
+        a, b = (case.partitions[row] for row in missing[0])
+        raise AssertionError(f"no sequence of the {case.n_moves} moves leads from {a} to {b}")
+
+
+def _refuse_chains(case):
+    if not case.may_be_moved:
+        raise Inapplicable(
+            "the kernel refuses states whose labels others have moved: only a long chain can be looked at"
+        )
+
+
+def _visits_follow_the_posterior(case):
+    """Student's t of each common partition's frequency in batches of one chain, the rare ones together."""
+    size = case.n_moves // _BATCHES
+    batches = case.visits[: size * _BATCHES].reshape(_BATCHES, size)
+    found = np.stack([np.bincount(batch, minlength=len(case.pi)) / size for batch in batches])
+    common = case.pi * case.n_moves > 60
+    found = np.column_stack([found[:, common], found[:, ~common].sum(axis=1)])
+    expected = np.append(case.pi[common], case.pi[~common].sum())
+    error = np.maximum(found.std(axis=0, ddof=1) / np.sqrt(_BATCHES), 1.0 / case.n_moves)
+    p = expected.size * 2 * t.sf(np.abs(found.mean(axis=0) - expected) / error, _BATCHES - 1).min()
+    distance = 0.5 * np.abs(found.mean(axis=0) - expected).sum()
+    assert p > _LEVEL, (
+        f"the visits of a long chain have total variation {distance:.3f} from the posterior (p = {p:.1e})"
+    )
+
+
+def _follows_the_posterior(case, rows, when):
+    assert rows.min() >= 0, f"{when} there are partitions that the weights rule out"
+    found, expected = np.bincount(rows, minlength=len(case.pi)).astype(float), case.pi * rows.size
+    common = expected >= _LEAST_EXPECTED
+    o = np.append(found[common], found[~common].sum())
+    e = np.append(expected[common], expected[~common].sum())
+    used = e >= 1.0
+    p = chi2.sf(((o - e)[used] ** 2 / e[used]).sum(), max(np.count_nonzero(used) - 1, 1))
+    distance = 0.5 * np.abs(found / rows.size - case.pi).sum()
+    floor = 0.4 * np.sqrt(case.pi * (1 - case.pi) / rows.size).sum()
+    worst = int(np.argmax(np.abs(found - expected) / np.sqrt(expected + 1)))
+    assert p > _LEVEL, (
+        f"{when} the total variation from the posterior is {distance:.3f}, {floor:.3f} by chance (p = {p:.1e});"
+        f" partition {case.partitions[worst]} came {found[worst]:.0f} times, expected {expected[worst]:.0f}"
+    )
+
+
+def _worst_flow(case, flow, p):
+    a, b = np.unravel_index(np.argmax((flow - flow.T) / np.sqrt(flow + flow.T + 1)), flow.shape)
+    return (
+        f"{flow[a, b]:.0f} moves from {case.partitions[a]} to {case.partitions[b]}, {flow[b, a]:.0f} back (p = {p:.1e})"
+    )

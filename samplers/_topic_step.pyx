@@ -1,0 +1,883 @@
+"""The local step of variational topic models: one document's weights and responsibilities at fixed topics.
+
+In exp-space: with B_uk = exp(E log phi_ku) up to a factor of each word and p_k = exp(psi(alpha_k + N_k)), the
+responsibilities are r_uk = B_uk p_k / s_u with s_u = sum_k B_uk p_k, and N_k = sum_u c_u r_uk. Only the document's
+active topics take part: their columns of B stand in one compact block, where a pass is two vector loops a word.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, fabs, lgamma, log
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from expfam.structures._rng cimport START, philox_aim, philox_double, philox_init, philox_stream
+
+cdef extern from *:
+    """
+    #include "kernels.h"
+    /* psi(x) for x > 0 to 1e-12: lifted by 6, then the asymptotic series; divisions are joined in pairs. */
+    EXPFAM_INLINE double topic_digamma(double x) {
+        double low = (2 * x + 1) / (x * (x + 1)) + (2 * x + 5) / ((x + 2) * (x + 3));
+        double y = x + 6, i = 1 / y, z = i * i;
+        double series = 1. / 240 - z * (1. / 132 - z * (691. / 32760));
+        low += (2 * x + 9) / ((x + 4) * (x + 5));
+        series = z * (1. / 12 - z * (1. / 120 - z * (1. / 252 - z * series)));
+        return expfam_log1(y) - 0.5 * i - series - low;
+    }
+    /* out = psi(a + n); their largest. */
+    #define TOPIC_DIGAMMAS(NAME, TARGET)                                                                    \\
+        TARGET static double NAME(const double *a, const double *n, double *out, ptrdiff_t size) {          \\
+            double largest = -INFINITY;                                                                     \\
+            EXPFAM_SIMD                                                                                     \\
+            for (ptrdiff_t k = 0; k < size; k++) out[k] = topic_digamma(a[k] + n[k]);                       \\
+            for (ptrdiff_t k = 0; k < size; k++) largest = out[k] > largest ? out[k] : largest;             \\
+            return largest;                                                                                 \\
+        }
+    EXPFAM_INSTANCES(TOPIC_DIGAMMAS, double, topic_digammas, (const double *, const double *, double *, ptrdiff_t))
+
+    /* out = exp(logs - shift), and what is subtracted stays subtracted in logs. Below LEAST it is 0: products of two
+     * such numbers would be denormal, which are many times slower. */
+    #define TOPIC_EXPS(NAME, TARGET, TYPE, LEAST)                                                       \\
+        TARGET static void NAME(double *logs, double shift, TYPE *out, ptrdiff_t size) {                \\
+            EXPFAM_SIMD                                                                                 \\
+            for (ptrdiff_t k = 0; k < size; k++) {                                                      \\
+                double x;                                                                               \\
+                logs[k] -= shift;                                                                       \\
+                x = expfam_exp1(logs[k]);                                                               \\
+                out[k] = (TYPE)(x < LEAST ? 0 : x);                                                     \\
+            }                                                                                           \\
+        }
+    #define TOPIC_EXPS_F32(NAME, TARGET) TOPIC_EXPS(NAME, TARGET, float, 1e-19)
+    #define TOPIC_EXPS_F64(NAME, TARGET) TOPIC_EXPS(NAME, TARGET, double, 1e-150)
+    EXPFAM_INSTANCES(TOPIC_EXPS_F32, void, topic_exps_f32, (double *, double, float *, ptrdiff_t))
+    EXPFAM_INSTANCES(TOPIC_EXPS_F64, void, topic_exps_f64, (double *, double, double *, ptrdiff_t))
+
+    /* One pass over a block: sums[u] = sum_k B_uk p_k and out[k] = sum_u c_u B_uk / sums[u]; returns the number of
+     * words whose sum is not above `least`, which are left out. `size` is whole vectors. */
+    #define TOPIC_PASS(NAME, TARGET, TYPE)                                                                  \\
+        TARGET static ptrdiff_t NAME(const TYPE *block, ptrdiff_t stride, ptrdiff_t n_rows, ptrdiff_t size, \\
+                                     const double *c, const TYPE *p, TYPE least, double *sums, TYPE *out) { \\
+            ptrdiff_t n_lost = 0;                                                                           \\
+            for (ptrdiff_t k = 0; k < size; k++) out[k] = 0;                                                \\
+            for (ptrdiff_t u = 0; u < n_rows; u++) {                                                        \\
+                const TYPE *row = block + u * stride;                                                       \\
+                TYPE sum = 0, share;                                                                        \\
+                EXPFAM_SIMD_SUM(sum)                                                                        \\
+                for (ptrdiff_t k = 0; k < size; k++) sum += row[k] * p[k];                                  \\
+                sums[u] = sum;                                                                              \\
+                if (!(sum > least)) { n_lost++; continue; }                                                 \\
+                share = (TYPE)c[u] / sum;                                                                   \\
+                EXPFAM_SIMD                                                                                 \\
+                for (ptrdiff_t k = 0; k < size; k++) out[k] += share * row[k];                              \\
+            }                                                                                               \\
+            return n_lost;                                                                                  \\
+        }
+    #define TOPIC_PASS_F32(NAME, TARGET) TOPIC_PASS(NAME, TARGET, float)
+    #define TOPIC_PASS_F64(NAME, TARGET) TOPIC_PASS(NAME, TARGET, double)
+    EXPFAM_INSTANCES(TOPIC_PASS_F32, ptrdiff_t, topic_pass_f32, (const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
+                     const double *, const float *, float, double *, float *))
+    EXPFAM_INSTANCES(TOPIC_PASS_F64, ptrdiff_t, topic_pass_f64, (const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
+                     const double *, const double *, double, double *, double *))
+
+    /* One pass of collapsed responsibilities, each given all others: r_uk ~ B_uk (a_k + N_k - r_uk), of one token of
+     * each word type; N (whole vectors) follows. */
+    #define TOPIC_COLLAPSED(NAME, TARGET, TYPE)                                                             \\
+        TARGET static void NAME(const TYPE *block, TYPE *r, ptrdiff_t stride, ptrdiff_t n_rows, ptrdiff_t size, \\
+                                const double *c, const TYPE *a, TYPE *n, TYPE *work) {                      \\
+            for (ptrdiff_t u = 0; u < n_rows; u++) {                                                        \\
+                const TYPE *row = block + u * stride;                                                       \\
+                TYPE *old = r + u * stride;                                                                 \\
+                TYPE sum = 0, scale, count = (TYPE)c[u];                                                    \\
+                EXPFAM_SIMD_SUM(sum)                                                                        \\
+                for (ptrdiff_t k = 0; k < size; k++) {                                                      \\
+                    TYPE rest = n[k] - old[k];                                                              \\
+                    TYPE x = row[k] * (a[k] + (rest > 0 ? rest : 0));                                       \\
+                    work[k] = x;                                                                            \\
+                    sum += x;                                                                               \\
+                }                                                                                           \\
+                scale = 1 / sum;                                                                            \\
+                EXPFAM_SIMD                                                                                 \\
+                for (ptrdiff_t k = 0; k < size; k++) {                                                      \\
+                    TYPE x = work[k] * scale;                                                               \\
+                    n[k] += count * (x - old[k]);                                                           \\
+                    old[k] = x;                                                                             \\
+                }                                                                                           \\
+            }                                                                                               \\
+        }
+    #define TOPIC_COLLAPSED_F32(NAME, TARGET) TOPIC_COLLAPSED(NAME, TARGET, float)
+    #define TOPIC_COLLAPSED_F64(NAME, TARGET) TOPIC_COLLAPSED(NAME, TARGET, double)
+    EXPFAM_INSTANCES(TOPIC_COLLAPSED_F32, void, topic_collapsed_f32, (const float *, float *, ptrdiff_t, ptrdiff_t,
+                     ptrdiff_t, const double *, const float *, float *, float *))
+    EXPFAM_INSTANCES(TOPIC_COLLAPSED_F64, void, topic_collapsed_f64, (const double *, double *, ptrdiff_t, ptrdiff_t,
+                     ptrdiff_t, const double *, const double *, double *, double *))
+    """
+    double topic_digamma(double x) noexcept nogil
+    double (*topic_digammas)(const double *a, const double *n, double *out, Py_ssize_t size) noexcept nogil
+    void (*topic_exps_f32)(double *logs, double shift, float *out, Py_ssize_t size) noexcept nogil
+    void (*topic_exps_f64)(double *logs, double shift, double *out, Py_ssize_t size) noexcept nogil
+    Py_ssize_t (*topic_pass_f32)(const float *block, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
+                                 const double *c, const float *p, float least, double *sums, float *out) noexcept nogil
+    Py_ssize_t (*topic_pass_f64)(const double *block, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
+                                 const double *c, const double *p, double least, double *sums,
+                                 double *out) noexcept nogil
+    void (*topic_collapsed_f32)(const float *block, float *r, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
+                                const double *c, const float *a, float *n, float *work) noexcept nogil
+    void (*topic_collapsed_f64)(const double *block, double *r, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
+                                const double *c, const double *a, double *n, double *work) noexcept nogil
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum:
+    LANES = 16                          # columns of a block are padded to so many
+    ACTIVE = 0                          # ways of the local step
+    DENSE = 1
+    TOKENS = 2
+    EARLY = 10                          # iterations in which every one selects, with local="tokens"
+    EVERY = 5                           # later only each such one does, and drops topics
+
+cdef double LEAST_REST = 1e-3           # tokens of a topic that a restart may take away
+cdef double GAIN = 1e-9                 # of the bound, which a restart must bring
+
+
+ctypedef struct plan:                   # what all documents share
+    Py_ssize_t n_topics
+    Py_ssize_t n_first                  # words' best topics, kept in `first`
+    Py_ssize_t n_active                 # responsibilities kept of each word in the end, K for all
+    Py_ssize_t max_iterations
+    Py_ssize_t n_restarts
+    Py_ssize_t restart_iterations
+    int local
+    bint is_best                        # the better of a cold run and one from what is stored
+    double tol
+    double tau                          # tokens below which a topic is dropped
+    const double *alpha
+    const double *log_gamma             # (K,) of alpha
+    double alpha_total
+    const double *expected_sums         # (K,) psi(sum of a topic's pseudo-counts)
+    const double *word_counts           # (V, K)
+    const double *eta                   # (V,)
+    const double *shift                 # (V,) largest expected log probability of a word
+    const int32_t *first                # (V, n_first) topics
+
+
+ctypedef struct desk:                   # the document worked on
+    Py_ssize_t n_rows                   # its word types
+    const int32_t *words
+    const double *c
+    double length
+    Py_ssize_t size                     # active topics
+    Py_ssize_t stride
+    int32_t *topics                     # (K padded,)
+    double *alpha                       # of the active topics
+    double *N
+    double *fresh
+    double *logs                        # log p
+    double *sums                        # (U,) s_u
+    double *saved                       # (K padded,)
+    int32_t *mark                       # (K,) 0 between documents
+    int32_t *support                    # (U, n_active) places of the topics of each word, with local="tokens"
+    int64_t n_iterations
+    int64_t n_accepted
+    int64_t n_proposed
+
+
+# ---- one document ----------------------------------------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
+    return (n + LANES - 1) // LANES * LANES
+
+
+cdef inline double least_sum(const real *p) noexcept nogil:
+    """Sums below it may have lost to the zeros of the tables what matters: such words are computed from logs."""
+    return 1e-11 if real is float else 1e-140
+
+
+cdef void weigh(desk *d, real *p) noexcept nogil:
+    """p_k = exp(psi(alpha_k + N_k)) over the active topics, the largest 1, and its logs."""
+    cdef double largest = topic_digammas(d.alpha, d.N, d.logs, d.size)
+    cdef Py_ssize_t k
+    if real is float:
+        topic_exps_f32(d.logs, largest, p, d.size)
+    else:
+        topic_exps_f64(d.logs, largest, p, d.size)
+    for k in range(d.size, padded(d.size)):
+        p[k] = 0
+
+
+cdef void keep_largest(double *w, Py_ssize_t size, Py_ssize_t n, int32_t *support) noexcept nogil:
+    """Places of the n largest values, of equal ones the first, descending."""
+    cdef Py_ssize_t k, j, kept = 0
+    for k in range(size):
+        if kept == n and w[k] <= w[support[n - 1]]:
+            continue
+        j = kept if kept < n else n - 1
+        kept += kept < n
+        while j > 0 and w[k] > w[support[j - 1]]:
+            support[j] = support[j - 1]
+            j -= 1
+        support[j] = <int32_t> k
+
+
+cdef double row_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint kept, bint select,
+                    double *w) noexcept nogil:
+    """Responsibilities of one word into w (size,), by logs where it must be; the log of their sum before.
+
+    With `kept` those outside of the word's support are 0; `select` chooses it anew.
+    """
+    cdef const real *row = block + u * d.stride
+    cdef Py_ssize_t k, j, L = min(s.n_active, d.size), word = d.words[u]
+    cdef int32_t *support = d.support + u * s.n_active
+    cdef double total = 0.0, offset = 0.0
+    for k in range(d.size):
+        w[k] = <double> row[k] * p[k]
+        total += w[k]
+    if kept and not select:
+        total = 0.0
+        for j in range(L):
+            total += w[support[j]]
+    if not total > least_sum(p):
+        offset = -INFINITY
+        for k in range(d.size):
+            w[k] = topic_digamma(s.eta[word] + s.word_counts[word * s.n_topics + d.topics[k]])
+            w[k] += d.logs[k] - s.expected_sums[d.topics[k]] - s.shift[word]
+            offset = max(offset, w[k])
+        if kept and not select:
+            offset = -INFINITY
+            for j in range(L):
+                offset = max(offset, w[support[j]])
+        for k in range(d.size):
+            w[k] = exp(w[k] - offset) if w[k] - offset < 700.0 else 0.0
+    if kept:
+        if select:
+            keep_largest(w, d.size, L, support)
+        for j in range(L):
+            d.saved[j] = w[support[j]]
+        for k in range(d.size):
+            w[k] = 0.0
+        for j in range(L):
+            w[support[j]] = d.saved[j]
+    total = 0.0
+    for k in range(d.size):
+        total += w[k]
+    for k in range(d.size):
+        w[k] /= total
+    return offset + log(total)
+
+
+cdef void pass_all(const plan *s, desk *d, const real *block, const real *p, real *out, double *w) noexcept nogil:
+    """Counts of topics from responsibilities at p into `fresh`."""
+    cdef Py_ssize_t k, u, n_lost
+    cdef double least = least_sum(p)
+    if real is float:
+        n_lost = topic_pass_f32(block, d.stride, d.n_rows, padded(d.size), d.c, p, <float> least, d.sums, out)
+    else:
+        n_lost = topic_pass_f64(block, d.stride, d.n_rows, padded(d.size), d.c, p, least, d.sums, out)
+    for k in range(d.size):
+        d.fresh[k] = <double> p[k] * out[k]
+    if n_lost:
+        for u in range(d.n_rows):
+            if not d.sums[u] > least:
+                row_law(s, d, u, block, p, False, False, w)
+                for k in range(d.size):
+                    d.fresh[k] += d.c[u] * w[k]
+
+
+cdef void pass_kept(const plan *s, desk *d, const real *block, const real *p, bint select, double *w) noexcept nogil:
+    """As `pass_all` with few topics for each word; the logs of their sums in place of the sums."""
+    cdef Py_ssize_t k, u
+    for k in range(d.size):
+        d.fresh[k] = 0.0
+    for u in range(d.n_rows):
+        d.sums[u] = row_law(s, d, u, block, p, True, select, w)
+        for k in range(d.size):
+            d.fresh[k] += d.c[u] * w[k]
+
+
+cdef void drop_topics(const plan *s, desk *d, real *block) noexcept nogil:
+    """Leave out the topics with no more than tau tokens, never the largest."""
+    cdef Py_ssize_t k, u, j = 0, best = 0
+    for k in range(d.size):
+        best = k if d.N[k] > d.N[best] else best
+    for k in range(d.size):
+        if d.N[k] > s.tau or k == best:
+            if j < k:
+                d.N[j], d.alpha[j], d.topics[j] = d.N[k], d.alpha[k], d.topics[k]
+                for u in range(d.n_rows):
+                    block[u * d.stride + j] = block[u * d.stride + k]
+            j += 1
+    if j < d.size:
+        d.size = j
+        for u in range(d.n_rows):
+            for k in range(j, padded(j)):
+                block[u * d.stride + k] = 0
+
+
+cdef void iterate(const plan *s, desk *d, real *block, real *p, real *out, double *w, Py_ssize_t n, bint may_drop,
+                  ) noexcept nogil:
+    """At most n updates of the document's weights; fewer where no count changes by more than the tolerance."""
+    cdef Py_ssize_t t, k
+    cdef double change
+    for t in range(n):
+        weigh(d, p)
+        if s.local == TOKENS:
+            pass_kept(s, d, block, p, t < EARLY or t % EVERY == 0, w)
+        else:
+            pass_all(s, d, block, p, out, w)
+        change = 0.0
+        for k in range(d.size):
+            change = max(change, fabs(d.fresh[k] - d.N[k]))
+            d.N[k] = d.fresh[k]
+        d.n_iterations += 1
+        if may_drop and (t < 3 or (t + 1) % EVERY == 0):
+            drop_topics(s, d, block)
+        if change <= s.tol:
+            break
+
+
+cdef double bound(const plan *s, desk *d, const real *block, const real *p, bint kept, double *w) noexcept nogil:
+    """The document's part of the lower bound for the responsibilities of the last pass: nats."""
+    cdef Py_ssize_t k, u
+    cdef double value = lgamma(s.alpha_total) - lgamma(s.alpha_total + d.length), least = least_sum(p)
+    for u in range(d.n_rows):
+        if kept:
+            value += d.c[u] * (d.sums[u] + s.shift[d.words[u]])
+        elif d.sums[u] > least:
+            value += d.c[u] * (log(d.sums[u]) + s.shift[d.words[u]])
+        else:
+            value += d.c[u] * (row_law(s, d, u, block, p, False, False, w) + s.shift[d.words[u]])
+    for k in range(d.size):
+        if d.N[k] > 0.0:
+            value += lgamma(d.alpha[k] + d.N[k]) - s.log_gamma[d.topics[k]] - d.N[k] * d.logs[k]
+    return value
+
+
+cdef inline bint ends_kept(const plan *s, const desk *d) noexcept nogil:
+    return s.local == TOKENS or s.n_active < d.size
+
+
+cdef double finish(const plan *s, desk *d, const real *block, real *p, real *out, double *w) noexcept nogil:
+    """A last update, after which responsibilities, counts and bound belong together."""
+    cdef Py_ssize_t k
+    cdef bint kept = ends_kept(s, d)
+    weigh(d, p)
+    if kept:
+        pass_kept(s, d, block, p, s.local != TOKENS, w)
+    else:
+        pass_all(s, d, block, p, out, w)
+    for k in range(d.size):
+        d.N[k] = d.fresh[k]
+    d.n_iterations += 1
+    return bound(s, d, block, p, kept, w)
+
+
+cdef double restarts(const plan *s, desk *d, real *block, real *p, real *out, double *w, double *kept_N,
+                     double value) noexcept nogil:
+    """Take the smallest topics away one at a time, and leave it so where the bound rises."""
+    cdef Py_ssize_t k, t, n = 0, held
+    cdef double fresh
+    cdef bint is_stale = False
+    cdef int32_t smallest[64]
+    for k in range(d.size):                         # the smallest first
+        if d.N[k] <= LEAST_REST:
+            continue
+        t = n if n < s.n_restarts else n - 1
+        if n == s.n_restarts and d.N[k] >= d.N[smallest[n - 1]]:
+            continue
+        n += n < s.n_restarts
+        while t > 0 and d.N[k] < d.N[smallest[t - 1]]:
+            smallest[t] = smallest[t - 1]
+            t -= 1
+        smallest[t] = <int32_t> k
+    for t in range(n):
+        held = 0
+        for k in range(d.size):
+            held += d.N[k] > LEAST_REST
+            kept_N[k] = d.N[k]
+        if held < 2 or d.N[smallest[t]] <= LEAST_REST:
+            continue
+        d.N[smallest[t]] = 0.0
+        iterate(s, d, block, p, out, w, s.restart_iterations, False)
+        fresh = finish(s, d, block, p, out, w)
+        d.n_proposed += 1
+        is_stale = not fresh > value + GAIN * fabs(value)
+        if is_stale:
+            for k in range(d.size):
+                d.N[k] = kept_N[k]
+        else:
+            value = fresh
+            d.n_accepted += 1
+    return finish(s, d, block, p, out, w) if is_stale else value
+
+
+cdef void fill_block(const plan *s, desk *d, const real *B, real *block) noexcept nogil:
+    """Columns of the active topics, beside each other."""
+    cdef Py_ssize_t u, k
+    cdef const real *row
+    cdef real *target
+    d.stride = padded(d.size)
+    for k in range(d.size):
+        d.alpha[k] = s.alpha[d.topics[k]]
+    for u in range(d.n_rows):
+        row, target = B + <Py_ssize_t> d.words[u] * s.n_topics, block + u * d.stride
+        for k in range(d.size):
+            target[k] = row[d.topics[k]]
+        for k in range(d.size, d.stride):
+            target[k] = 0
+
+
+cdef void start_from_words(const plan *s, desk *d, const real *B) noexcept nogil:
+    """First counts from each word's best topics: with all weights alike they are a matter of the word alone."""
+    cdef Py_ssize_t u, j, k, n = 0, best = 0
+    cdef const int32_t *first
+    cdef const real *row
+    cdef double total
+    for u in range(d.n_rows):
+        row, first = B + <Py_ssize_t> d.words[u] * s.n_topics, s.first + <Py_ssize_t> d.words[u] * s.n_first
+        total = 0.0
+        for j in range(s.n_first):
+            total += row[first[j]]
+        for j in range(s.n_first):
+            k = first[j]
+            if d.mark[k] == 0:
+                d.topics[n] = <int32_t> k
+                d.saved[n] = 0.0
+                n += 1
+                d.mark[k] = <int32_t> n
+            d.saved[d.mark[k] - 1] += d.c[u] * row[k] / total
+    d.size = 0
+    for j in range(n):
+        d.mark[d.topics[j]] = 0
+        best = j if d.saved[j] > d.saved[best] else best
+    for j in range(n):
+        if d.saved[j] > s.tau or j == best or s.local == TOKENS:
+            d.topics[d.size], d.N[d.size] = d.topics[j], d.saved[j]
+            d.size += 1
+
+
+cdef void start_dense(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w) noexcept nogil:
+    """All topics, and counts with all weights alike."""
+    cdef Py_ssize_t k
+    d.size = s.n_topics
+    for k in range(d.size):
+        d.topics[k], d.logs[k], p[k] = <int32_t> k, 0.0, 1
+    for k in range(d.size, padded(d.size)):
+        p[k] = 0
+    fill_block(s, d, B, block)
+    pass_all(s, d, block, p, out, w)
+    for k in range(d.size):
+        d.N[k] = d.fresh[k]
+
+
+cdef double run_cold(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w,
+                     double *kept_N) noexcept nogil:
+    cdef double value
+    if s.local == DENSE:
+        start_dense(s, d, B, block, p, out, w)
+    else:
+        start_from_words(s, d, B)
+        fill_block(s, d, B, block)
+    iterate(s, d, block, p, out, w, s.max_iterations, s.local == ACTIVE)
+    value = finish(s, d, block, p, out, w)
+    return restarts(s, d, block, p, out, w, kept_N, value) if s.n_restarts else value
+
+
+cdef double run_stored(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w, Py_ssize_t n,
+                       const int32_t *topics, const double *N, bint once) noexcept nogil:
+    """Go on from stored counts, without leaving out topics: the bound does not fall below what they had."""
+    cdef Py_ssize_t k
+    d.size = n
+    for k in range(n):
+        d.topics[k], d.N[k] = topics[k], N[k]
+    fill_block(s, d, B, block)
+    if s.local == TOKENS:
+        iterate(s, d, block, p, out, w, 1 if once else s.max_iterations, False)
+    elif not (once or ends_kept(s, d)):     # the last step restricts what was free before: it may only come first
+        iterate(s, d, block, p, out, w, s.max_iterations, False)
+    return finish(s, d, block, p, out, w)
+
+
+cdef void write_rows(const plan *s, desk *d, const real *block, const real *p, real *values, double *w) noexcept nogil:
+    """Responsibilities (n_rows, size) of the last pass."""
+    cdef Py_ssize_t u, k
+    cdef bint kept = ends_kept(s, d)
+    cdef double least = least_sum(p)
+    cdef real scale
+    for u in range(d.n_rows):
+        if kept or not d.sums[u] > least:
+            row_law(s, d, u, block, p, kept, False, w)
+            for k in range(d.size):
+                values[u * d.size + k] = <real> w[k]
+        else:
+            scale = <real> (1.0 / d.sums[u])
+            for k in range(d.size):
+                values[u * d.size + k] = block[u * d.stride + k] * p[k] * scale
+
+
+# ---- many documents --------------------------------------------------------------------------------------------------
+
+
+cdef class LocalStep:
+    """Settings and tables of the local step of all documents.
+
+    Parameters
+    ----------
+    tables : tuple
+        B (V, K) of the type of the step, shift (V,), expected_sums (K,), word_counts (V, K), eta (V,), first
+        (V, n_first) int32.
+    alpha : (K,) float64 ndarray
+    log_gamma : (K,) float64 ndarray
+        log G of it.
+    local : int
+        0 active topics, 1 all topics, 2 few topics for each token.
+    n_active, max_iterations, n_restarts, restart_iterations : int
+    tol, tau : float
+    is_best : bool
+        Whether a cold run and one from stored counts compete, or the stored ones are gone on from.
+    """
+
+    cdef plan s
+    cdef object keep, B
+
+    def __init__(self, tables, const double[::1] alpha, const double[::1] log_gamma, *, int local, Py_ssize_t n_active,
+                 Py_ssize_t max_iterations, Py_ssize_t n_restarts, Py_ssize_t restart_iterations, double tol,
+                 double tau, bint is_best):
+        cdef const double[::1] shift, sums, eta
+        cdef const double[:, ::1] word_counts
+        cdef const int32_t[:, ::1] first
+        self.B, shift, sums, word_counts, eta, first = tables
+        self.keep = (tables, np.asarray(alpha), np.asarray(log_gamma))
+        cdef plan *s = &self.s
+        s.n_topics, s.n_first, s.n_active = alpha.shape[0], first.shape[1], n_active
+        s.max_iterations, s.n_restarts, s.restart_iterations = max_iterations, n_restarts, restart_iterations
+        s.local, s.tol, s.tau, s.is_best = local, tol, tau, is_best
+        s.alpha, s.log_gamma, s.alpha_total = &alpha[0], &log_gamma[0], np.sum(alpha)
+        s.expected_sums, s.word_counts, s.eta, s.shift = &sums[0], &word_counts[0, 0], &eta[0], &shift[0]
+        s.first = &first[0, 0]
+
+    def width(self, n_types):
+        """Most topics that a document of so many word types can have, padded."""
+        most = self.s.n_topics if self.s.local == DENSE else min(self.s.n_topics, n_types * self.s.n_first)
+        return (most + LANES - 1) // LANES * LANES
+
+    def run(self, documents, rows, Py_ssize_t start, stored, scratch, outputs):
+        """Work on documents until the outputs are full.
+
+        Parameters
+        ----------
+        documents : tuple
+            indptr (D + 1,) int64, indices int32, counts float64 of a CSR matrix.
+        rows : (R,) int64 ndarray
+            Documents to work on.
+        start : int
+            First place in `rows`.
+        stored : None or tuple
+            Counts of documents to begin with: starts (R + 1,) int64, topics int32, counts float64, by place in `rows`.
+        scratch : Scratch
+        outputs : Outputs
+
+        Returns
+        -------
+        int
+            The first place in `rows` that was not worked on.
+        """
+        if self.B.dtype == np.float32:
+            return _run[float](&self.s, self.B, documents, rows, start, stored, scratch, outputs, scratch.block)
+        return _run[double](&self.s, self.B, documents, rows, start, stored, scratch, outputs, scratch.block)
+
+
+class Scratch:
+    """Memory of one task of the local step: blocks for `n_types` word types and `width` topics among `n_topics`."""
+
+    def __init__(self, n_types, width, n_topics, n_active, dtype):
+        padded_topics = n_topics + LANES
+        self.block, self.vectors = np.empty(n_types * width, dtype=dtype), np.zeros((2, padded_topics), dtype=dtype)
+        self.numbers, self.sums = np.zeros((7, padded_topics)), np.empty(n_types)
+        self.topics, self.mark = np.empty(padded_topics, dtype=np.int32), np.zeros(padded_topics, dtype=np.int32)
+        self.support = np.empty(n_types * n_active, dtype=np.int32)
+
+
+class Outputs:
+    """Results of one task: sizes and bounds of its documents, topics and counts of each, and responsibilities."""
+
+    def __init__(self, n_docs, n_pairs, n_values, dtype):
+        self.size, self.bound = np.empty(n_docs, dtype=np.int32), np.empty(n_docs)
+        self.topics, self.N = np.empty(n_pairs, dtype=np.int32), np.empty(n_pairs)
+        self.values = np.empty(n_values, dtype=dtype)
+        self.counters = np.zeros(3, dtype=np.int64)     # iterations, restarts proposed and accepted
+        self.n_docs = self.n_pairs = self.n_values = 0
+
+
+cdef _run(const plan *s, const real[:, ::1] B, documents, const int64_t[::1] rows, Py_ssize_t start, stored, scratch,
+          outputs, real[::1] block):
+    cdef const int64_t[::1] indptr, from_start
+    cdef const int32_t[::1] indices, from_topics
+    cdef const double[::1] counts, from_N
+    cdef real[:, ::1] vectors = scratch.vectors
+    cdef real[::1] values = outputs.values
+    cdef double[:, ::1] numbers = scratch.numbers
+    cdef double[::1] sums = scratch.sums, bounds = outputs.bound, N = outputs.N
+    cdef int32_t[::1] topics = scratch.topics, mark = scratch.mark, support = scratch.support
+    cdef int32_t[::1] sizes = outputs.size, out_topics = outputs.topics
+    cdef int64_t[::1] counters = outputs.counters
+    cdef desk d
+    cdef Py_ssize_t place = start, i, k, n_docs = 0, n_pairs = 0, n_values = 0, most, n
+    cdef bint has_stored = stored is not None
+    cdef double value = 0.0, rival
+    cdef double *w = &numbers[5, 0]
+    cdef double *kept_N = &numbers[6, 0]
+    cdef real *p = &vectors[0, 0]
+    cdef real *out = &vectors[1, 0]
+    indptr, indices, counts = documents
+    if has_stored:
+        from_start, from_topics, from_N = stored
+    d.alpha, d.N, d.fresh, d.logs = &numbers[0, 0], &numbers[1, 0], &numbers[2, 0], &numbers[3, 0]
+    d.saved, d.sums, d.topics, d.mark = &numbers[4, 0], &sums[0], &topics[0], &mark[0]
+    d.support = &support[0]
+    d.n_iterations = d.n_accepted = d.n_proposed = 0
+    with nogil:
+        while place < rows.shape[0] and n_docs < sizes.shape[0]:
+            i = rows[place]
+            d.n_rows = indptr[i + 1] - indptr[i]
+            d.words, d.c = &indices[0] + indptr[i], &counts[0] + indptr[i]
+            n = from_start[place + 1] - from_start[place] if has_stored else 0
+            most = s.n_topics if s.local == DENSE else min(s.n_topics, d.n_rows * s.n_first)
+            most = max(most, n)
+            if n_values + d.n_rows * most > values.shape[0] or n_pairs + most > N.shape[0]:
+                break
+            if d.n_rows == 0:
+                sizes[n_docs], bounds[n_docs] = 0, 0.0
+                n_docs += 1
+                place += 1
+                continue
+            d.length = 0.0
+            for k in range(d.n_rows):
+                d.length += d.c[k]
+            if n and not s.is_best:
+                value = run_stored(s, &d, &B[0, 0], &block[0], p, out, w, n, &from_topics[0] + from_start[place],
+                                   &from_N[0] + from_start[place], False)
+            else:
+                rival = -INFINITY
+                if n:
+                    rival = run_stored(s, &d, &B[0, 0], &block[0], p, out, w, n, &from_topics[0] + from_start[place],
+                                       &from_N[0] + from_start[place], True)
+                value = run_cold(s, &d, &B[0, 0], &block[0], p, out, w, kept_N)
+                if value < rival:
+                    value = run_stored(s, &d, &B[0, 0], &block[0], p, out, w, n, &from_topics[0] + from_start[place],
+                                       &from_N[0] + from_start[place], False)
+            write_rows(s, &d, &block[0], p, &values[0] + n_values, w)
+            for k in range(d.size):
+                out_topics[n_pairs + k], N[n_pairs + k] = d.topics[k], d.N[k]
+            sizes[n_docs], bounds[n_docs] = <int32_t> d.size, value
+            n_docs += 1
+            n_pairs += d.size
+            n_values += d.n_rows * d.size
+            place += 1
+        counters[0] += d.n_iterations
+        counters[1] += d.n_proposed
+        counters[2] += d.n_accepted
+    outputs.n_docs, outputs.n_pairs, outputs.n_values = n_docs, n_pairs, n_values
+    return place
+
+
+def add_rows(documents, const int64_t[::1] rows, const double[::1] weight, const int32_t[::1] sizes,
+             const int32_t[::1] topics, const real[::1] values, double[:, ::1] total, double sign):
+    """Add the responsibilities of documents, `sign` times counts and weights, to sums over words (V, K).
+
+    Parameters
+    ----------
+    documents : tuple
+        As of `LocalStep.run`.
+    rows : (R,) int64 ndarray
+        Documents of the responsibilities.
+    weight : (D,) float64 ndarray or None
+    sizes, topics, values : ndarray
+        As a task puts them out.
+    total : (V, K) float64 ndarray
+    sign : float
+    """
+    cdef const int64_t[::1] indptr
+    cdef const int32_t[::1] indices
+    cdef const double[::1] counts
+    cdef Py_ssize_t place, i, u, k, size, n_pairs = 0, n_values = 0
+    cdef double c
+    cdef double *row
+    indptr, indices, counts = documents
+    with nogil:
+        for place in range(rows.shape[0]):
+            i, size = rows[place], sizes[place]
+            for u in range(indptr[i], indptr[i + 1]):
+                c = sign * counts[u]
+                if weight is not None:
+                    c *= weight[i]
+                row = &total[indices[u], 0]
+                for k in range(size):
+                    row[topics[n_pairs + k]] += c * values[n_values + k]
+                n_values += size
+            n_pairs += size
+
+
+def draw_tokens(documents, const int64_t[::1] rows, const int32_t[::1] sizes, const int32_t[::1] topics,
+                const real[::1] values, const int64_t[::1] token_start, uint64_t seed, int32_t[::1] out):
+    """Draw a topic for each token of documents from its responsibilities.
+
+    Parameters
+    ----------
+    documents, rows, sizes, topics, values
+        As of `add_rows`.
+    token_start : (E + 1,) int64 ndarray
+        First token of each entry of the documents.
+    seed : int
+    out : (T,) int32 ndarray
+        Topics, filled for these documents.
+    """
+    cdef const int64_t[::1] indptr
+    cdef Py_ssize_t place, i, e, k, size, n_pairs = 0, n_values = 0
+    cdef int64_t t
+    cdef double rest
+    cdef philox_stream rng
+    indptr = documents[0]
+    with nogil:
+        philox_init(&rng, seed, START)
+        for place in range(rows.shape[0]):
+            i, size = rows[place], sizes[place]
+            philox_aim(&rng, <uint64_t> i, 1)
+            for e in range(indptr[i], indptr[i + 1]):
+                for t in range(token_start[e], token_start[e + 1]):
+                    rest, k = philox_double(&rng), 0
+                    while k < size - 1 and rest >= values[n_values + k]:
+                        rest -= values[n_values + k]
+                        k += 1
+                    out[t] = topics[n_pairs + k]
+                n_values += size
+            n_pairs += size
+
+
+def expected_inner(documents, const int64_t[::1] rows, const double[::1] weight, const int32_t[::1] sizes,
+                   const int32_t[::1] topics, const real[::1] values, const real[:, ::1] B, tables):
+    """Sum over responsibilities, counts and weights of E log phi under the tables; arguments as of `add_rows`."""
+    cdef const int64_t[::1] indptr
+    cdef const int32_t[::1] indices
+    cdef const double[::1] counts, shift, sums, eta
+    cdef const double[:, ::1] word_counts
+    cdef Py_ssize_t place, i, u, j, k, v, size, n_pairs = 0, n_values = 0
+    cdef double total = 0.0, part, c, r, least = 1e-19 if real is float else 1e-150
+    indptr, indices, counts = documents
+    _, shift, sums, word_counts, eta, _ = tables
+    with nogil:
+        for place in range(rows.shape[0]):
+            i, size = rows[place], sizes[place]
+            for u in range(indptr[i], indptr[i + 1]):
+                v, part = indices[u], 0.0
+                for j in range(size):
+                    r, k = values[n_values + j], topics[n_pairs + j]
+                    if r > 0.0:
+                        if B[v, k] >= least:
+                            part += r * (log(B[v, k]) + shift[v])
+                        else:
+                            part += r * (topic_digamma(eta[v] + word_counts[v, k]) - sums[k])
+                c = counts[u]
+                if weight is not None:
+                    c *= weight[i]
+                total += c * part
+                n_values += size
+            n_pairs += size
+    return total
+
+
+def expected_table(const double[:, ::1] word_counts, const double[::1] eta, const double[::1] expected_sums,
+                   real[:, ::1] B, double[::1] shift, Py_ssize_t start, Py_ssize_t stop):
+    """Fill rows start..stop-1 of B = exp(E log phi - shift), shift the largest of a row.
+
+    Parameters
+    ----------
+    word_counts : (V, K) float64 ndarray
+    eta : (V,) float64 ndarray
+    expected_sums : (K,) float64 ndarray
+        psi of the sum of a topic's pseudo-counts.
+    B : (V, K) ndarray
+    shift : (V,) float64 ndarray
+    start, stop : int
+    """
+    cdef Py_ssize_t v, k, K = word_counts.shape[1]
+    work = np.empty((2, K))
+    cdef double[:, ::1] row = work
+    with nogil:
+        for v in range(start, stop):
+            for k in range(K):
+                row[0, k] = eta[v]
+            topic_digammas(&row[0, 0], &word_counts[v, 0], &row[1, 0], K)
+            shift[v] = -INFINITY
+            for k in range(K):
+                row[1, k] -= expected_sums[k]
+                shift[v] = max(shift[v], row[1, k])
+            if real is float:
+                topic_exps_f32(&row[1, 0], shift[v], &B[v, 0], K)
+            else:
+                topic_exps_f64(&row[1, 0], shift[v], &B[v, 0], K)
+
+
+def collapsed_counts(documents, const real[:, ::1] B, const double[::1] alpha, Py_ssize_t start, Py_ssize_t stop,
+                     Py_ssize_t n_iterations, double tol, double[:, ::1] N):
+    """Expected counts of topics in documents start..stop-1 at fixed topics, by collapsed responsibilities.
+
+    Parameters
+    ----------
+    documents : tuple
+        As of `LocalStep.run`.
+    B : (V, K) ndarray
+        Probability of each word in each topic, up to a factor of the word.
+    alpha : (K,) float64 ndarray
+    start, stop : int
+    n_iterations : int
+        At most.
+    tol : float
+        Converged where no count changes by more.
+    N : (stop - start, K) float64 ndarray
+        Filled.
+    """
+    cdef const int64_t[::1] indptr
+    cdef const int32_t[::1] indices
+    cdef const double[::1] counts
+    indptr, indices, counts = documents
+    cdef Py_ssize_t K = B.shape[1], stride = padded(K), i, u, k, _t, n_rows
+    cdef Py_ssize_t most = int(np.diff(np.asarray(indptr)[start : stop + 1]).max(initial=1))
+    dtype = np.float32 if real is float else np.float64
+    blocks, lines = np.zeros((2, most, stride), dtype=dtype), np.zeros((4, stride), dtype=dtype)
+    cdef real[:, :, ::1] block = blocks
+    cdef real[:, ::1] line = lines      # alpha, N, work, N before
+    cdef real total, change
+    for k in range(K):
+        line[0, k] = <real> alpha[k]
+    with nogil:
+        for i in range(start, stop):
+            n_rows = indptr[i + 1] - indptr[i]
+            for k in range(K):
+                line[1, k] = 0
+            for u in range(n_rows):
+                total = 0
+                for k in range(K):
+                    block[0, u, k] = B[indices[indptr[i] + u], k]
+                    block[1, u, k] = block[0, u, k] * line[0, k]
+                    total += block[1, u, k]
+                for k in range(K):
+                    block[1, u, k] /= total
+                    line[1, k] += <real> counts[indptr[i] + u] * block[1, u, k]
+            for _t in range(n_iterations if n_rows else 0):
+                for k in range(K):
+                    line[3, k] = line[1, k]
+                if real is float:
+                    topic_collapsed_f32(&block[0, 0, 0], &block[1, 0, 0], stride, n_rows, stride,
+                                        &counts[0] + indptr[i], &line[0, 0], &line[1, 0], &line[2, 0])
+                else:
+                    topic_collapsed_f64(&block[0, 0, 0], &block[1, 0, 0], stride, n_rows, stride,
+                                        &counts[0] + indptr[i], &line[0, 0], &line[1, 0], &line[2, 0])
+                change = 0
+                for k in range(K):
+                    change = max(change, line[1, k] - line[3, k], line[3, k] - line[1, k])
+                if change <= tol:
+                    break
+            for k in range(K):
+                N[i - start, k] = max(<double> line[1, k], 0.0)

@@ -1,0 +1,140 @@
+"""Merging clusters greedily, best pair first, as long as the log joint rises.
+
+An optimiser, not a sampler: it serves starts, whose labels may be any function of the data. Memory O(B + B F); about
+B**2 / 2 evidences of two clusters together, beyond a thousand clusters those of each with its nearest ones only.
+"""
+
+import numpy as np
+from scipy.special import gammaln
+
+from expfam.families.components import Components
+from expfam.samplers.coordinates import Rows, squared_distances, squared_norms
+from expfam.structures._threads import single_blas
+from expfam.structures.merge_table import MergeTable
+
+_MOST_COMPARED = 1024  # clusters up to which every pair is looked at
+_NEAREST = 32
+_BLOCK_ROWS = 1024
+
+
+def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMPARED):
+    """Labels after greedy merges.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    labels : (N,) array_like of int
+    n_clusters : int, optional
+        Merge down to so many clusters in any case, also where the log joint falls.
+    n_compared : int
+        Up to so many clusters every pair is compared; of more each with the 32 whose means are nearest, in the
+        coordinates of the k-means++ start, and with what these are absorbed by; when none of them gains and few enough
+        are left, with all.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        Clusters numbered 0..B-1.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import merged_labels
+    >>> data = Dataset([[0], [1], [0], [40], [41]], Poisson())
+    >>> merged_labels(MixtureModel(data.family, DirichletProcess()), data, [0, 1, 2, 3, 4]).tolist()
+    [0, 0, 0, 1, 1]
+
+    Notes
+    -----
+    Gain of a merge of clusters of a and b data, log evidences m, offset c of the weights and B clusters before:
+    m(a + b) - m(a) - m(b) + log G(a+b+c) G(1+c) / (G(a+c) G(b+c)) - log of the mass of the B-th cluster. The last term
+    is the same for all pairs, so the order of merges does not depend on it.
+    """
+    names, labels = np.unique(labels, return_inverse=True)
+    if names.size < 2:
+        return labels.astype(np.int32)
+    gains = _Gains(model, data, labels.astype(np.int32))
+    opened = model.weights.log_new_mass(data.n_rows - 1, names.size)
+    near = near_clusters(data, labels) if names.size > n_compared else None
+    # what has to be is left to all pairs, where these can be looked at
+    fewest = n_clusters if near is None or n_clusters is None else max(n_clusters, n_compared)
+    B = _merge(gains, names.size, opened, fewest, near)
+    limit = min((n for n in (n_clusters, model.weights.max_components) if n is not None), default=B)
+    if near is not None and (n_compared >= B or limit < B):
+        labels = np.unique(gains.home[labels], return_inverse=True)[1]
+        gains = _Gains(model, data, labels.astype(np.int32))
+        _merge(gains, B, opened, n_clusters, None)
+    return np.unique(gains.home[labels], return_inverse=True)[1].astype(np.int32)
+
+
+def _merge(gains, B, opened, fewest, near):
+    """Merge while it pays or has to be; returns the number of clusters that are left."""
+    gains.near = near
+    table = MergeTable(B, gains, candidates=None if near is None else lambda k: list(near[k]))
+    while B > 1:
+        k, other, gain = table.best() or (0, 0, -np.inf)
+        if gain == -np.inf or (gain - opened[B - 1] <= 0 and (fewest is None or fewest >= B)):
+            break
+        gains.absorb(k, other)
+        table.merge(k, other)
+        B -= 1
+    return B
+
+
+def near_clusters(data, labels):
+    """Slots of the clusters near each one, a symmetric relation: list of sets."""
+    points = Rows(data).embedding(0, None)
+    size = np.bincount(labels)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
+    means = np.add.reduceat(points[order].astype(np.float64), starts) / size[:, None]
+    near = [set() for _ in size]
+    with single_blas():
+        for start in range(0, len(means), _BLOCK_ROWS):
+            block = means[start : start + _BLOCK_ROWS]
+            distance = squared_distances(block, squared_norms(block), means)
+            distance[np.arange(len(block)), start + np.arange(len(block))] = np.inf
+            for k, found in enumerate(np.argpartition(distance, _NEAREST, axis=1)[:, :_NEAREST].tolist(), start):
+                near[k].update(found)
+                for other in found:
+                    near[other].add(k)
+    return near
+
+
+class _Gains:
+    """What a merge gains, but for the mass of opening a cluster; slots are those of the components."""
+
+    def __init__(self, model, data, labels):
+        B = int(labels.max()) + 1
+        self.offset = model.weights.offset
+        self.components = Components(model.family, data, B, layout="clusters")
+        self.components.refresh(labels)
+        self.n = np.bincount(labels, minlength=B).astype(np.float64)
+        self.own = self.components.log_marginal(np.arange(B)) + self._of_size(self.n)
+        self.home, self.near = np.arange(B), None
+
+    def _of_size(self, n):
+        return gammaln(n + self.offset) - gammaln(1.0 + self.offset)
+
+    def __call__(self, k, slots):
+        together = self.components.log_merged(k, slots) + self._of_size(self.n[k] + self.n[slots])
+        return together - (self.own[k] + self.own[slots])
+
+    def absorb(self, k, other):
+        self.components.absorb(k, other)
+        self.n[k] += self.n[other]
+        self.own[k] = self.components.log_marginal([k])[0] + self._of_size(self.n[k])
+        self.home[self.home == other] = k
+        if self.near is not None:
+            self._inherit(k, other)
+
+    def _inherit(self, k, other):
+        """Cluster k is near to whatever was near to the one it has absorbed."""
+        near = self.near
+        for place in near[other]:
+            near[place].discard(other)
+            near[place].add(k)
+        near[k] = (near[k] | near[other]) - {k}
+        near[other] = set()

@@ -1,0 +1,671 @@
+"""Splits and merges of whole clusters, exact for every family, weights, anchor law and allocator of this package.
+
+A move picks two data, the anchors. If they share a cluster it may be split between them, if not their clusters may be
+merged; the Metropolis ratio needs the evidences of the clusters before and after, the prior of the partition, and the
+probability with which the allocator would make (or would have made) the split. Anchors come from any law that does not
+read labels, hash tables stay fixed while they are read, and buckets count as they stand: so neither needs to be known
+as an average (involutive Metropolis-Hastings; every factor equal at both ends cancels). Merges are refused before
+any member is read where log q <= 0 already decides. Each move has its own random stream.
+"""
+
+from time import perf_counter
+
+import numpy as np
+from scipy import sparse
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int8_t, int32_t, uint64_t
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
+from expfam.families.components cimport Components
+from expfam.samplers._allocators cimport COIN, FOREIGN, close_division, division, gather_leaving, open_division
+from expfam.samplers._split_walk cimport (
+    ANCHORED, AWAY, BUCKET, CUT, GROW, MEMBER, NO_MEMORY, SOFTMAX, can_split, draw_member_anchors, finish_merge,
+    finish_split, has_slots, merged_ratio, move_plan, run_moves, thinning, walk,
+)
+from expfam.samplers.state cimport CollapsedState, slot_enter, slot_leave, slot_table
+from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.members cimport MemberLists, members_move
+
+from expfam.errors import CapabilityError, PluginError
+from expfam.samplers.kernel import Kernel
+from expfam.samplers.split_moves import compiled_code, moves_of
+from expfam.structures._rng import generator
+from expfam.structures._threads import resolve_n_threads
+
+cdef enum:
+    FIRST_MOVES = 16            # of the first nogil call of a step; then by the clock, which changes no label
+
+cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+
+_KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
+_REDRAW_EVERY = 50              # steps for which hash tables stay
+_N_ADAPTING = 50                # steps in which the number of moves follows their work
+_LIVELY_WORK = 4.0              # work for each datum beyond a sweep's while moves are accepted
+_FEWEST_MOVES = 42
+_MOST_MOVES = 1 << 20          # whose anchors are drawn at once
+_SHARE = 0.15                   # work of the moves, in sweeps
+_STEP_WORK = 150.0              # of a step of any number of moves, and 1 / _SWEEP_RATE for each datum; measured
+_RAREST = 10                    # steps from one with moves to the next, at most
+_SWEEP_RATE = 12.0              # clusters that a sweep scores while a move scores one, measured
+
+
+cdef class Mover:
+    """What a chain's moves keep between steps: member lists, bound anchors and allocators, scratch, adaptation.
+
+    Parameters
+    ----------
+    state : CollapsedState
+    moves : sequence
+        See `expfam.samplers.split_moves`.
+    n_threads : int or None
+        For hash tables; no result depends on it.
+    """
+
+    cdef walk w
+    cdef CollapsedState state
+    cdef MemberLists lists
+    cdef readonly object moves
+    cdef public object kernel           # whose moves these are known to be
+    cdef object n_threads, bound, model, shares
+    cdef object plan_array, items, sides, leaving, ks, scores, masses, which, pairs
+    cdef readonly object stamp          # of the labels that the lists were made from
+    cdef public object n_calls          # steps so far
+    cdef public object n_moves          # of a step, where it is adapted
+    cdef public object n_next           # and of the next one
+    cdef public object period           # steps from one with moves to the next, where it is adapted
+    cdef public object n_resting        # steps to come before that
+    cdef public object work_per_move    # as of now
+
+    def __init__(self, CollapsedState state, moves, n_threads):
+        cdef int32_t[::1] items, leaving
+        cdef int8_t[::1] sides
+        cdef char[::1] plans
+        N = state.data.n_rows
+        self.state, self.moves, self.n_threads = state, moves, n_threads
+        self.bound = [{} for _ in moves]
+        self.lists, self.stamp, self.model = None, None, None
+        share = np.array([move.weight for move in moves], dtype=np.float64)
+        self.shares = np.cumsum(share[: len(moves) - 1]) / share.sum()
+        self.n_calls, self.n_moves, self.n_next, self.work_per_move = 0, _FEWEST_MOVES, 0, None
+        self.period, self.n_resting = 1, 0
+        self.w.d.evidence_cost = 1.0
+        self.items, self.leaving = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
+        self.sides = np.zeros(N, dtype=np.int8)
+        self.plan_array = np.zeros(len(moves) * sizeof(move_plan), dtype=np.int8)
+        items, leaving, sides, plans = self.items, self.leaving, self.sides, self.plan_array
+        self.w.d.items, self.w.d.leaving, self.w.d.sides = &items[0], &leaving[0], &sides[0]
+        self.w.plans = <const move_plan *> &plans[0]
+        self.w.n_rows = N
+
+    # ---- what a step begins with -----------------------------------------------------------------------------------
+
+    def open(self):
+        """Take up the labels, the model and the tables of the step that is to come."""
+        epoch = self.n_calls // _REDRAW_EVERY
+        for place, move in enumerate(self.moves):
+            self._set_plan(place, move, self._bind(place, move, epoch))
+        self.model = self.state.model
+        if self.lists is None or self.lists.n_slots < self.state.slots.capacity:
+            self.stamp = None
+        if self.stamp is None or self.stamp != self.state.stamp:
+            self.lists = MemberLists(self.state.labels, n_slots=self.state.slots.capacity)
+            self.stamp = self.state.stamp
+
+    def _bind(self, place, move, epoch):
+        bound, data, seed = self.bound[place], self.state.data, self.state.seed
+        if bound.get("epoch") != epoch:
+            if move.kind == "anchored":
+                if "anchors" not in bound:
+                    bound["anchors"] = move.anchors.bind(data, seed=seed)
+                bound["anchors"].refresh(epoch)
+            if move.kind == "bucket":
+                bound["keys"] = move.tables.keys(data, seed=seed, epoch=epoch, n_threads=self.n_threads)
+            bound["epoch"] = epoch
+        is_stale = self.model is not self.state.model and not hasattr(bound.get("allocator"), "codes")
+        if hasattr(move, "allocator") and is_stale:     # codes are of the data alone
+            bound["allocator"] = move.allocator.bind(self.state.model, data, seed=seed)
+        return bound
+
+    def _set_plan(self, place, move, bound):
+        cdef move_plan *p = <move_plan *> self.w.plans + <Py_ssize_t> place
+        cdef const uint64_t[:, ::1] keys
+        p.kind = _KINDS[move.kind]
+        p.rho, p.most = getattr(move, "rho", 1.0), getattr(move, "most", INFINITY)
+        allocator = getattr(move, "allocator", None)
+        p.allocator.code = compiled_code(allocator) if allocator is not None else COIN
+        p.is_away = p.kind == CUT or p.allocator.code == FOREIGN
+        p.allocator.n_scans = getattr(allocator, "n_scans", 0)
+        p.allocator.beta = getattr(allocator, "beta", 0.0)
+        p.allocator.first_stage = getattr(allocator, "first", 1)
+        p.allocator.stage_factor = getattr(allocator, "factor", 2)
+        if "keys" in bound:
+            keys = bound["keys"]
+            p.keys, p.n_tables = &keys[0, 0], keys.shape[1]
+        codes = getattr(bound.get("allocator"), "codes", None)
+        if codes is not None:
+            keys = codes
+            self.w.d.codes, self.w.d.n_words = &keys[0, 0], keys.shape[1]
+
+    def draw_plan(self, n_moves):
+        """Which move comes when, and its anchors; nothing here reads a label."""
+        cdef int32_t[::1] which
+        cdef Py_ssize_t[:, ::1] pairs
+        state = self.state
+        rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
+        self.which = np.searchsorted(self.shares, rng.random(n_moves), side="right").astype(np.int32)
+        self.pairs = np.full((n_moves, 2), -1, dtype=np.intp)
+        for place, bound in enumerate(self.bound):
+            here = np.flatnonzero(self.which == place) if "anchors" in bound else ()
+            if len(here):
+                rng = generator(state.seed, "choice", unit=2 + place, step=state.n_steps)
+                self.pairs[here] = _checked_pairs(bound["anchors"].draw_pairs(here.size, rng), here.size, state)
+        which, pairs = self.which, self.pairs
+        self.w.which, self.w.pairs = &which[0], &pairs[0, 0]
+
+    cdef void aim(self):
+        """Take the addresses that a grown state may have changed."""
+        cdef CollapsedState state = self.state
+        cdef Components components = state.components
+        cdef walk *w = &self.w
+        cdef int32_t[::1] labels = state.labels
+        cdef Py_ssize_t[::1] ks
+        cdef double[::1] scores
+        cdef Py_ssize_t capacity = state.slots.capacity
+        if self.lists.n_slots < capacity:
+            self.lists.grow(capacity)
+        if self.ks is None or self.ks.shape[0] < capacity:
+            self.ks, self.scores = np.zeros(capacity, dtype=np.intp), np.zeros(2 * capacity + 1)
+        ks, scores = self.ks, self.scores
+        w.ks, w.scores = &ks[0], &scores[0]
+        w.slots, w.labels = &state.slots, &labels[0]
+        w.d.c, w.d.work = &components.c, &components.work[0]
+        w.d.members, w.d.offset = &self.lists.table, state.slots.offset
+        w.d.a, w.d.b = capacity - 2, capacity - 1
+        w.d.fills_a = w.d.fills_b = False
+        w.log_joint = state.log_joint
+
+    def begin(self, n_moves):
+        """Prior masses of new clusters, and the counters of a step."""
+        cdef const double[::1] masses
+        cdef CollapsedState state = self.state
+        weights, N = state.model.weights, state.data.n_rows
+        most = min(N, state.n_clusters + n_moves + 1, N if weights.max_components is None else weights.max_components)
+        self.masses = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
+        masses = self.masses
+        self.w.d.log_new_mass = &masses[0]
+        self.w.d.work_done = 0.0
+        self.w.seed, self.w.step = state.seed, state.n_steps
+        self.w.n_shifted = 0
+        for j in range(4):
+            self.w.n[j] = 0
+
+    def grow(self):
+        """Slots for a new cluster and for two sides."""
+        cdef CollapsedState state = self.state
+        state.ensure_spare()
+        if state.slots.n_slots > state.slots.capacity - 2:
+            state._grow(state.slots.n_slots + 2 + state.slots.n_slots // 8)
+        self.aim()
+
+    # ---- the step --------------------------------------------------------------------------------------------------
+
+    def run(self, Py_ssize_t n_moves):
+        """The moves of the plan; an interrupt leaves a valid state between two of them."""
+        cdef walk *w = &self.w
+        cdef CollapsedState state = self.state
+        cdef Py_ssize_t start = 0, at = 0, moves = FIRST_MOVES, stop, failed_at = -1
+        cdef int code
+        self.begin(n_moves)
+        self.aim()
+        self.stamp = None               # until the end: an interrupt must not leave lists that are half known
+        while start < n_moves:
+            stop = min(n_moves, start + moves)
+            clock = perf_counter()
+            with nogil:
+                code = run_moves(w, start, stop, &at)
+            clock = perf_counter() - clock
+            self.note()
+            PyErr_CheckSignals()        # no bytecode runs here, where Python would look
+            start = at
+            if code == GROW:
+                self.grow()
+            elif code == AWAY:
+                self.away_move(at)
+                self.note()
+                start = at + 1
+            elif code == EXPFAM_NUMERICAL and failed_at != at:      # once more from recomputed statistics
+                failed_at = at
+                state.refresh()
+                self.aim()
+            elif code:
+                raise self.failure(code)
+            if clock < LONGEST_CALL / 2:
+                moves = min(2 * moves, n_moves)
+            elif clock > 2 * LONGEST_CALL:
+                moves = max(1, moves // 2)
+        self.settle()
+
+    cdef int note(self) except -1:
+        """What the moves since the last note did to the state's totals."""
+        self.state.log_joint = self.w.log_joint
+        self.state.n_moves += self.w.n_shifted
+        self.state.stamp += 1
+        self.w.n_shifted = 0
+        return 0
+
+    def settle(self):
+        """End of a step: the state's own housekeeping, after which the lists may have to be made anew."""
+        known = self.state.stamp
+        self.state.settle()
+        self.stamp = known if self.state.stamp == known else None
+        self.n_calls += 1
+
+    def adapt(self, n_moves):
+        """Numbers of moves by the work of those so far: early in a chain only, since it reads labels.
+
+        While moves are accepted the next step makes more of them: far from equilibrium they pay better than sweeps.
+        """
+        if self.n_calls > _N_ADAPTING:
+            self.n_next, self.n_resting = self.n_moves, self.period - 1
+            return
+        now = self.work_done / n_moves
+        self.work_per_move = now if self.work_per_move is None else 0.5 * (self.work_per_move + now)
+        self.set_numbers(self.work_per_move, self.w.n[1] + self.w.n[3] > 0)
+
+    def begin_adapting(self):
+        """Number of moves of the step that begins."""
+        if self.n_next == 0:
+            self.guess()
+        if self.n_calls <= _N_ADAPTING:
+            self.w.d.evidence_cost = self.cost_of_evidence()
+        return self.n_next
+
+    def set_numbers(self, work_per_move, is_lively):
+        """Moves of later steps, and of the next one; where a few would cost too much, later ones rest."""
+        N = self.state.data.n_rows
+        sweep, each, fixed = N * (self.state.n_clusters + 1.0) / _SWEEP_RATE, max(work_per_move, 1.0), _STEP_WORK
+        fixed += N / _SWEEP_RATE
+        allowed = _SHARE * sweep
+        self.period = int(np.clip(np.ceil((fixed + _FEWEST_MOVES * each) / allowed), 1, _RAREST))
+        work = np.array([self.period * allowed - fixed, sweep + _LIVELY_WORK * N])
+        self.n_moves, lively = (int(n) for n in np.clip(work / each, _FEWEST_MOVES, _MOST_MOVES))
+        self.n_next = lively if is_lively else self.n_moves
+
+    def guess(self):
+        """Numbers of moves before any was made: splits of a cluster of average size, merges refused at once."""
+        size = self.state.data.n_rows / self.state.n_clusters
+        share = np.array([move.weight for move in self.moves], dtype=np.float64)
+        cost = [4.0 + (1.5 * size if getattr(move, "most", np.inf) == np.inf else 0.0) for move in self.moves]
+        self.set_numbers(float(share @ cost / share.sum()), True)
+
+    def cost_of_evidence(self):
+        """Work of a cluster's evidence: 1, or for sparse statistics what its present words are worth in data."""
+        data = self.state.data
+        if not data.has_sparse_phi:
+            return 1.0
+        S = self.state.components.export()[1]
+        words = S.nnz / max(self.state.n_clusters, 1) if sparse.issparse(S) else data.n_statistics
+        per_row = data.X.nnz / data.n_rows if data.is_sparse else data.n_features
+        return float(max(1.0, words / max(per_row, 1.0)))
+
+    cdef object failure(self, int code):
+        if code == NO_MEMORY:
+            return MemoryError("no memory for the list of a cluster's members")
+        return (<Components> self.state.components).fail(code, self.w.d.u, self.w.d.k_u)
+
+    @property
+    def counts(self):
+        """Splits proposed and accepted, merges proposed and accepted, of the last step."""
+        names = ("splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted")
+        return dict(zip(names, self.w.n))
+
+    @property
+    def work_done(self):
+        """Work of the last step, in predictives of one cluster."""
+        return self.w.d.work_done
+
+    def set_eager(self, bint eager):
+        """Refuse no merge before its log q is complete, for tests."""
+        self.w.eager = eager
+
+    # ---- moves that Python decides ---------------------------------------------------------------------------------
+
+    def away_move(self, Py_ssize_t place):
+        """One move whose allocator, or whose cut, is a Python object."""
+        cdef int code = EXPFAM_OK
+        rng = generator(self.state.seed, "move", unit=place, step=self.state.n_steps)
+        number = self.which[place]
+        try:
+            if self.w.plans[<Py_ssize_t> number].kind == CUT:
+                code = self.cut_move(self.moves[number], rng)
+            else:
+                code = self.foreign_move(place, number, rng)
+        finally:
+            close_division(&self.w.d)
+        if code:
+            raise self.failure(code)
+
+    cdef int foreign_move(self, Py_ssize_t place, Py_ssize_t number, rng) except? -9:
+        cdef walk *w = &self.w
+        cdef division *d = &w.d
+        cdef const move_plan *p = w.plans + number
+        cdef Py_ssize_t u = w.pairs[2 * place], v = w.pairs[2 * place + 1]
+        cdef double lu = np.log(1.0 - rng.random()), rho, extra, ratio
+        cdef philox_stream stream
+        cdef int code
+        if p.kind == MEMBER:
+            philox_init(&stream, w.seed, MOVE)
+            philox_aim(&stream, <uint64_t> place + (<uint64_t> 1 << 63), w.step)
+            if w.n_rows < 2 or not draw_member_anchors(w, &u, &v, &stream):
+                return EXPFAM_OK
+        if u < 0 or u == v:
+            return EXPFAM_OK
+        open_division(d, u, v)
+        rho = thinning(w, p)
+        extra = log((d.n_others + 1.0) / w.n_rows) if p.kind == MEMBER else -log(rho)
+        bound = self.bound[number]["allocator"]
+        if not d.forced:
+            if not can_split(w) or (p.kind == ANCHORED and not rng.random() < rho):
+                return EXPFAM_OK
+            w.n[0] += 1
+            rows = self.rows_of_division()
+            sides, log_q = _checked_sides(bound.sides(self.phi(rows), rng), rows.size, bound)
+            self.take_sides(sides, log_q, rows)
+            return finish_split(w, extra, lu)
+        w.n[2] += 1
+        code = merged_ratio(w, d.k_u, d.k_v, w.slots.n_live - 1, d.members.lists[d.k_u].size,
+                            d.members.lists[d.k_v].size, &ratio)
+        if code or not lu < -ratio - extra:
+            return code
+        rows = self.rows_of_division()
+        given = (self.state.labels[rows] == d.k_v).astype(np.int8)
+        d.log_q = _checked_sides(bound.sides(self.phi(rows), rng, forced=given), rows.size, bound)[1]
+        return finish_merge(w, ratio, extra, lu)
+
+    cdef object rows_of_division(self):
+        """The anchors, then the other data in ascending order: the same at both ends of a move."""
+        cdef division *d = &self.w.d
+        rows = self.lists.members(d.k_u)
+        if d.k_v != d.k_u:
+            rows = np.concatenate([rows, self.lists.members(d.k_v)])
+        rows = np.sort(rows)
+        return np.concatenate([[d.u, d.v], rows[(rows != d.u) & (rows != d.v)]])
+
+    def phi(self, rows):
+        """Statistics of some data, CSR where the family makes them so."""
+        data = self.state.data
+        return data.family.sufficient_statistics(data.X[rows])
+
+    cdef int take_sides(self, sides, log_q, rows) except -1:
+        """Sides from Python into the division, and the smaller one's statistics into its slot."""
+        cdef division *d = &self.w.d
+        self.items[: rows.size - 2] = rows[2:]
+        self.sides[: rows.size - 2] = sides[2:]
+        d.n_b = int(np.count_nonzero(sides))
+        d.n_a = rows.size - d.n_b
+        d.log_q = log_q
+        cdef int code = gather_leaving(d)
+        if code:
+            raise self.failure(code)
+        return 0
+
+    cdef int cut_move(self, move, rng) except? -9:
+        """A cluster cut in two at a value of one column, or the merge of two that such a cut parts."""
+        cdef walk *w = &self.w
+        cdef division *d = &w.d
+        cdef Py_ssize_t M = w.slots.n_live, k
+        cdef double ratio, lu = np.log(1.0 - rng.random()), reverse
+        cdef int code
+        X = self.state.data.X
+        if rng.random() < 0.5:
+            k = d.members.slots[<Py_ssize_t> rng.integers(M)]
+            rows = np.sort(self.lists.members(k))
+            sides = move.draw(X[rows], rng) if rows.size > 1 and can_split(w) else None
+            if sides is None:
+                return EXPFAM_OK
+            w.n[0] += 1
+            order = np.argsort(sides != sides[0], kind="stable")
+            first, other = 0, int(np.argmax(sides != sides[0]))
+            log_q = move.log_q(X[rows[sides == 0]], X[rows[sides == 1]]) - np.log(M)
+            open_division(d, rows[first], rows[other])
+            rest = np.setdiff1d(np.arange(rows.size), [first, other])
+            order = np.concatenate([[first, other], rest])
+            self.take_sides((sides[order] != sides[first]).astype(np.int8), log_q, rows[order])
+            return finish_split(w, np.log(2.0 / ((M + 1.0) * M)), lu)
+        if M < 2:
+            return EXPFAM_OK
+        w.n[2] += 1
+        pair = self.lists.clusters()[rng.choice(M, 2, replace=False)]
+        open_division(d, self.lists.members(pair[0])[0], self.lists.members(pair[1])[0])
+        log_q = move.log_q(X[self.lists.members(pair[0])], X[self.lists.members(pair[1])])
+        if not log_q > -INFINITY:
+            return EXPFAM_OK
+        d.log_q = log_q - np.log(M - 1.0)
+        reverse = np.log(2.0 / (M * (M - 1.0)))
+        code = merged_ratio(w, d.k_u, d.k_v, M - 1, d.members.lists[d.k_u].size, d.members.lists[d.k_v].size, &ratio)
+        return code or finish_merge(w, ratio, reverse, lu)
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """Member lists in their order, and what was adapted; tables follow from seed and step."""
+        numbers = [self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting]
+        numbers.append(-1 if self.stamp is None else self.stamp)
+        arrays = {"numbers": np.array(numbers, dtype=np.int64),
+                  "work": np.array(np.nan if self.work_per_move is None else self.work_per_move)}
+        return arrays | ({} if self.stamp is None else {"lists": self.lists.to_arrays()})
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`."""
+        self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting, stamp = map(int, arrays["numbers"])
+        self.work_per_move = None if np.isnan(arrays["work"]) else float(arrays["work"])
+        self.stamp = None if stamp < 0 else stamp
+        self.lists = MemberLists.from_arrays(arrays["lists"]) if "lists" in arrays else None
+
+    # ---- for proofs ------------------------------------------------------------------------------------------------
+
+    def reset(self, const int32_t[::1] partition):
+        """Put the state into a partition by single moves."""
+        cdef CollapsedState state = self.state
+        cdef slot_table *t = &state.slots
+        cdef int32_t[::1] labels = state.labels
+        cdef dict slots = {int(partition[0]): int(labels[0])}
+        cdef Py_ssize_t i
+        for i in range(1, labels.shape[0]):
+            self.shift(i, labels[0])
+        for i in range(1, labels.shape[0]):
+            if int(partition[i]) not in slots:
+                if not has_slots(&self.w):
+                    self.grow()
+                slots[int(partition[i])] = t.spare
+            self.shift(i, slots[int(partition[i])])
+        self.w.log_joint = 0.0
+
+    cdef int shift(self, Py_ssize_t i, Py_ssize_t k) except -1:
+        cdef CollapsedState state = self.state
+        cdef int32_t[::1] labels = state.labels
+        if labels[i] != k:
+            state.components.remove(i, labels[i])
+            state.components.add(i, k)
+            slot_leave(&state.slots, labels[i])
+            slot_enter(&state.slots, k)
+            members_move(&self.lists.table, i, k)
+            labels[i] = <int32_t> k
+        return 0
+
+
+def moved_partitions(kernel, CollapsedState state, starts):
+    """Partitions after one move from each of many: the proof of a kernel by frequencies.
+
+    Parameters
+    ----------
+    kernel : CollapsedSplitMerge
+    state : CollapsedState
+        Of the same model and data; it is used up.
+    starts : (R, N) int32 ndarray
+        Labels of the partitions to begin with.
+
+    Returns
+    -------
+    labels : (R, N) int32 ndarray
+        Slots after the move.
+    gains : (R,) float64 ndarray
+        What the move says it has added to the log joint.
+    """
+    cdef Mover mover = kernel.mover(state)
+    cdef Py_ssize_t place, at = 0, n = len(starts)
+    cdef int code
+    out, gains = np.empty_like(starts), np.zeros(n)
+    mover.open()
+    mover.draw_plan(n)
+    mover.begin(state.data.n_rows)
+    mover.aim()
+    for place in range(n):
+        mover.reset(starts[place])
+        code = GROW
+        while code == GROW:
+            if not has_slots(&mover.w):
+                mover.grow()
+            mover.w.log_joint = 0.0
+            code = run_moves(&mover.w, place, place + 1, &at)
+        if code == AWAY:
+            mover.away_move(place)
+        elif code:
+            raise mover.failure(code)
+        out[place], gains[place] = state.labels, mover.w.log_joint
+    state.log_joint = state.compute_log_joint()
+    state.stamp += 1
+    mover.stamp = None
+    return out, gains
+
+
+def _checked_pairs(pairs, size, state):
+    """Anchors of a law as (size, 2) intp, once they are such."""
+    pairs = np.ascontiguousarray(pairs, dtype=np.intp)
+    if pairs.shape != (size, 2):
+        raise PluginError(f"draw_pairs({size}) of an anchor law must give shape ({size}, 2); got {pairs.shape}")
+    if size and (pairs.min() < -1 or pairs.max() >= state.data.n_rows):
+        raise PluginError(f"anchors must be data below {state.data.n_rows}, or -1; got {pairs.min()}..{pairs.max()}")
+    return np.where(pairs.min(axis=1, keepdims=True) < 0, -1, pairs)
+
+
+def _checked_sides(answer, size, bound):
+    """Sides and log q of an allocator, once they are such."""
+    sides, log_q = answer
+    sides = np.asarray(sides)
+    if sides.shape != (size,) or ((sides != 0) & (sides != 1)).any() or sides[0] != 0 or sides[1] != 1:
+        raise PluginError(f"{bound!r}: sides must be {size} numbers 0 and 1 that begin with 0, 1; got {sides!r}")
+    if not log_q <= 1e-9:
+        raise PluginError(f"{bound!r}: log q must not be positive; got {log_q!r}")
+    return sides.astype(np.int8), min(float(log_q), 0.0)
+
+
+class CollapsedSplitMerge(Kernel):
+    """Split and merge moves over a collapsed state, drawn from a fixed mixture of kinds.
+
+    Parameters
+    ----------
+    moves : sequence of Move
+        Kinds of moves, see `expfam.samplers.split_moves`.
+    n_moves : int or "auto"
+        Moves of a step. ``"auto"``: as many as 15 % of the work of a Gibbs sweep; the number follows what moves
+        cost in the first 50 steps of a chain and stays from then on.
+    every : int or "auto"
+        Only each so-manieth step makes moves, and the others do nothing. ``"auto"`` is 1, but with ``n_moves="auto"``
+        up to 10 where the few hundred data make a step of any number of moves dear beside a sweep.
+    n_threads : int or None
+        For hash tables. The labels do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedSplitMerge, sample
+    >>> from expfam.samplers.split_moves import MemberMoves
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = CollapsedSplitMerge([MemberMoves()], n_moves=20)
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0, start="one")
+    >>> trace = sample(kernel, state, 20)
+    >>> state.n_clusters
+    2
+
+    Notes
+    -----
+    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
+    other papers are named with the moves. Alone, some kinds of moves cannot reach every partition: use them in a
+    `Cycle` with `CollapsedGibbs`.
+    """
+
+    state_type = CollapsedState
+
+    def __init__(self, moves, *, n_moves="auto", every="auto", n_threads=None):
+        self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
+
+    def choose_moves(self, model, data):
+        """The moves for a model and its data."""
+        return moves_of(self.moves)
+
+    def check(self, model, data):
+        """Refuse settings out of range, and moves that family or data do not allow."""
+        for name in ("n_moves", "every"):
+            value = getattr(self, name)
+            if value != "auto" and not (isinstance(value, (int, np.integer)) and value >= 1):
+                raise ValueError(f"{name} must be a positive integer or 'auto'; got {value!r}")
+        resolve_n_threads(self.n_threads)
+        for move in self.choose_moves(model, data):
+            if not getattr(move, "kind", None) in _KINDS:
+                raise CapabilityError(f"{type(self).__name__} needs moves of the kinds {sorted(_KINDS)}; got {move!r}")
+            move.check(model, data)
+
+    def init_state(self, model, data, labels, *, seed):
+        """Collapsed state of the labels."""
+        return self.state_type(model, data, labels, seed=seed)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of member lists, scratch and hash tables."""
+        per_row = 32 + sum(move.memory_per_row(model, data) for move in self.choose_moves(model, data))
+        moves = min(_MOST_MOVES, data.n_rows * (n_clusters / _SWEEP_RATE + _LIVELY_WORK) / 4.0)
+        return int(per_row * data.n_rows + 64 * (moves if self.n_moves == "auto" else self.n_moves))
+
+    def mover(self, state):
+        """What this chain's moves keep, from the state's memory."""
+        kept = state.memory.get("split_merge")
+        if isinstance(kept, Mover) and kept.kernel is self:
+            return kept
+        moves = self.choose_moves(state.model, state.data)
+        if not isinstance(kept, Mover) or kept.moves != moves:
+            arrays, kept = kept, Mover(state, moves, self.n_threads)
+            state.memory["split_merge"] = kept
+            if isinstance(arrays, dict):
+                kept.from_arrays(arrays)
+        kept.kernel = self
+        return kept
+
+    def move(self, state):
+        """The moves of a step, or none where it is not the turn of any."""
+        mover = self.mover(state)
+        if mover.n_resting > 0:
+            mover.n_resting -= 1
+            return 0, 0, dict.fromkeys(mover.counts, 0) | {"n_moves": 0}
+        mover.open()
+        n_moves = mover.begin_adapting() if self.n_moves == "auto" else int(self.n_moves)
+        mover.draw_plan(n_moves)
+        mover.run(n_moves)
+        if self.n_moves == "auto":
+            mover.adapt(n_moves)
+        if self.every != "auto":
+            mover.n_resting = self.every - 1
+        counts = mover.counts
+        proposed = counts["splits_proposed"] + counts["merges_proposed"]
+        accepted = counts["splits_accepted"] + counts["merges_accepted"]
+        return proposed, accepted, counts | {"n_moves": n_moves}
+
+    def frozen(self, state):
+        """The kernel with the number of moves that this chain has adapted so far, for steps that are to count."""
+        kept = state.memory.get("split_merge")
+        if self.n_moves != "auto" or not isinstance(kept, Mover):
+            return self
+        every = int(kept.period) if self.every == "auto" else self.every
+        return type(self)(**(self.get_params() | {"n_moves": int(kept.n_moves), "every": every}))

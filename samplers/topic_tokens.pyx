@@ -1,0 +1,405 @@
+"""Exact Gibbs sweeps over the topics of tokens, word by word: what a token costs does not grow with the topics.
+
+Tokens stand sorted by word. While a word is visited its probabilities q_k = (n_wk + eta) / (n_k + V eta) are dense and
+in cache, with sums of alpha_k q_k over blocks and blocks of blocks; a document is a short list of (topic, count). The
+conditional of a token falls into sum_k n_dk q_k over the list and sum_k alpha_k q_k, of which only the entries of
+changed topics are touched: O(topics of the document) a token and O(K) a word.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from expfam.structures._kernels cimport expfam_prefetch
+from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+
+cdef enum:
+    BLOCK = 16                          # topics of a block, and blocks of a group
+    GROUP = 256
+    AHEAD = 8                           # tokens from the one drawn to the one whose document is fetched
+
+
+ctypedef struct chain:                  # views of the arrays of a state
+    const int64_t *word_start           # (V + 1,) tokens of each word
+    const int32_t *doc                  # (T,) document of each token
+    int32_t *topic                      # (T,)
+    const int64_t *list_start           # (D + 1,) room of each document's list
+    int32_t *list_size                  # (D,)
+    int32_t *list_topic                 # topics of a document, in no order
+    int32_t *list_count
+    int64_t *topic_size                 # (K,) tokens of each topic
+    const double *alpha                 # (K,)
+    const double *etas                  # (V,)
+    double eta                          # of the word visited
+    double strength                     # sum of eta
+    Py_ssize_t n_topics
+    # scratch
+    double *rate                        # (K,) 1 / (n_k + V eta)
+    int32_t *count                      # (K,) n_wk of the word visited, 0 between words
+    double *q                           # (K,)
+    double *leaf                        # (K padded,) alpha_k q_k
+    double *block
+    double *group
+    double total
+
+
+cdef void fill_rates(chain *c) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(c.n_topics):
+        c.rate[k] = 1.0 / (c.topic_size[k] + c.strength)
+
+
+cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
+    """Probabilities of a word in all topics, and their sums."""
+    cdef Py_ssize_t k, b, g, K = c.n_topics, n_blocks = (K + BLOCK - 1) // BLOCK
+    cdef Py_ssize_t n_groups = (n_blocks + BLOCK - 1) // BLOCK
+    cdef double *q = c.q
+    cdef double *leaf = c.leaf
+    cdef double *block = c.block
+    cdef double *group = c.group
+    cdef const double *alpha = c.alpha
+    cdef const double *rate = c.rate
+    cdef int32_t *count = c.count
+    cdef double eta = c.etas[w], total = 0.0, part
+    cdef int64_t t
+    c.eta = eta
+    for t in range(c.word_start[w], c.word_start[w + 1]):
+        count[c.topic[t]] += 1
+    for k in range(K):
+        q[k] = (count[k] + eta) * rate[k]
+        leaf[k] = alpha[k] * q[k]
+    for b in range(n_blocks):           # the leaves past K are 0
+        part = 0.0
+        for k in range(b * BLOCK, (b + 1) * BLOCK):
+            part += leaf[k]
+        block[b] = part
+    for g in range(n_groups):
+        part = 0.0
+        for b in range(g * BLOCK, (g + 1) * BLOCK):
+            part += block[b]
+        group[g] = part
+        total += part
+    c.total = total
+
+
+cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
+    """Forget the word's counts; those that were not 0 are counted by size."""
+    cdef int64_t t
+    cdef int32_t k
+    cdef int32_t *count = c.count
+    for t in range(c.word_start[w], c.word_start[w + 1]):
+        k = c.topic[t]
+        if count[k]:
+            histogram[count[k]] += 1
+            count[k] = 0
+
+
+cdef inline void set_topic(chain *c, Py_ssize_t k) noexcept nogil:
+    """Take over changed counts of one topic."""
+    cdef double rate = 1.0 / (c.topic_size[k] + c.strength), fresh, change
+    cdef double *q = c.q
+    cdef double *leaf = c.leaf
+    cdef double *block = c.block
+    cdef double *group = c.group
+    cdef double *rates = c.rate
+    rates[k] = rate
+    q[k] = (c.count[k] + c.eta) * rate
+    fresh = c.alpha[k] * q[k]
+    change = fresh - leaf[k]
+    leaf[k] = fresh
+    block[k // BLOCK] += change
+    group[k // GROUP] += change
+    c.total += change
+
+
+cdef inline Py_ssize_t pick_leaf(const chain *c, double rest) noexcept nogil:
+    """Topic k with probability alpha_k q_k: walk down the sums; the last one with mass where rounding leaves a rest."""
+    cdef Py_ssize_t g = 0, b, k, K = c.n_topics
+    cdef Py_ssize_t last_group = (K - 1) // GROUP, last_block, last
+    while g < last_group and rest >= c.group[g]:
+        rest -= c.group[g]
+        g += 1
+    b = g * BLOCK
+    last_block = min((K - 1) // BLOCK, b + BLOCK - 1)
+    while b < last_block and rest >= c.block[b]:
+        rest -= c.block[b]
+        b += 1
+    k = b * BLOCK
+    last = min(K - 1, k + BLOCK - 1)
+    while k < last and rest >= c.leaf[k]:
+        rest -= c.leaf[k]
+        k += 1
+    return k
+
+
+cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
+    """Draw the topic of one token of the open word given all others; whether it has changed."""
+    cdef Py_ssize_t old = c.topic[t], d = c.doc[t], new, j, own = 0, at
+    cdef Py_ssize_t size = c.list_size[d]
+    cdef int32_t *topics = c.list_topic + c.list_start[d]
+    cdef int32_t *counts = c.list_count + c.list_start[d]
+    cdef const double *q = c.q
+    cdef double without = (c.count[old] - 1 + c.eta) / (c.topic_size[old] - 1 + c.strength)
+    cdef double here = 0.0, odd = 0.0, rest, rest_of_all, mass
+    # Two sums side by side, and no vectors: gathered loads are slower than single ones on many processors.
+    for j in range(1, size, 2):
+        here += counts[j - 1] * q[topics[j - 1]]
+        odd += counts[j] * q[topics[j]]
+        own = j - 1 if topics[j - 1] == old else own
+        own = j if topics[j] == old else own
+    if size & 1:
+        here += counts[size - 1] * q[topics[size - 1]]
+        own = size - 1 if topics[size - 1] == old else own
+    here += odd
+    mass = (counts[own] - 1) * without
+    here = here - counts[own] * q[old] + mass if size > 1 else mass
+    rest_of_all = c.total + c.alpha[old] * (without - q[old])
+    rest = uniform * (here + rest_of_all)
+    if rest < here:
+        at = 0
+        while True:
+            rest -= mass if at == own else counts[at] * q[topics[at]]
+            if rest < 0.0 or at == size - 1:
+                break
+            at += 1
+        new = topics[at]
+        if new == old:
+            return False
+    else:
+        at = -1
+    c.count[old] -= 1
+    c.topic_size[old] -= 1
+    set_topic(c, old)
+    if at < 0:
+        new = pick_leaf(c, rest - here)
+        for j in range(size):
+            at = j if topics[j] == new else at
+    c.count[new] += 1
+    c.topic_size[new] += 1
+    set_topic(c, new)
+    if new == old:
+        return False
+    if at < 0:
+        if counts[own] == 1:            # its place is free for the new one
+            topics[own] = <int32_t> new
+        else:
+            counts[own] -= 1
+            topics[size], counts[size] = <int32_t> new, 1
+            c.list_size[d] = <int32_t> (size + 1)
+    else:
+        counts[at] += 1
+        counts[own] -= 1
+        if counts[own] == 0:
+            topics[own], counts[own] = topics[size - 1], counts[size - 1]
+            c.list_size[d] = <int32_t> (size - 1)
+    c.topic[t] = <int32_t> new
+    return True
+
+
+cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t seed, uint64_t step,
+                         int64_t *histogram) noexcept nogil:
+    """Redraw all tokens of some words; returns how many moved."""
+    cdef philox_stream rng
+    cdef Py_ssize_t w
+    cdef int64_t t, n_moved = 0, end, last = c.word_start[stop]
+    cdef int32_t d
+    philox_init(&rng, seed, MOVE)
+    for w in range(start, stop):
+        end = c.word_start[w + 1]
+        if end == c.word_start[w]:
+            continue
+        philox_aim(&rng, <uint64_t> w, step)
+        open_word(c, w)
+        for t in range(c.word_start[w], end):
+            if t + <int64_t> AHEAD < last:
+                d = c.doc[t + AHEAD]
+                expfam_prefetch(c.list_topic + c.list_start[d], 4 * c.list_size[d])
+                expfam_prefetch(c.list_count + c.list_start[d], 4 * c.list_size[d])
+            n_moved += redraw(c, t, philox_double(&rng))
+        close_word(c, w, histogram)
+    return n_moved
+
+
+cdef class TokenTopics:
+    """Topics of the tokens of documents, and the counts that a sweep reads and changes.
+
+    Parameters
+    ----------
+    X : CSR array, shape (D, V)
+        Counts, whole numbers.
+    n_topics : int
+
+    Attributes
+    ----------
+    word_start : (V + 1,) int64 ndarray
+        Tokens are sorted by word, within a word by document.
+    doc, topic : (T,) int32 ndarray
+        Document and topic of each token; after changes of `topic` call `count_topics`.
+    list_start : (D + 1,) int64 ndarray
+    list_size : (D,) int32 ndarray
+    list_topic, list_count : int32 ndarray
+        Topics of a document and how many tokens each has, in the first `list_size` places from `list_start`.
+    topic_size : (K,) int64 ndarray
+    """
+
+    # Arrays are the memory behind the pointers of `c`: they are filled, never replaced.
+    cdef readonly object word_start, doc, topic, list_start, list_size, list_topic, list_count, topic_size
+    cdef readonly Py_ssize_t n_topics, n_words, n_docs, n_tokens
+    cdef object work, count
+    cdef chain c
+
+    def __init__(self, X, Py_ssize_t n_topics):
+        cdef int64_t[::1] word_start, list_start, topic_size
+        cdef int32_t[::1] doc, topic, list_size, list_topic, list_count, count
+        cdef double[:, ::1] work
+        self.n_docs, self.n_words = X.shape
+        self.n_topics = n_topics
+        columns = X.tocsc()
+        columns.sort_indices()
+        repeats = columns.data.astype(np.int64)
+        self.doc = np.repeat(columns.indices.astype(np.int32), repeats)
+        self.n_tokens = len(self.doc)
+        ends = np.concatenate([[0], np.cumsum(repeats)])
+        self.word_start = ends[columns.indptr].astype(np.int64)
+        lengths = np.bincount(self.doc, minlength=self.n_docs)
+        self.list_start = np.concatenate([[0], np.cumsum(np.minimum(lengths, n_topics))]).astype(np.int64)
+        room = int(self.list_start[self.n_docs]) + 1
+        self.list_size = np.zeros(self.n_docs, dtype=np.int32)
+        self.list_topic, self.list_count = np.zeros((2, room), dtype=np.int32)
+        self.topic = np.zeros(self.n_tokens, dtype=np.int32)
+        self.topic_size = np.zeros(n_topics, dtype=np.int64)
+        padded = (n_topics + GROUP - 1) // GROUP * GROUP
+        self.work, self.count = np.zeros((5, padded)), np.zeros(padded, dtype=np.int32)
+        word_start, list_start, topic_size = self.word_start, self.list_start, self.topic_size
+        doc, topic, list_size, count, work = self.doc, self.topic, self.list_size, self.count, self.work
+        list_topic, list_count = self.list_topic, self.list_count
+        cdef chain *c = &self.c
+        c.word_start, c.list_start = &word_start[0], &list_start[0]
+        c.topic_size, c.list_size = &topic_size[0], &list_size[0]
+        c.list_topic, c.list_count, c.count = &list_topic[0], &list_count[0], &count[0]
+        if self.n_tokens:
+            c.doc, c.topic = &doc[0], &topic[0]
+        c.rate, c.q, c.leaf, c.block, c.group = &work[0, 0], &work[1, 0], &work[2, 0], &work[3, 0], &work[4, 0]
+        c.n_topics = n_topics
+
+    def count_topics(self):
+        """Counts of documents and topics from `topic`."""
+        cdef int64_t t
+        cdef Py_ssize_t j
+        cdef int32_t d, k
+        self.list_size[:] = 0
+        self.topic_size[:] = 0
+        cdef chain *c = &self.c
+        for t in range(self.n_tokens):
+            d, k = c.doc[t], c.topic[t]
+            c.topic_size[k] += 1
+            for j in range(c.list_start[d], c.list_start[d] + c.list_size[d]):
+                if c.list_topic[j] == k:
+                    c.list_count[j] += 1
+                    break
+            else:
+                j = c.list_start[d] + c.list_size[d]
+                c.list_topic[j], c.list_count[j] = k, 1
+                c.list_size[d] += 1
+
+    cdef void prepare(self, const double[::1] alpha, const double[::1] eta):
+        cdef chain *c = &self.c
+        c.alpha, c.etas, c.strength = &alpha[0], &eta[0], np.sum(eta)
+        fill_rates(c)
+
+    def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
+              uint64_t step, int64_t[::1] histogram):
+        """Redraw all tokens of the words start..stop-1.
+
+        Parameters
+        ----------
+        alpha : (K,) float64 ndarray
+        eta : (V,) float64 ndarray
+        start, stop : int
+        seed, step : int
+            Of the streams, one a word.
+        histogram : (T + 1,) int64 ndarray
+            Of the counts of words in topics, those of these words are added; nothing at 0.
+
+        Returns
+        -------
+        int
+            How many tokens changed topic.
+        """
+        cdef int64_t n_moved
+        cdef chain *c = &self.c
+        self.prepare(alpha, eta)
+        with nogil:
+            n_moved = sweep_words(c, start, stop, seed, step, &histogram[0])
+        return n_moved
+
+    def draws(self, const double[::1] alpha, const double[::1] eta, int64_t token, const double[::1] uniforms):
+        """Topics that a sweep would draw for one token from uniform numbers, each from the present state.
+
+        Parameters
+        ----------
+        alpha, eta : (K,) and (V,) float64 ndarray
+        token : int
+        uniforms : (m,) float64 ndarray in [0, 1)
+
+        Returns
+        -------
+        (m,) int32 ndarray
+        """
+        cdef Py_ssize_t w = np.searchsorted(self.word_start, token, side="right") - 1, i
+        cdef chain *c = &self.c
+        cdef int32_t old = c.topic[token]
+        cdef int64_t[::1] histogram = np.zeros(self.n_tokens + 1, dtype=np.int64)
+        found = np.empty(uniforms.shape[0], dtype=np.int32)
+        cdef int32_t[::1] out = found
+        for i in range(uniforms.shape[0]):
+            self.prepare(alpha, eta)
+            open_word(c, w)
+            redraw(c, token, uniforms[i])
+            close_word(c, w, &histogram[0])
+            out[i] = c.topic[token]
+            if out[i] != old:
+                c.topic[token] = old
+                self.count_topics()
+        return found
+
+    def list_keys(self, int64_t width):
+        """topic * width + count of all entries of all documents' lists: (M,) int64."""
+        keys = np.empty(int(self.list_size.sum()), dtype=np.int64)
+        cdef int64_t[::1] out = keys
+        cdef Py_ssize_t d, j, n = 0
+        cdef chain *c = &self.c
+        with nogil:
+            for d in range(self.n_docs):
+                for j in range(c.list_start[d], c.list_start[d] + c.list_size[d]):
+                    out[n] = width * c.list_topic[j] + c.list_count[j]
+                    n += 1
+        return keys
+
+    def document_topics(self):
+        """Counts of topics in documents: CSR (D, K) int32, sorted."""
+        sizes = self.list_size.astype(np.int64)
+        ends = np.cumsum(sizes)
+        used = np.arange(int(sizes.sum())) + np.repeat(self.list_start[: self.n_docs] - ends + sizes, sizes)
+        indptr = np.concatenate([[0], ends])
+        shape = (self.n_docs, self.n_topics)
+        found = sparse.csr_array((self.list_count[used], self.list_topic[used], indptr), shape=shape)
+        found.sort_indices()
+        return found
+
+    def word_topics(self):
+        """Counts of words in topics: CSR (V, K) int64, sorted."""
+        words = np.repeat(np.arange(self.n_words), np.diff(self.word_start))
+        ones = np.ones(self.n_tokens, dtype=np.int64)
+        return sparse.coo_array((ones, (words, self.topic)), shape=(self.n_words, self.n_topics)).tocsr()
+
+    def add_word_topics(self, double[:, ::1] total):
+        """Add the counts of words in topics to `total` (V, K)."""
+        cdef Py_ssize_t w
+        cdef int64_t t
+        cdef chain *c = &self.c
+        with nogil:
+            for w in range(self.n_words):
+                for t in range(c.word_start[w], c.word_start[w + 1]):
+                    total[w, c.topic[t]] += 1.0

@@ -1,0 +1,479 @@
+"""Variational inference of topic models: latent Dirichlet allocation by coordinate ascent on the active topics.
+
+A pass works out weights and responsibilities of each document at fixed topics and sums words by topic; the posterior of
+the topics follows. Deterministic but for the start and the order of batches.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from expfam.errors import ExpFamError
+from expfam.samplers._topic_step import draw_tokens
+from expfam.samplers.kernel import Kernel
+from expfam.samplers.lone_state import LoneState
+from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.topic_gibbs import check_admixture
+from expfam.samplers.topic_pass import Counts, Part, TopicPass, log_evidence_of_topics
+from expfam.structures._rng import generator
+
+_SEED_DOCUMENTS = 10  # of each topic at most
+_FEW_TOPICS = 32  # below it all topics are active
+_TOKEN_TOPICS = 8  # of each word with local="tokens"
+
+
+class TopicVariational(Kernel):
+    """Variational inference of topics, one step is one pass over the documents.
+
+    Parameters
+    ----------
+    n_active : int or None
+        Topics that each word of a document keeps in the end, at most; None for all.
+    local : {"auto", "active", "dense", "tokens"}
+        How a document is worked on: on the topics that it has, on all topics, or with `n_active` topics for each of its
+        words (8 if that is None). "auto" is "active" from 32 topics on, else "dense".
+    schedule : Full, Memoized or Stochastic
+        When the topics are updated.
+    documents : {"cold", "warm", "best"}
+        Where a document begins in later passes: anew; from what it had; or both, of which the better is kept. The
+        latter two remember each document's topics, and need Full or Memoized.
+    n_restarts, restart_iterations : int
+        Topics of each document, the smallest first, that are taken away on trial, and iterations of each trial.
+    max_iterations : int
+        Of a document in one pass.
+    tol : float
+        A document has converged where no count changes by more, in tokens.
+    bound_tol : float
+        The run has converged where a pass gains less than this share of the bound.
+    dtype : {"float32", "float64"}
+        Of a document's block; sums are float64.
+    n_threads : int or None
+        The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicVariational, sample
+    >>> X = np.repeat([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 4, 4]], 20, axis=0)
+    >>> kernel = TopicVariational()
+    >>> state = kernel.init(AdmixtureModel(Multinomial(0.1), 2, alpha=0.5), X, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> (state.word_counts.argmax(axis=1)[0] != state.word_counts.argmax(axis=1)[3]).item()
+    True
+
+    Notes
+    -----
+    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors"; Blei, Ng and Jordan 2003,
+    "Latent Dirichlet allocation". With "dense" or "tokens", one start and no restarts every iteration raises a
+    document's bound; so does every pass the whole bound with documents "warm" or "best", Full or Memoized, from the
+    second pass on. Leaving out topics ("active") is a restriction of the posterior that is judged by the bound only
+    with "best".
+
+    # Departs from Hughes and Sudderth 2016: dense arithmetic on a document's active topics in place of the largest L
+    # topics of each word, which remains as local="tokens".
+    """
+
+    takes_weight = True
+
+    def __init__(
+        self,
+        n_active=None,
+        *,
+        local="auto",
+        schedule=None,
+        documents="cold",
+        n_restarts=5,
+        restart_iterations=2,
+        max_iterations=100,
+        tol=0.05,
+        bound_tol=1e-5,
+        dtype="float32",
+        n_threads=None,
+    ):
+        self.n_active, self.local, self.schedule, self.documents = n_active, local, schedule, documents
+        self.n_restarts, self.restart_iterations, self.max_iterations = n_restarts, restart_iterations, max_iterations
+        self.tol, self.bound_tol, self.dtype, self.n_threads = tol, bound_tol, dtype, n_threads
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def check(self, model, data):
+        """Refuse settings out of their ranges, and models that are no admixtures of words."""
+        check_admixture(model, "TopicVariational")
+        self._check_numbers()
+        choices = {
+            "local": ("auto", "active", "dense", "tokens"),
+            "documents": ("cold", "warm", "best"),
+            "dtype": ("float32", "float64"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"TopicVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
+        schedule = self.schedule_of()
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
+        schedule.check(data.n_rows)
+        if self.documents != "cold" and isinstance(schedule, Stochastic):
+            raise ValueError(f"TopicVariational: documents={self.documents!r} needs the schedule Full() or Memoized()")
+
+    def _check_numbers(self):
+        least = {"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if name == "n_active" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
+                raise ValueError(f"TopicVariational: {name} must be an integer of at least {smallest}; got {value!r}")
+        if self.n_restarts > 64:
+            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
+        for name in ("tol", "bound_tol"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(
+                    f"TopicVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
+                )
+
+    def schedule_of(self):
+        """The schedule; Full where none is given."""
+        return Full() if self.schedule is None else self.schedule
+
+    def local_of(self, n_topics):
+        """Way of the local step for so many topics."""
+        return self.local if self.local != "auto" else "active" if n_topics >= _FEW_TOPICS else "dense"
+
+    def n_active_of(self, n_topics):
+        """L among so many topics."""
+        L = _TOKEN_TOPICS if self.n_active is None and self.local == "tokens" else self.n_active
+        return n_topics if L is None else min(int(L), n_topics)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of tables and sums; with Memoized the responsibilities come on top."""
+        return 20 * data.n_features * model.n_topics
+
+    # ---- kernel ------------------------------------------------------------------------------------------------------
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Counts of words in topics: those of a few random documents each, or (V, K) counts that are given."""
+        if isinstance(start, str):
+            if start not in ("auto", "documents"):
+                raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
+            return seed_counts(data, model.n_topics, generator(seed, "start"))
+        start = np.array(start, dtype=np.float64, order="C")
+        shape = (data.n_features, model.n_topics)
+        if start.shape != shape or not (np.isfinite(start) & (start >= 0)).all():
+            raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
+        return start
+
+    def init_state(self, model, data, labels, *, seed):
+        """State whose topics are those of the counts."""
+        return TopicState(model, data, labels, settings=self, seed=seed)
+
+    def move(self, state):
+        """One pass."""
+        seconds = perf_counter()
+        before = state.log_joint
+        counters = state.make_pass()
+        gain = (state.log_joint - before) / max(abs(before), 1.0)
+        state.converged = bool(np.isfinite(before)) and not state.is_noisy and abs(gain) < self.bound_tol
+        extra = {"iterations": counters[0], "active": state.mean_active, "seconds_pass": perf_counter() - seconds}
+        return int(counters[1]), int(counters[2]), extra
+
+    def is_done(self, state):
+        """Whether the last pass gained less than the tolerance."""
+        return state.converged
+
+
+class TopicState(LoneState):
+    """Expected counts of words in topics, and what is remembered of the documents.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+    word_counts : (V, K) float64 ndarray
+        Of the start.
+    settings : TopicVariational
+    seed : int
+
+    Attributes
+    ----------
+    word_counts : (V, K) float64 ndarray
+        Expected number of tokens of each word in each topic.
+    labels : (D,) int32 ndarray
+        Largest topic of each document.
+    log_joint : float
+        Lower bound of the log evidence, nats: NaN before the first pass; of a stochastic schedule an estimate.
+    converged : bool
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicVariational
+    >>> kernel = TopicVariational()
+    >>> state = kernel.init(AdmixtureModel(Multinomial(0.1), 2), [[1, 1, 0], [0, 2, 1]], seed=0)
+    >>> info = kernel.step(state)
+    >>> round(float(state.word_counts.sum()), 6)
+    5.0
+    """
+
+    way_on = "state.word_counts"
+
+    def __init__(self, model, data, word_counts, *, settings, seed):
+        self.model, self.data, self.settings, self.seed = model, data, settings, int(seed)
+        self.passes = TopicPass(data, model.n_topics, settings)
+        self.word_counts = word_counts
+        self.start_counts = word_counts.copy()
+        self.n_steps = self.stamp = self.n_updates = 0
+        self.memory = {}
+        self.labels = np.zeros(data.n_rows, dtype=np.int32)
+        self.log_joint, self.mean_active, self.converged = np.nan, np.nan, False
+        schedule = settings.schedule_of()
+        self.is_noisy = isinstance(schedule, Stochastic)
+        self.batches = self._batches(schedule)
+        self.remembered = [None] * len(self.batches)  # parts of each batch
+        self.counts = [None] * len(self.batches)  # Counts of each batch
+        self.entropy = np.zeros(len(self.batches))
+        self._counters, self._pairs = np.zeros(3, dtype=np.int64), 0  # of the pass under way
+
+    def _batches(self, schedule):
+        N = self.data.n_rows
+        if isinstance(schedule, Memoized):
+            return [rows.astype(np.int64) for rows in schedule.partition(N, self.seed)]
+        return [] if self.is_noisy else [np.arange(N, dtype=np.int64)]
+
+    @property
+    def eta(self):
+        """Pseudo-count of each word: (V,) float64."""
+        return self.model.family.pseudocounts()[0]
+
+    @property
+    def n_clusters(self):
+        """Topics that hold at least half a token."""
+        return int((self.word_counts.sum(axis=0) >= 0.5).sum())
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def make_pass(self):
+        """Visit all documents; returns iterations, restarts tried and accepted."""
+        schedule = self.settings.schedule_of()
+        self._counters[:], self._pairs = 0, 0
+        if self.is_noisy:
+            total = self.passes.weight_of(np.arange(self.data.n_rows))
+            for rows in schedule.batches(self.data.n_rows, self.seed, self.n_steps):
+                self.n_updates += 1
+                self.follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
+        else:
+            order = [0]
+            if isinstance(schedule, Memoized):
+                order = schedule.order(self.data.n_rows, self.seed, self.n_steps)
+            for place, b in enumerate(order):
+                self._replace(b, place)
+            if len(self.batches) > 1:
+                self._resum()
+            self.log_joint = self.compute_log_joint()
+        self.mean_active = self._pairs / max(1, self.data.n_rows)
+        self.stamp += 1
+        return self._counters
+
+    def _visit(self, rows, stored, take):
+        """Local step of some documents; each part goes to `take`. Returns their entropy and counts of topics."""
+        tables = self.passes.tables(self.word_counts, self.eta)
+        step = self.passes.step(tables, self.model.pseudocounts)
+        entropy, kept = 0.0, []
+        for part in self.passes.parts(step, rows, stored):
+            entropy += self.passes.entropy(part, tables)
+            self._counters += part.counters
+            self._pairs += len(part.topics)
+            self._note_labels(part)
+            if self.settings.documents != "cold":
+                kept.append(Counts.joined([part]))
+            take(part)
+        return entropy, kept
+
+    def _note_labels(self, part):
+        occupied = part.sizes > 0
+        if not occupied.any():
+            return
+        ends = np.cumsum(part.sizes)
+        starts = (ends - part.sizes)[occupied]
+        best = np.maximum.reduceat(part.N, starts)
+        hits = np.flatnonzero(np.repeat(best, part.sizes[occupied]) == part.N)
+        first = hits[np.searchsorted(hits, starts)]
+        self.labels[part.rows[occupied]] = part.topics[first]
+
+    def _replace(self, b, place):
+        """Visit a batch and put what it gives in the place of what it gave before."""
+        fresh, remembered = np.zeros_like(self.word_counts), []
+        keeps = len(self.batches) > 1
+
+        def take(part):
+            self.passes.add(part, fresh)
+            if keeps:
+                remembered.append(part.copied())
+
+        self.entropy[b], kept = self._visit(self.batches[b], self.counts[b], take)
+        if kept:
+            self.counts[b] = _join(kept)
+        if not keeps:
+            self.word_counts = fresh
+        elif self.remembered[b] is None:  # in the first pass the start stands for the batches to come
+            share = self.passes.weight_of(self.batches[b]) / self.passes.weight_of(np.arange(self.data.n_rows))
+            self.word_counts = self.word_counts + fresh - share * self.start_counts
+        else:
+            for part in self.remembered[b]:
+                self.passes.add(part, fresh, -1.0)
+            self.word_counts = self.word_counts + fresh
+        np.maximum(self.word_counts, 0.0, out=self.word_counts)
+        self.remembered[b] = remembered if keeps else None
+
+    def _resum(self):
+        """Sums from what is remembered, so that roundings do not gather."""
+        total = np.zeros_like(self.word_counts)
+        for parts in self.remembered:
+            for part in parts:
+                self.passes.add(part, total)
+        self.word_counts = total
+
+    def follow(self, rows, rho, total):
+        """One step of the natural gradient from a batch.
+
+        Parameters
+        ----------
+        rows : (R,) int64 ndarray
+        rho : float
+            Size of the step, in (0, 1].
+        total : float
+            Documents, or their weight, for which the batch stands.
+        """
+        fresh, share = np.zeros_like(self.word_counts), self.passes.weight_of(rows)
+        entropy, _ = self._visit(rows, None, lambda part: self.passes.add(part, fresh))
+        if share == 0:
+            return
+        scale = total / share
+        self.word_counts = (1.0 - rho) * self.word_counts + rho * scale * fresh
+        # the bound at the optimum for this batch repeated: an estimate for the trace
+        self.log_joint = scale * entropy + log_evidence_of_topics(scale * fresh, self.eta)
+
+    def compute_log_joint(self):
+        """Bound of the remembered documents under the topics that they imply: nats."""
+        return float(self.entropy.sum()) + log_evidence_of_topics(self.word_counts, self.eta)
+
+    # ---- chains ------------------------------------------------------------------------------------------------------
+
+    def set_model(self, model):
+        """Use other pseudo-counts with the same expected counts."""
+        self.model, self.converged = model, False
+
+    def check(self):
+        """Compare the counts with the documents; AssertionError names what differs."""
+        tokens = np.asarray(self.data.X.sum(axis=1)).ravel()
+        tokens = tokens if self.data.weight is None else tokens * self.data.weight
+        if not self.is_noisy and self.n_steps:
+            slack = 1e-9 if self.passes.dtype == np.float64 else 1e-4
+            found = self.word_counts.sum()
+            assert abs(found - tokens.sum()) <= slack * max(1.0, tokens.sum()), "counts do not sum to the tokens"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        arrays = {
+            "labels": self.labels.copy(),
+            "word_counts": self.word_counts.copy(),
+            "start_counts": self.start_counts.copy(),
+            "entropy": self.entropy.copy(),
+            "scalars": np.array([self.log_joint, self.mean_active]),
+            "counters": np.array([self.n_steps, self.stamp, self.n_updates, self.converged], dtype=np.int64),
+        }
+        for b in range(len(self.batches)):
+            if self.counts[b] is not None:
+                counts = self.counts[b]
+                arrays[f"counts_{b}"] = {"starts": counts.starts, "topics": counts.topics, "N": counts.N}
+            if self.remembered[b]:
+                names = ("rows", "sizes", "bounds", "topics", "values")
+                joined = {n: np.concatenate([getattr(p, n) for p in self.remembered[b]]) for n in names}
+                arrays[f"batch_{b}"] = joined
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        if arrays["word_counts"].shape != self.word_counts.shape or len(arrays["entropy"]) != len(self.batches):
+            found = arrays["word_counts"].shape
+            raise ExpFamError(
+                f"the checkpoint has counts {found}, this state {self.word_counts.shape}, or other batches"
+            )
+        for name in ("labels", "word_counts", "start_counts", "entropy"):
+            setattr(self, name, np.array(arrays[name]))
+        self.log_joint, self.mean_active = (float(v) for v in arrays["scalars"])
+        self.n_steps, self.stamp, self.n_updates, converged = (int(v) for v in arrays["counters"])
+        self.converged = bool(converged)
+        for b in range(len(self.batches)):
+            stored = arrays.get(f"counts_{b}")
+            self.counts[b] = Counts(stored["starts"], stored["topics"], stored["N"]) if stored else None
+            joined = arrays.get(f"batch_{b}")
+            self.remembered[b] = [_restored(joined)] if joined else None
+
+
+TopicVariational.state_type = TopicState
+
+
+def _restored(arrays):
+    part = Part.__new__(Part)
+    for name, value in arrays.items():
+        setattr(part, name, value)
+    return part
+
+
+def _join(kept):
+    starts = [kept[0].starts[:1]]
+    for counts in kept:
+        starts.append(starts[-1][-1] + counts.starts[1:])
+    return Counts(np.concatenate(starts), np.concatenate([c.topics for c in kept]), np.concatenate([c.N for c in kept]))
+
+
+def seed_counts(data, n_topics, rng):
+    """Counts (V, K) to begin with: a few random documents for each topic, over all documents shared out unevenly."""
+    D = data.n_rows
+    each = max(1, min(_SEED_DOCUMENTS, D // n_topics))
+    chosen = rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)
+    total = np.asarray(data.X.sum(axis=0), dtype=np.float64).ravel()
+    counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
+    for k in range(n_topics):
+        seeds = np.asarray(data.X[np.sort(chosen[k])].sum(axis=0), dtype=np.float64).ravel()
+        counts[:, k] += seeds * (total.sum() / n_topics / max(seeds.sum(), 1.0))
+    return counts / 2.0
+
+
+def variational_topics(model, data, *, seed, n_passes=2):
+    """Topics of tokens drawn after a few variational passes: a start for a sampler.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        Whole counts.
+    seed : int
+    n_passes : int
+
+    Returns
+    -------
+    (T,) int32 ndarray
+        Sorted by word, and within a word by document.
+    """
+    kernel = TopicVariational(local="active", n_restarts=0)
+    state = kernel.init(model, data, seed=seed)
+    for _ in range(n_passes):
+        kernel.step(state)
+    passes = state.passes
+    indptr, indices, counts = passes.documents
+    n_entries = int(indptr[-1])
+    starts = np.concatenate([[0], np.cumsum(counts[:n_entries])]).astype(np.int64)
+    drawn = np.zeros(int(starts[-1]), dtype=np.int32)
+    step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
+    for part in passes.parts(step, np.arange(data.n_rows)):
+        draw_tokens(passes.documents, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
+    order = np.argsort(indices[:n_entries], kind="stable")  # entries by word, each word's by document
+    sizes = np.diff(starts)[order]
+    return drawn[np.repeat(starts[:-1][order] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(drawn))]
+
+
+__all__ = ["TopicState", "TopicVariational", "variational_topics"]
