@@ -2,31 +2,9 @@
 
 import numpy as np
 
-from expfam import Dataset
+from expfam.plugins._kernel_case import canonical, exact_posterior, set_partitions
 
-
-def set_partitions(n):
-    """All set partitions of n items as label tuples in first-appearance form; 1, 2, 5, 15, 52, 203, 877 of them."""
-    partitions = [(0,)]
-    for _ in range(n - 1):
-        partitions = [(*p, k) for p in partitions for k in range(max(p) + 2)]
-    return partitions
-
-
-def canonical(labels):
-    """Labels renumbered by first appearance, as a tuple."""
-    names = {}
-    return tuple(names.setdefault(int(k), len(names)) for k in labels)
-
-
-def exact_posterior(model, X):
-    """Partitions with positive probability and their posterior probabilities."""
-    data = Dataset(X, model.family)
-    model = model.with_family(data.family)
-    partitions = [p for p in set_partitions(data.n_rows) if max(p) < (model.weights.max_components or data.n_rows)]
-    log_joint = np.array([model.log_joint(data, np.array(p)) for p in partitions])
-    pi = np.exp(log_joint - log_joint.max())
-    return partitions, pi / pi.sum()
+__all__ = ["canonical", "exact_posterior", "move_matrix", "set_partitions", "total_variation", "visit_frequencies"]
 
 
 def move_matrix(partitions, conditional):

@@ -53,6 +53,21 @@ def test_documents_have_canonical_rows_and_zipf_words(data):
     assert frequency[0] > 20 * np.median(frequency)
 
 
+def test_admixtures_have_the_words_of_their_topics(data):
+    X, topics = data.admixtures(20_000, 3, n_words=200, mean_length=15, alpha=0.3, seed=2)
+    again, _ = data.admixtures(20_000, 3, n_words=200, mean_length=15, alpha=0.3, seed=2)
+    assert (again != X).nnz == 0
+    assert X.shape == (20_000, 200)
+    assert X.has_canonical_format
+    np.testing.assert_allclose(topics.sum(axis=1), 1.0)
+    lengths = X.sum(axis=1)
+    assert abs(lengths.mean() - 15) < 5 * np.sqrt(15 / 20_000)
+    # all topics are alike in the prior of the weights, so words follow their mean
+    law, found = topics.mean(axis=0), np.asarray(X.sum(axis=0)).ravel() / X.sum()
+    assert 0.5 * abs(law - found).sum() < 0.02
+    assert 0.5 * abs(topics[0] - found).sum() > 0.1
+
+
 def test_zipf_documents_are_blocks_of_canonical_integer_rows(data):
     X, topics = data.zipf_documents(60_000, 2, n_words=300, mean_length=20, seed=1)  # a topic of more than one block
     assert np.bincount(topics).max() > 1 << 15
@@ -80,6 +95,15 @@ def test_nested_clusters_have_three_scales_and_unit_noise(data):
     scales.append((tree.mean(axis=(1, 2)).var(axis=0, ddof=1), 18.0**2 + 9.25))
     for found, expected in scales:
         assert abs(found.mean() / expected - 1) < 5 * np.sqrt(2 / (3 * found.size))
+
+
+def test_shattered_labels_divide_every_cluster(data):
+    _, labels = data.gaussians(8000, 10, exponent=0.0, seed=1)
+    assert np.bincount(labels).min() > 600  # even sizes
+    pieces = data.shattered(labels, 4, seed=2)
+    np.testing.assert_array_equal(pieces // 4, labels)
+    assert np.bincount(pieces).min() > 100
+    np.testing.assert_array_equal(pieces, data.shattered(labels, 4, seed=2))
 
 
 def test_mixture_scores_are_those_of_scipy(data):

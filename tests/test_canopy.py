@@ -467,7 +467,9 @@ def test_statistics_made_on_the_way_give_the_same_labels(name, monkeypatch):
 
     held = [labels(False), labels(True)]
     monkeypatch.setattr(module, "_LEAST_HELD", 0)
-    monkeypatch.setattr(module, "_MOST_HELD", 0)
+    assert np.array_equal(held, [labels(False), labels(True)])
+    monkeypatch.setattr(module, "_WIDE", 0)
+    monkeypatch.setattr(module, "_NARROW", 0)
     assert np.array_equal(held, [labels(False), labels(True)])
 
 

@@ -122,6 +122,15 @@ def test_plugins(capsys):
     assert {entry["kind"] for entry in entries} == {"family", "proposal"}
 
 
+def test_check_reports_law_by_law(capsys):
+    assert run("check", "geometric", "expfam:table", "--json") == 0
+    family, proposal = json.loads(capsys.readouterr().out)["reports"]
+    assert family["plugin"].startswith("Geometric(")
+    assert {result["name"]: result["status"] for result in proposal["results"]}["refresh_forgets"] == "passed"
+    assert run("check", "geometrik") == 2
+    assert "did you mean 'geometric'" in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 def test_plugins_check_tries_the_laws(capsys, monkeypatch):
     from expfam.plugins import registry

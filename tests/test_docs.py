@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import matplotlib as mpl
 import numpy as np
 
-from expfam import Mixture
+from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel
 from expfam.plugins.conformance import check_family
-from expfam.samplers import CollapsedMetropolis
+from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "plugins.md"
 
@@ -26,15 +27,58 @@ def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
     assert Mixture(coin(a=0.1, b=0.1), n_steps=20, random_state=0).fit(X).n_components_ == 4
 
 
-def test_the_guides_proposal_moves_data():
-    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[-1]
+def example(place):
+    """One of the guide's blocks of code as a module."""
+    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[place]
     guide = ModuleType("guide")
     exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    return guide
+
+
+def test_the_guides_anchors_and_allocator_make_a_kernel():
+    kernel = Cycle(example(-1).kernel, CollapsedGibbs())
+    X = np.repeat([[-5.0, 1.0], [5.0, 0.0]], 30, axis=0)
+    state = kernel.init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X, seed=0, start="one")
+    accepted = sum(kernel.step(state).extra["parts"][0].accepted for _ in range(10))
+    state.check()
+    assert accepted > 0
+    assert state.n_clusters == 2
+
+
+def test_the_guides_proposal_moves_data():
+    guide = example(-2)
     X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
     kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
     mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
     assert mixture.n_components_ <= 4
     assert set(mixture.labels_[:30]).isdisjoint(mixture.labels_[30:])
+
+
+def test_the_guides_kernel_keeps_the_laws(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+    (code,) = [block for block in blocks if "check_kernel" in block]
+    exec(compile(code, str(GUIDE), "exec"), {"__name__": "guide"})
+    report = capsys.readouterr().out
+    assert report.startswith("OneAtATime()")
+    assert report.strip().endswith("21 passed")
+
+
+def test_the_example_of_the_page_on_split_merge_finds_the_clusters(capsys):
+    page = GUIDE.parent / "split_merge.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    assert 28 <= int(capsys.readouterr().out) <= 34
+
+
+def test_the_guide_to_hierarchies_runs():
+    mpl.use("Agg")
+    page = GUIDE.with_name("hierarchies.md").read_text(encoding="utf-8")
+    guide = ModuleType("guide")
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "hierarchies.md", "exec"), vars(guide))
+    assert guide.hierarchy.n_clusters_ > 10
+    assert guide.Z.shape == (len(guide.X) - 1, 4)
+    mpl.pyplot.close("all")
 
 
 def test_every_doc_points_to_things_that_exist():

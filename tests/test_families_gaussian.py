@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
+from expfam.families._columns import inverse
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
@@ -764,6 +765,28 @@ def test_predictive_block_is_row_by_row_in_threads():
         np.testing.assert_array_equal(np.concatenate(parts), rows)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-40, 1e40])
+@pytest.mark.parametrize("d", [1, 8, 11])
+def test_merged_evidence_in_any_company(d, scale):
+    """Of clusters of one and of many data, some far out: the same bits alone, in other places and from either side."""
+    X = make_data(d, 90)
+    X[7] *= 1e3
+    X = X * scale
+    for make in ALL if scale == 1.0 else (DiagonalGaussian, Gaussian):
+        data = Dataset(X, make())
+        components = Components(data.family, data, 30)
+        labels = np.minimum(np.arange(90), 29).astype(np.int32)
+        components.refresh(labels)
+        n, S = components.export()
+        others = np.delete(np.arange(30), 7)
+        found = components.log_merged(7, others)
+        expected = data.family.log_marginal(n[7] + n[others], S[7] + S[others])
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+        assert found.tolist() == [components.log_merged(7, [k])[0] for k in others]
+        assert found.tolist() == [components.log_merged(k, [7])[0] for k in others]
+        assert found[::-1].tolist() == components.log_merged(7, others[::-1]).tolist()
+
+
 ISA_SCRIPT = """
 import sys
 import numpy as np
@@ -783,6 +806,7 @@ for d in (1, 5, 16, 19, 26):
             components.remove(i, i % 11)
         out.extend(components.log_predictive_block(0, 60, 13).ravel())
         out.extend(components.log_marginal())
+        out.extend(components.log_merged(0, range(1, 13)))
 np.save(sys.argv[1], np.array(out))
 """
 
@@ -796,3 +820,18 @@ def test_instruction_sets_agree(tmp_path):
         results.append(np.load(target))
     for other in results[1:]:
         np.testing.assert_allclose(other, results[0], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 40])
+def test_inverses_by_factors_are_those_of_general_solvers(d):
+    rng = np.random.default_rng(d)
+    A = rng.normal(size=(30, d, 2 * d))
+    M = A @ A.transpose(0, 2, 1)
+    inverses, log_dets = inverse(M.copy(), "gaussian")
+    np.testing.assert_allclose(inverses @ M, np.broadcast_to(np.eye(d), M.shape), atol=1e-8)
+    assert np.array_equal(inverses, inverses.transpose(0, 2, 1))
+    np.testing.assert_allclose(log_dets, np.linalg.slogdet(M)[1], rtol=1e-10, atol=1e-10)
+    for bad in (-np.eye(d), np.full((d, d), np.nan)):
+        M[11] = bad
+        with pytest.raises(FloatingPointError, match="gaussian: the posterior scale of cluster 11 is not"):
+            inverse(M.copy(), "gaussian")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from planted import CLASSES, POINTS, RNG, TEXT
 from scipy import sparse
 
 from expfam import (
@@ -31,16 +32,11 @@ from expfam.samplers import (
     UncollapsedGibbs,
     UpdateHyper,
     load_sampler,
+    sample,
 )
 from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.systems import proposal_for
-
-RNG = np.random.default_rng(5)
-TOPICS = RNG.dirichlet(np.full(60, 0.1), size=12)
-CLASSES = np.arange(600) % 12
-TEXT = sparse.csr_array(np.array([RNG.multinomial(15, TOPICS[k]) for k in CLASSES]))
-POINTS = RNG.normal(size=(600, 3)) + 6.0 * RNG.normal(size=(12, 3))[CLASSES]
 
 CASES = {
     "table": (Multinomial(), TEXT, TableProposal()),
@@ -300,3 +296,13 @@ def test_one_component_and_empty_rows():
         for mode in ("crossfit", "removed", "frozen"):
             model = MixtureModel(data.family, SymmetricDirichlet(K))
             walk(CollapsedMetropolis(TableProposal(), mode=mode), model, data, 2)
+
+
+def test_asynchronous_draws_may_compete_for_the_last_cluster():
+    X = np.array([[3, 0, 1], [2, 1, 0], [0, 0, 4], [0, 2, 0], [1, 0, 9]])
+    model = MixtureModel(Multinomial(concentration=0.4), SymmetricDirichlet(3, alpha=0.4))
+    kernel = CollapsedMetropolis(TableProposal(), mode="asynchronous")
+    state = kernel.init(model, X, seed=0, start="random")
+    with pytest.warns(ExactnessWarning):
+        sample(kernel, state, 20)
+    state.check()

@@ -153,8 +153,10 @@ def test_what_cannot_be_combined_is_refused_by_name():
         UncollapsedGibbs().init(MixtureModel(Fragile(), SymmetricDirichlet(3)), X)
     with pytest.raises(CapabilityError, match="truncation"):
         UncollapsedGibbs(truncation=0).init(MixtureModel(Poisson(), DirichletProcess()), X)
+    weight = np.arange(20) + 1.0
     with pytest.raises(CapabilityError, match="CollapsedGibbs cannot use sample_weight"):
-        CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), Dataset(X, Poisson(), weight=np.ones(20)))
+        CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), Dataset(X, Poisson(), weight=weight))
+    CollapsedGibbs().init(MixtureModel(Poisson(), DirichletProcess()), Dataset(X, Poisson(), weight=np.ones(20)))
     cycle = Cycle(CollapsedGibbs(), UncollapsedGibbs())
     with pytest.raises(CapabilityError, match="SymmetricDirichlet only"):
         cycle.step(cycle.init(MixtureModel(Poisson(), DirichletProcess()), X))

@@ -1,7 +1,9 @@
 """`BayesianHierarchy`: predictions against plain sums over nodes, linkages of others, the conventions of estimators."""
 
+import json
 import math
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +12,30 @@ from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from expfam import BayesianHierarchy, Gaussian, Mixture, Multinomial, Poisson, SphericalGaussian
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from expfam import (
+    BayesianHierarchy,
+    Dataset,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+)
+from expfam.cli import main
+from expfam.dendrogram import DendrogramDisplay
+from expfam.errors import ArchiveError
+from expfam.samplers.hierarchy_settings import tree_evidence, tuned_alpha, ward_state
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
 
 
 @parametrize_with_checks([BayesianHierarchy(), BayesianHierarchy("gaussian_spherical", order="best")])
@@ -84,12 +109,170 @@ def test_a_linkage_made_by_others_is_rescored():
             BayesianHierarchy.from_linkage(bad, X)
 
 
+def overlapping(seed=2):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(300, 2)) + 2.0 * rng.normal(size=(20, 2))[rng.integers(20, size=300)]
+
+
 def test_the_best_order_has_most_evidence():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(300, 2)) + 2.0 * rng.normal(size=(20, 2))[rng.integers(20, size=300)]
-    evidence = {order: BayesianHierarchy(order=order).fit(X).log_evidence_ for order in ("odds", "odds_size", "best")}
+    X = overlapping()
+    models = {order: BayesianHierarchy(order=order).fit(X) for order in ("odds", "odds_size", "best")}
+    evidence = {order: model.log_evidence_ for order, model in models.items()}
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    evidence["ward"] = BayesianHierarchy.from_linkage(linkage(standard, "ward"), X).log_evidence_
     assert evidence["odds"] != evidence["odds_size"]
-    assert evidence["best"] == max(evidence["odds"], evidence["odds_size"])
+    rivals = {name: value for name, value in evidence.items() if name != "best"}
+    assert evidence["best"] == pytest.approx(max(rivals.values()), rel=1e-12)
+    assert models["best"].order_ == max(rivals, key=rivals.get)
+    assert BayesianHierarchy(order="best", candidates="knn").fit(X).order_ in ("odds", "odds_size")
+
+
+def test_wards_tree_wins_where_clusters_overlap():
+    """Large clusters swallow their neighbours in the order of odds."""
+    rng = np.random.default_rng(4)
+    X = 3 * rng.normal(size=(20, 2))[rng.integers(20, size=800)] + rng.normal(size=(800, 2))
+    model = BayesianHierarchy(order="best").fit(X)
+    assert model.order_ == "ward"
+    assert model.log_evidence_ > BayesianHierarchy(order="odds").fit(X).log_evidence_ + 50
+
+
+@pytest.mark.parametrize("options", [{"init_labels": np.arange(60) // 2}, {"duplicates": "collapse"}])
+def test_wards_tree_over_leaves_that_hold_several_data(options):
+    X, _ = blobs()
+    X[5] = X[4]
+    data = Dataset(X, SphericalGaussian())
+    model = MixtureModel(data.family, DirichletProcess()).bind(data)
+    labels = options.get("init_labels", np.arange(60) - (np.arange(60) > 4))
+    state = ward_state(model, data, labels, collapse="duplicates" in options)
+    tree = state.tree()
+    assert len(tree.roots) == 1
+    assert tree.counts[: tree.n_leaves].tolist() == np.bincount(labels).tolist()
+    Z = linkage(standardised(X), "ward") if "duplicates" in options else None
+    if Z is not None:  # two equal points are the first merge of SciPy's tree, and a leaf of ours
+        assert np.allclose(np.sort(tree.counts[tree.n_leaves :]), np.sort(Z[1:, 3]))
+    best = BayesianHierarchy(SphericalGaussian(), order="best", **options).fit(X)
+    assert best.log_evidence_ >= state.log_joint
+
+
+def standardised(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def test_hyper_parameters_by_evidence():
+    X, y = blobs(200)
+    given = BayesianHierarchy("gaussian_spherical", alpha=50.0).fit(X)
+    found = BayesianHierarchy("gaussian_spherical", alpha="auto", random_state=3).fit(X)
+    assert found.log_evidence_ > given.log_evidence_
+    assert found.alpha_ in np.geomspace(1e-3, 1e3, 13)
+    tuned = BayesianHierarchy("gaussian_diag", tune={"mean_strength": [1e-3, 1e-2, 0.1, 1.0, 9.0, 90.0]}).fit(X)
+    assert set(tuned.family_.mean_strength) < {1e-2, 0.1, 1.0, 9.0}
+    assert adjusted_rand_score(y, tuned.labels_) > 0.95
+    again = BayesianHierarchy("gaussian_spherical", alpha="auto", random_state=3).fit(X)
+    assert again.log_evidence_ == found.log_evidence_
+
+
+def test_alpha_is_chosen_by_the_evidence_of_a_subsample():
+    X, _ = blobs(80)
+    data = Dataset(X, SphericalGaussian())
+    alphas = [0.01, 0.3, 1.0, 30.0]
+    evidence = [tree_evidence(data, alpha) for alpha in alphas]
+    assert tuned_alpha(data, alphas=alphas) == alphas[int(np.argmax(evidence))]
+    assert evidence[2] == pytest.approx(BayesianHierarchy(SphericalGaussian()).fit(X).log_evidence_)
+    assert tuned_alpha(data, subsample=20, seed=1) == tuned_alpha(data, subsample=20, seed=1)
+
+
+def test_neighbours_and_threads_change_little_and_nothing():
+    X, y = blobs(150)
+    exact = BayesianHierarchy().fit(X)
+    threads = BayesianHierarchy(n_threads=3).fit(X)
+    np.testing.assert_array_equal(exact.children_, threads.children_)
+    near = BayesianHierarchy(candidates="knn", n_neighbors=8, n_threads=2).fit(X)
+    assert adjusted_rand_score(y, near.labels_) == 1.0
+    assert near.n_scores_ < 0.5 * exact.n_scores_
+
+
+def test_interrupted_it_is_a_forest_of_use():
+    X, _ = blobs(600)
+
+    def stop(info, state):
+        if info.step == 1:
+            raise KeyboardInterrupt
+
+    model = BayesianHierarchy(order="best", callbacks=[stop]).fit(X)
+    assert model.interrupted_
+    assert len(model.tree_.roots) == 600 - 256
+    assert model.predict(X).shape == (600,)
+    assert np.isfinite(model.score(X))
+    assert model.to_newick().count(";") == 344
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson"])
+def test_saved_and_read_back(name, tmp_path):
+    X, _ = blobs()
+    X = np.abs(X).round() if name == "poisson" else X
+    model = BayesianHierarchy(name, alpha="auto", init_labels=np.arange(60) // 2, n_clusters=4).fit(X)
+    model.save(tmp_path / "tree")
+    back = BayesianHierarchy.load(tmp_path / "tree")
+    for attribute in ("children_", "log_odds_", "log_weight_", "counts_", "labels_", "leaf_"):
+        np.testing.assert_array_equal(getattr(back, attribute), getattr(model, attribute))
+    assert back.log_evidence_ == model.log_evidence_
+    assert back.alpha_ == model.alpha_
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
+    assert back.get_params()["n_clusters"] == 4
+    with pytest.raises(ArchiveError, match="kind 'hierarchy'; 'mixture' was asked for"):
+        Mixture.load(tmp_path / "tree")
+
+
+def test_a_dendrogram_shows_the_highest_merges():
+    X, _ = blobs()
+    model = BayesianHierarchy().fit(X)
+    display = DendrogramDisplay.from_estimator(model, names=[f"row {i}" for i in range(60)])
+    ax = display.plot(n_tips=12).ax_
+    lines = ax.collections[0]
+    assert len(lines.get_segments()) == 11
+    top = sorted(model.log_odds_[-11:].clip(-9.2, 9.2))
+    np.testing.assert_allclose(sorted(lines.get_array()), top)
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    assert sum(int(n[1:-1].replace(",", "")) if n[0] == "(" else 1 for n in names) == 60
+    heights = [points[1][1] for points in lines.get_segments()]
+    assert heights == sorted(heights)
+    whole = display.plot(n_tips=100, height="rank").ax_
+    assert len(whole.collections[0].get_segments()) == 59
+    assert sorted(label.get_text() for label in whole.get_xticklabels()) == sorted(f"row {i}" for i in range(60))
+    with pytest.raises(ValueError, match="2 names for 60 leaves"):
+        DendrogramDisplay(model.tree_, names=["a", "b"])
+    with pytest.raises(ValueError, match="height must be"):
+        display.plot(height="odd")
+    with pytest.raises(ValueError, match="n_tips must be a positive integer; got 0"):
+        display.plot(n_tips=0)
+
+
+def test_the_command(tmp_path, capsys):
+    X, _ = blobs()
+    np.savez(tmp_path / "rows.npz", X=X)
+    paths = {name: tmp_path / f"{name}{end}" for name, end in FORMS.items()}
+    options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
+    data = str(tmp_path / "rows.npz")
+    assert main(["tree", data, "--family", "gaussian_diag", "--order", "best", "--json", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    model = BayesianHierarchy(order="best").fit(X)
+    assert result["log_evidence"] == model.log_evidence_
+    assert result["n_clusters"] == model.n_clusters_ == 3
+    np.testing.assert_array_equal(np.load(paths["linkage"]), model.linkage_matrix())
+    assert paths["newick"].read_text() == model.to_newick() + "\n"
+    assert paths["figure"].stat().st_size > 10_000
+    np.testing.assert_array_equal(np.load(paths["labels"]), model.labels_)
+    assert BayesianHierarchy.load(paths["output"]).log_evidence_ == model.log_evidence_
+    assert main(["tree", data, "--family", "gaussian_diag", "--neighbors", "5", "-k", "2", "--alpha", "auto"]) == 0
+    assert "2 clusters" in capsys.readouterr().out
+    assert main(["tree", data, "--family", "gaussian_diag", "--newick", str(tmp_path / "tree.doc")]) == 2
+    assert "must end in .nwk or .newick or .txt" in capsys.readouterr().err
+    assert main(["tree", data, "--family", "gaussian_diag", "--alpha", "much"]) == 2
+    assert "must be a positive number or auto; got 'much'" in capsys.readouterr().err
+
+
+FORMS = {"output": "", "labels": ".npy", "linkage": ".npy", "newick": ".nwk", "figure": ".png"}
 
 
 def test_forms_of_the_tree():
@@ -107,5 +290,7 @@ def test_bad_settings():
         BayesianHierarchy(Poisson(), cut="best").fit(X)
     with pytest.raises(ValueError, match="n_clusters must be from 1 to the 8 data"):
         BayesianHierarchy(Poisson(), n_clusters=9).fit(X)
+    with pytest.raises(ValueError, match="alpha must be a positive number or 'auto'; got 'much'"):
+        BayesianHierarchy(Poisson(), alpha="much").fit(X)
     with pytest.raises(ValueError, match="alpha"):
         BayesianHierarchy(Poisson(), alpha=-1.0).fit(X)

@@ -15,7 +15,7 @@ from tiny import FAMILIES
 import expfam
 from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
 from expfam.errors import ArchiveError, PluginError
-from expfam.samplers import CollapsedGibbs
+from expfam.samplers import CollapsedGibbs, Cycle, SparseVariational, Stochastic, UpdateHyper
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -124,10 +124,19 @@ def test_settings_come_back_where_they_are_plain(tmp_path):
     assert params["family"] == Poisson(shape=0.7, rate=0.2)
     assert params["weights"] == DirichletProcess(alpha=2.0)
     assert (params["n_steps"], params["random_state"]) == (3, 5)
-    header = json.loads((tmp_path / "model" / "header.json").read_text())
-    assert "CollapsedGibbs(order='random')" in json.dumps(header)
-    assert params["sampler"] == "auto"
+    assert params["sampler"] == CollapsedGibbs(order="random")
     assert params["start"] == "auto"
+
+
+def test_samplers_come_back_where_they_are_plain(tmp_path):
+    sampler = SparseVariational(2, schedule=Stochastic(20, kappa=0.7), n_candidates=None)
+    Mixture("poisson", 3, sampler=sampler, n_steps=2, random_state=0).fit(rows_of("poisson")).save(tmp_path / "model")
+    assert Mixture.load(tmp_path / "model").sampler == sampler
+    cycle = Cycle(CollapsedGibbs(), UpdateHyper())  # its constructor takes no names
+    Mixture("poisson", 3, sampler=cycle, n_steps=2, random_state=0).fit(rows_of("poisson")).save(tmp_path / "cycle")
+    assert Mixture.load(tmp_path / "cycle").sampler == "auto"
+    header = json.loads((tmp_path / "cycle" / "header.json").read_text())
+    assert "CollapsedGibbs(order='sequential')" in json.dumps(header)
 
 
 def test_column_names_come_back(tmp_path):

@@ -1,8 +1,9 @@
-"""A stranger's distribution is built, installed, found, loaded, tested by its own tests, and spoiled in every way."""
+"""Strangers' distributions are built, installed, found, loaded, tested by their own tests, and spoiled in every way."""
 
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-REFERENCE = Path(__file__).resolve().parents[1] / "plugins" / "reference" / "rayleigh"
+import expfam
+
+REFERENCES = Path(__file__).resolve().parents[1] / "plugins" / "reference"
 
 
 def run(*command, cwd, fails=False):
@@ -29,21 +32,36 @@ def run(*command, cwd, fails=False):
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """A copy, so that building leaves nothing in the checkout."""
-    return shutil.copytree(REFERENCE, tmp_path_factory.mktemp("source") / "rayleigh")
+    return shutil.copytree(REFERENCES / "rayleigh", tmp_path_factory.mktemp("source") / "rayleigh")
+
+
+def built(source, target):
+    """The wheel of a distribution."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    run(*pip, "--wheel-dir", target, source, cwd=target)
+    (wheel,) = target.glob("*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(source, tmp_path_factory):
-    target = tmp_path_factory.mktemp("wheels")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    run(*pip, "--wheel-dir", target, source, cwd=target)
-    (built,) = target.glob("*.whl")
-    return built
+    return built(source, tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="module")
+def erlang(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("erlang")
+    return built(shutil.copytree(REFERENCES / "erlang", folder / "source"), folder)
 
 
 @pytest.fixture
 def environment(wheel, tmp_path):
-    """A fresh environment that sees the running one's packages, with the distribution installed: (python, site)."""
+    """An environment with the NumPy family installed: (python, site)."""
+    return environment_with(wheel, tmp_path)
+
+
+def environment_with(wheel, tmp_path):
+    """A fresh environment that sees the running one's packages, with a distribution installed: (python, site)."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip())
@@ -147,3 +165,54 @@ def test_broken_duplicate_stale_and_misnamed_plugins_are_told_apart(environment,
     assert "is misnamed: a name is made of lower-case letters" in said["LOUD"]
     assert "did you mean 'poisson'?" in said["poison"]
     assert said["geometric"].startswith("Geometric(")
+
+
+def test_the_compiled_family_keeps_its_own_tests(erlang, tmp_path):
+    python, _ = environment_with(erlang, tmp_path)
+    report = run(python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", REFERENCES / "erlang", cwd=tmp_path)
+    assert int(report.rsplit(" passed", 1)[0].split()[-1]) >= 60
+
+
+def test_the_proposal_keeps_its_own_tests(tmp_path):
+    source = shutil.copytree(REFERENCES / "by_total", tmp_path / "source")
+    python, _ = environment_with(built(source, tmp_path), tmp_path)
+    report = run(python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=source)
+    assert int(report.rsplit(" passed", 1)[0].split()[-1]) == 3
+
+
+LABELS = """
+import ctypes, json
+import numpy as np
+from expfam import Dataset, Mixture, load_family
+X = np.random.default_rng(0).gamma(3.0, np.repeat([[1.0], [5.0]], 60, axis=0), size=(120, 4))
+family = load_family("erlang", stages=3.0)
+owner = family.bind(X).components(Dataset(X, family), 4)
+ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+head = ctypes.pythonapi.PyCapsule_GetPointer(owner.capsule, b"expfam.components_v1")
+size = ctypes.cast(head, ctypes.POINTER(ctypes.c_uint32))[1]
+labels = Mixture(family, n_components=4, random_state=0).fit(X).labels_
+print(json.dumps([size, labels.tolist()]))
+"""
+
+
+def test_a_plugin_built_against_an_earlier_struct_works_on(erlang, tmp_path):
+    """The first version of the struct had no `expect`: what was appended is absent, and nothing else changes."""
+    source, older = shutil.copytree(REFERENCES / "erlang", tmp_path / "source"), tmp_path / "older"
+    (older / "expfam").mkdir(parents=True)
+    (older / "expfam" / "__init__.py").touch()
+    text = (Path(expfam.__file__).parent / "contracts.pxd").read_text()
+    appended = "    void (*expect)(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil\n"
+    assert text.count(appended) == 1
+    (older / "expfam" / "contracts.pxd").write_text(text.replace(appended, ""))
+    setup, found = (source / "setup.py").read_text(), "str(Path(expfam.get_include()).parent)"
+    assert found in setup
+    (source / "setup.py").write_text(setup.replace(found, repr(str(older))))
+    answers = []
+    for name, wheel in (("now", erlang), ("first", built(source, tmp_path))):
+        (tmp_path / name).mkdir()
+        python, _ = environment_with(wheel, tmp_path / name)
+        answers.append(json.loads(run(python, "-P", "-c", LABELS, cwd=tmp_path)))
+    (size, labels), (older_size, older_labels) = answers
+    assert older_size == size - struct.calcsize("P")
+    assert older_labels == labels

@@ -20,7 +20,7 @@ from expfam.samplers import (
     starts,
     tree_start,
 )
-from expfam.samplers.starts import _seeds, default_n_clusters, starting_labels
+from expfam.samplers.starts import default_n_clusters, distant_rows, starting_labels
 from expfam.samplers.tree_start import _level
 from expfam.structures import CoverTree, CoverTreeWarning
 
@@ -137,7 +137,7 @@ def test_kmeans_does_not_depend_on_units_or_origin():
 def test_kmeans_labels_are_the_nearest_seeds(monkeypatch):
     X = np.random.default_rng(1).normal(size=(500, 3))
     kept = []
-    monkeypatch.setattr(starts, "_seeds", lambda *given: kept.append(_seeds(*given)) or kept[-1])
+    monkeypatch.setattr(starts, "distant_rows", lambda *given: kept.append(distant_rows(*given)) or kept[-1])
     labels = starting_labels("kmeans++", *setup(X), seed=5, n_clusters=10)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     assert kept[0].shape == (10, 3)
@@ -149,7 +149,7 @@ def test_seeds_are_drawn_by_squared_distance():
     counts = np.zeros((3, 3))
     rng = np.random.default_rng(2)
     for _ in range(6000):
-        a, b = _seeds(points, 2, rng).ravel()
+        a, b = distant_rows(points, 2, rng).ravel()
         counts[[0.0, 1.0, 3.0].index(a), [0.0, 1.0, 3.0].index(b)] += 1
     expected = 2000 * np.array([[0, 0.1, 0.9], [0.2, 0, 0.8], [9 / 13, 4 / 13, 0]])
     assert counts[expected == 0].sum() == 0

@@ -8,6 +8,7 @@ from scipy.special import gammaln
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.base import Family
+from expfam.families.gaussian import DiagonalGaussian
 from expfam.families.multinomial import Multinomial
 from expfam.families.poisson import Poisson
 from expfam.families.tuning import tree_evidence
@@ -183,3 +184,12 @@ def test_a_family_without_hyper_parameters_says_so():
 
     with pytest.raises(CapabilityError, match="nothing to tune"):
         Fixed().tune(blobs())
+
+
+def test_a_number_stands_for_every_column_of_a_bound_family():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    family = DiagonalGaussian().bind(X).with_hyper(mean_strength=0.5)
+    np.testing.assert_array_equal(family.mean_strength, np.full(3, 0.5))
+    with pytest.warns(DataWarning, match="the best mean_strength lies at the edge"):  # one cluster about the mean
+        tuned = DiagonalGaussian().tune(X, grid={"mean_strength": [0.05, 0.5, 5.0]})
+    assert tuned.mean_strength.shape == (3,)

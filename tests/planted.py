@@ -1,0 +1,49 @@
+"""Data whose clusters are known: about six of every family, and twelve of short texts and of points for whole sweeps."""
+
+import numpy as np
+from scipy import sparse
+
+from expfam import (
+    Categorical,
+    DiagonalGaussian,
+    Gaussian,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    ZeroMeanGaussian,
+)
+
+PLANTED = ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
+
+RNG = np.random.default_rng(5)
+TOPICS = RNG.dirichlet(np.full(60, 0.1), size=12)
+CLASSES = np.arange(600) % 12
+TEXT = sparse.csr_array(np.array([RNG.multinomial(15, TOPICS[k]) for k in CLASSES]))
+POINTS = RNG.normal(size=(600, 3)) + 6.0 * RNG.normal(size=(12, 3))[CLASSES]
+
+
+def planted(name, n=400, seed=0):
+    """A family of `PLANTED`, data of about six clusters, and their labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 6, n)
+    if name == "multinomial":
+        topics = rng.dirichlet(np.full(20, 0.2), 6)
+        return Multinomial(concentration=0.3), np.array([rng.multinomial(12, topics[k]) for k in labels]), labels
+    if name == "poisson":
+        return Poisson(shape=0.8, rate=0.3), rng.poisson(rng.gamma(1.0, 5.0, (6, 5))[labels]), labels
+    if name == "categorical":
+        laws = rng.dirichlet(np.full(4, 0.3), (6, 5)).cumsum(axis=2)
+        codes = (rng.random((n, 5, 1)) > laws[labels]).sum(axis=2)
+        codes[rng.random((n, 5)) < 0.1] = -1
+        return Categorical(concentration=0.5, n_levels=4), codes, labels
+    if name == "gaussian_zero":
+        axes = rng.normal(size=(6, 4, 4))
+        return ZeroMeanGaussian(), np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 4))), labels
+    centres = rng.normal(scale=2.0, size=(6, 3))
+    family = {"gaussian": Gaussian, "gaussian_diag": DiagonalGaussian, "gaussian_spherical": SphericalGaussian}[name]()
+    return family, centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
+
+
+def assert_never_falls(values, slack=1e-9):
+    """Each of the values is at least the one before it, up to rounding of the first one's size."""
+    assert (np.diff(values) >= -slack * abs(values[0])).all(), np.diff(values).min()

@@ -1,0 +1,86 @@
+"""The commands that compare split-merge samplers run, and their arithmetic is right."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).resolve().parents[1] / "asv_bench"
+
+
+@pytest.fixture(scope="module")
+def command():
+    names = ("split_merge", "reports", "real_data", "figures", "benchmarks", "benchmarks.data")
+    before = {name: sys.modules.pop(name, None) for name in names}
+    sys.path.insert(0, str(BENCH))
+    try:
+        yield importlib.import_module("split_merge")
+    finally:
+        sys.path.remove(str(BENCH))
+        for name, module in before.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+
+
+def result_of(command, tmp_path, *arguments):
+    path = tmp_path / "result.json"
+    command.main([*arguments, "--kernels", "gibbs", "--seconds", "0.2", "--seeds", "2", "--json", str(path)])
+    return json.loads(path.read_text())
+
+
+SMALL = ["--rows", "400", "--clusters", "4"]
+
+
+def test_table_of_the_paper(command, tmp_path):
+    rows = result_of(command, tmp_path, "table1", "--sizes", "100", "300")["rows"]
+    assert [row["N"] for row in rows] == [100, 300]
+    assert all(0 <= row["NMI"] <= 1 and 0 < row["accuracy"] <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("start", ["one", "shattered", "truth", "progressive"])
+def test_gap(command, tmp_path, start):
+    (row,) = result_of(command, tmp_path, "gap", *SMALL, "--start", start)["rows"]
+    assert row["Gibbs share"] == 1.0
+    if start in ("truth", "progressive"):
+        assert row["s to 10.0%"] is not None
+
+
+def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
+    rows = result_of(command, tmp_path, "peer", *SMALL)["rows"]
+    methods = {"BayesianGaussianMixture, 2 K", "SparseVariational, 2 K", "progressive, then gibbs"}
+    assert {row["method"] for row in rows} == methods
+    (row,) = result_of(command, tmp_path, "equilibrium", *SMALL)["rows"]
+    assert row["x gibbs, log joint"] == 1.0
+    assert len(result_of(command, tmp_path, "twin", *SMALL, "--features", "4")["rows"]) == 3
+    (tmp_path / "dense").mkdir()
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 9 * np.repeat(np.eye(2), 30, axis=0)
+    np.savez(tmp_path / "dense" / "mine.npz", X=X.astype(np.float32), labels=np.repeat([3, 8], 30))
+    rows = result_of(command, tmp_path, "real", "--names", "mine", "--data", str(tmp_path))["rows"]
+    assert {row["start"] for row in rows} == {"auto", "progressive"}
+    png = tmp_path / "climb.png"
+    result_of(command, tmp_path, "figure", "--rows", "200", "--png", str(png))
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_kernels_are_named(command):
+    with pytest.raises(SystemExit, match="got 'best'"):
+        command.build("best")
+    assert command.build("gibbs") is None
+
+
+def test_scores_and_times(command):
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    assert command.scores(np.array([5, 5, 0, 0, 1, 1]), labels) == {"NMI": pytest.approx(1.0), "accuracy": 1.0}
+    found = command.scores(np.array([0, 0, 0, 0, 1, 1]), labels)
+    # I = H(found) = H(1/3), H(labels) = log 3
+    entropy = -(np.log(1 / 3) / 3 + 2 * np.log(2 / 3) / 3)
+    assert found == {"NMI": pytest.approx(np.sqrt(entropy / np.log(3))), "accuracy": pytest.approx(4 / 6)}
+    points = [{"seconds": s, "gap": g} for s, g in ((0.0, 1.0), (0.5, 0.2), (0.9, 0.05), (1.5, 0.2), (2.0, 0.001))]
+    assert [command.time_to(points, level) for level in (0.1, 0.01, 0.0)] == [0.9, 2.0, None]
+    assert command.median_of([1.0, None, 3.0]) == 3.0
+    assert command.median_of([1.0, None, None]) is None
+    assert command.spread([1.0, None, 3.0]) == "1-3 (2/3)"

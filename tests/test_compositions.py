@@ -1,0 +1,41 @@
+"""Every family with every prior and every sampler: what the page says goes, goes, and what it refuses is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compositions import FAMILIES, SAMPLERS, WEIGHTS, data_of, page, refusal
+
+from expfam import MixtureModel
+from expfam.errors import CapabilityError
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "compositions.md"
+CLIMBS = {  # whose objective never falls
+    "ExpectationMaximization()",
+    "SparseVariational()",
+    'SparseVariational(objective="map")',
+}
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore:.*CoverTree.*")
+
+
+def test_the_page_is_what_the_code_says():
+    assert PAGE.read_text() == page(), "run `python tests/compositions.py > docs/compositions.md`"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("title", SAMPLERS)
+def test_every_cell(title, family):
+    sampler, data = SAMPLERS[title], data_of(family)
+    for weights in WEIGHTS.values():
+        model = MixtureModel(data.family, weights)
+        if refusal(sampler, data, weights) is not None:
+            with pytest.raises(CapabilityError):
+                sampler.init(model, data, seed=0)
+            continue
+        state = sampler.init(model, data, seed=0)
+        objectives = [sampler.step(state).objective for _ in range(4)]
+        assert np.isfinite(objectives).all()
+        assert len(state.labels) == data.n_rows
+        state.check()  # statistics are those of the labels, and all of it adds up
+        if title in CLIMBS:
+            assert (np.diff(objectives) >= -1e-5 * np.abs(objectives[1:])).all(), objectives

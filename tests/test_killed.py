@@ -1,0 +1,65 @@
+"""A run that is killed at any moment goes on from its last checkpoint as if nothing had been."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from killed_runs import RUNS, digest, run
+
+from expfam.errors import ArchiveError
+from expfam.samplers.callbacks import restore_checkpoint
+
+KILLS = 6
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """Digests of runs that nothing happened to, and the seconds they took."""
+    folder, begin = tmp_path_factory.mktemp("straight"), time.perf_counter()
+    return {name: digest(name, folder) for name in RUNS}, time.perf_counter() - begin
+
+
+def begun(folder):
+    command = [sys.executable, str(Path(__file__).with_name("killed_runs.py")), str(folder)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    return child
+
+
+def test_runs_killed_at_random_moments_end_as_if_nothing_had_been(straight, tmp_path):
+    expected, seconds = straight
+    rng, n_killed = np.random.default_rng(0), 0
+    for _ in range(KILLS):
+        with begun(tmp_path) as child:
+            time.sleep(rng.random() * seconds / KILLS)
+            n_killed += child.poll() is None
+            child.kill()  # SIGKILL: nothing is tidied up
+    assert n_killed >= KILLS // 2
+    with begun(tmp_path) as child:
+        assert json.loads(child.stdout.readline()) == expected
+
+
+def test_what_is_no_whole_checkpoint_is_refused_and_left_alone(straight, tmp_path):
+    name = "gibbs"
+    digest(name, tmp_path)
+    files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+    largest = max(files, key=lambda path: path.stat().st_size)
+    whole = largest.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 1):
+        largest.write_bytes(whole[:size])
+        with pytest.raises(ArchiveError):
+            digest(name, tmp_path)
+        assert largest.read_bytes() == whole[:size]
+    largest.write_bytes(whole)
+    assert digest(name, tmp_path) == straight[0][name]
+
+
+def test_a_checkpoint_of_another_kernel_is_refused(tmp_path):
+    run("gibbs", tmp_path)
+    state = run("em", tmp_path)
+    with pytest.raises(ArchiveError, match="is a checkpoint of CollapsedState"):
+        restore_checkpoint(tmp_path / "gibbs", state)

@@ -1,0 +1,546 @@
+"""Split-merge kernels as users run them: presets, parts, compositions, files, threads, interrupts, bad input."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from planted import CLASSES, POINTS, TEXT
+from scipy import stats
+from scipy.special import comb
+from tiny import FAMILIES, WEIGHTS, PlainPoisson
+
+from expfam import (
+    Categorical,
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SymmetricDirichlet,
+)
+from expfam.errors import CapabilityError, PluginError
+from expfam.plugins.registry import load_proposal
+from expfam.samplers import (
+    Allocator,
+    AnchoredMoves,
+    Anchors,
+    BucketMoves,
+    Checkpoint,
+    CodeAllocator,
+    CoinAllocator,
+    CollapsedGibbs,
+    CollapsedSplitMerge,
+    CutMoves,
+    Cycle,
+    DelayedAllocator,
+    FarAnchors,
+    FastEx,
+    FrozenAllocator,
+    MemberMoves,
+    NearAnchors,
+    RandomScan,
+    RestrictedGibbsAllocator,
+    SequentialAllocator,
+    SoftmaxMoves,
+    SplitMerge,
+    UniformAnchors,
+    UpdateHyper,
+    UrnAllocator,
+    load_sampler,
+    sample,
+)
+from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.proposals._tables import HashTables
+from expfam.samplers.proposals.allocators import urn_log_q
+from expfam.samplers.split_moves import moves_of
+from expfam.samplers.systems import PRESETS
+from expfam.structures._rng import generator
+from expfam.structures.lsh import LshTables
+
+DATA = {
+    "multinomial": (Multinomial(concentration=0.1), TEXT),
+    "poisson": (Poisson(), TEXT),
+    "gaussian_diag": (DiagonalGaussian(), POINTS),
+    "gaussian": (Gaussian(), POINTS),
+    "plain_poisson": (PlainPoisson(), TEXT.toarray()[:60, :10]),
+}
+
+
+def start_of(kernel, case="gaussian_diag", weights=None, **options):
+    family, X = DATA[case]
+    return kernel.init(MixtureModel(family, weights or DirichletProcess()), X, **({"seed": 3} | options))
+
+
+def walk(kernel, n_steps, **options):
+    state = start_of(kernel, **options)
+    for _ in range(n_steps):
+        kernel.step(state)
+    state.check()
+    return state
+
+
+# ---- what moves keep consistent --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", DATA)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_leave_a_consistent_state(preset, case):
+    weights = {"plain_poisson": SymmetricDirichlet(5), "poisson": PitmanYor(alpha=1.0, discount=0.4)}.get(case)
+    slow = case == "plain_poisson" or preset == "mondrian"
+    kernel = SplitMerge(preset, n_moves=8 if slow else 400)
+    state = start_of(kernel, case, weights, start="random", n_clusters=4)
+    for _ in range(3):
+        info = kernel.step(state)
+        state.check()
+    mover = kernel.mover(state)
+    mover.open()
+    lists = mover.to_arrays()["lists"]
+    assert info.proposed >= info.accepted >= 0
+    np.testing.assert_array_equal(np.sort(lists["items"]), np.arange(len(state.labels)))
+    sizes = np.diff(lists["offsets"])
+    np.testing.assert_array_equal(sizes[: len(state.counts)], state.counts[: len(sizes)])
+
+
+def test_many_moves_leave_exact_statistics():
+    kernel = SplitMerge(n_moves=50_000)
+    state = start_of(kernel, start="random", n_clusters=30)
+    kernel.step(state)
+    state.check()
+    n, S = state.components.export()
+    exact = Dataset(POINTS, state.model.family).statistics(state.labels, len(n))
+    np.testing.assert_array_equal(n, exact[0])
+    np.testing.assert_allclose(S, exact[1], rtol=1e-9, atol=1e-9 * abs(exact[1]).max())
+
+
+def test_splits_find_the_clusters_of_one_start_and_merges_those_of_another():
+    model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+    truth = model.log_joint(Dataset(POINTS, DiagonalGaussian()), CLASSES)
+    for start in (np.zeros(600, dtype=int), np.arange(600)):
+        kernel = Cycle(SplitMerge(), CollapsedGibbs())
+        state = start_of(kernel, start=start)
+        assert sample(kernel, state, 30).column("objective").max() > truth - 20.0
+
+
+MOVES_LAZY = [SequentialAllocator(), RestrictedGibbsAllocator(), UrnAllocator(), CoinAllocator(), CodeAllocator()]
+
+
+@pytest.mark.parametrize("allocator", [*MOVES_LAZY, DelayedAllocator(first=2, factor=2)], ids=repr)
+def test_merges_refused_early_are_those_that_would_be_refused(allocator):
+    """Each move has its own stream, so both chains draw the same anchors, sides and uniforms."""
+    kernel = CollapsedSplitMerge([MemberMoves(allocator)], n_moves=1)
+    results = []
+    for eager in (False, True):
+        answers = []
+        for seed in range(150):
+            labels = np.random.default_rng(seed).integers(3, size=16)
+            model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+            state = kernel.init(model, POINTS[:16] % 3.0, seed=seed, start=labels)
+            kernel.mover(state).set_eager(eager)
+            info = kernel.step(state)
+            answers.append((info.proposed, info.accepted, *state.partition))
+        results.append(np.array(answers))
+    np.testing.assert_array_equal(*results)
+    assert results[0][:, 1].sum() > 0
+
+
+def test_few_data_and_equal_data():
+    for X in ([[1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]], np.ones((20, 2))):
+        for preset in PRESETS:
+            kernel = SplitMerge(preset, n_moves=60)
+            model = MixtureModel(DiagonalGaussian(mean=0.0, shape=2.0, rate=1.0), DirichletProcess())
+            state = kernel.init(model, np.asarray(X), seed=1, start="one")
+            for _ in range(3):
+                kernel.step(state)
+                state.check()
+            if len(X) == 1:
+                assert state.n_clusters == 1
+
+
+def test_finite_weights_never_have_too_many_clusters():
+    kernel = Cycle(SplitMerge(n_moves=300), CollapsedGibbs())
+    state = start_of(kernel, weights=SymmetricDirichlet(3), start="one")
+    for _ in range(10):
+        kernel.step(state)
+        assert state.n_clusters <= 3
+        state.check()
+    assert state.n_clusters == 3
+
+
+# ---- the same bits -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["multinomial", "gaussian_diag"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SplitMerge(n_moves=100),
+        SplitMerge("minsm", n_moves=100),
+        Cycle(SplitMerge(), CollapsedGibbs()),
+        Cycle(SplitMerge("sdds"), FastEx(), UpdateHyper(family=False)),
+        RandomScan(SplitMerge("lshsm", n_moves=50), CollapsedGibbs()),
+        SplitMerge(allocator="frozen", n_moves=30),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_a_chain_resumed_from_its_file_gives_the_same_bits(kernel, case, tmp_path):
+    state = walk(kernel, 4, case=case)
+    Checkpoint(tmp_path / "run").write(state)
+    again = start_of(kernel, case)
+    restore_checkpoint(tmp_path / "run", again)
+    for _ in range(4):
+        kernel.step(state)
+        kernel.step(again)
+    np.testing.assert_array_equal(state.labels, again.labels)
+    assert state.log_joint == again.log_joint
+
+
+@pytest.mark.parametrize("case", ["multinomial", "gaussian_diag"])
+@pytest.mark.parametrize("preset", ["auto", "lshsm", "minsm"])
+def test_labels_do_not_depend_on_the_number_of_threads(preset, case):
+    one, two, four = (walk(SplitMerge(preset, n_threads=n), 5, case=case).labels for n in (1, 2, 4))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, four)
+
+
+def test_two_kernels_on_one_state_do_not_share_what_they_keep():
+    a, b = SplitMerge("rgsm", n_moves=50), SplitMerge("sdds", n_moves=50)
+    state = walk(a, 3)
+    b.step(state)
+    assert [type(move) for move in b.mover(state).moves] == [MemberMoves, SoftmaxMoves]
+    state.check()
+
+
+@pytest.mark.usefixtures("default_interrupt")
+def test_interrupt_within_a_step_leaves_a_valid_state():
+    kernel = SplitMerge("rgsm", n_moves=10_000_000)
+    state = start_of(kernel, "multinomial", start="random", n_clusters=5)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    trace = sample(kernel, state, 3)
+    timer.join()
+    assert trace.interrupted
+    state.check()
+    CollapsedGibbs().step(state)
+    SplitMerge(n_moves=100).step(state)
+    state.check()
+
+
+# ---- numbers of moves --------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_moves_is_adapted_early_and_then_stays():
+    kernel = SplitMerge()
+    state = start_of(kernel)
+    numbers = [kernel.step(state).extra["n_moves"] for _ in range(700)]
+    assert len(set(numbers[:20])) > 1
+    late = numbers[550:]
+    assert set(late) == {0, max(late)}  # few data: only each so-manieth step makes moves
+    assert len({*np.diff(np.flatnonzero(late))}) == 1
+    frozen = kernel.frozen(state)
+    assert frozen.n_moves == max(late)
+    assert frozen.every == np.diff(np.flatnonzero(late))[0]
+    assert frozen.frozen(state) is frozen
+    with_gibbs = Cycle(kernel, CollapsedGibbs())
+    state = walk(with_gibbs, 5)
+    settled = with_gibbs.frozen(state)
+    assert isinstance(settled.kernels[0].n_moves, int)
+    assert settled.kernels[1] == CollapsedGibbs()
+
+
+def test_the_estimator_counts_only_steps_of_a_fixed_number_of_moves():
+    assert load_sampler("auto", weights=DirichletProcess()) == Cycle(SplitMerge(), CollapsedGibbs())
+    assert load_sampler("auto", weights=SymmetricDirichlet(3)) == CollapsedGibbs()
+    assert load_sampler("split_merge", n_threads=2) == SplitMerge(n_threads=2)
+
+    seen = []
+
+    def watch(info, state):
+        parts = info.extra["parts"]
+        seen.append((parts[0].extra.get("parts") or parts)[0].extra["n_moves"])
+
+    for learn in (False, True):
+        seen.clear()
+        mixture = Mixture(DiagonalGaussian(), n_steps=15, n_warmup=10, random_state=0, callbacks=[watch])
+        mixture.set_params(learn_hyper=learn).fit(POINTS)
+        assert len({*seen[:10]} - {0}) > 1
+        assert len({*seen[10:]} - {0}) == 1
+    assert mixture.n_components_ >= 12
+
+
+def test_the_posterior_number_of_clusters_is_that_of_gibbs():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 2)) + 2.0 * rng.normal(size=(5, 2))[rng.integers(5, size=400)]
+    model = MixtureModel(DiagonalGaussian(mean=0.0, mean_strength=0.2, shape=2.0, rate=1.0), DirichletProcess(1.0))
+    means, errors = [], []
+    for kernel, n_steps in ((CollapsedGibbs(), 1200), (Cycle(SplitMerge(n_moves=150), CollapsedGibbs()), 1200)):
+        state = kernel.init(model, X, seed=2)
+        sample(kernel, state, 200)
+        K = sample(kernel, state, n_steps).column("n_clusters")
+        batches = K.reshape(20, -1).mean(axis=1)
+        means.append(batches.mean())
+        errors.append(batches.std(ddof=1) / np.sqrt(20))
+    assert abs(means[0] - means[1]) < 4.0 * np.hypot(*errors)
+
+
+# ---- parts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", ["dirichlet_process", "pitman_yor", "dirichlet_3"])
+@pytest.mark.parametrize(
+    "allocator",
+    [
+        CoinAllocator(),
+        UrnAllocator(),
+        SequentialAllocator(),
+        RestrictedGibbsAllocator(n_scans=1),
+        RestrictedGibbsAllocator(n_scans=0, launch="sequential"),
+        FrozenAllocator(),
+    ],
+    ids=repr,
+)
+def test_probabilities_of_all_sides_sum_to_one_and_are_those_of_draws(allocator, weights):
+    family, X = FAMILIES["gaussian_diag"]
+    data = Dataset(X, family)
+    bound = allocator.bind(MixtureModel(data.family, WEIGHTS[weights]), data, seed=0)
+    Phi = data.phi(0, 5)
+    total = 0.0
+    for bits in range(8):
+        forced = np.array([0, 1, *((bits >> j) & 1 for j in range(3))], dtype=np.int8)
+        sides, log_q = bound.sides(Phi, np.random.default_rng(7), forced=forced)
+        np.testing.assert_array_equal(sides, forced)
+        total += np.exp(log_q)
+    if not isinstance(allocator, RestrictedGibbsAllocator):  # forced rows change which numbers the launch takes
+        assert abs(total - 1.0) < 1e-10
+    drawn = [bound.sides(Phi, np.random.default_rng(seed)) for seed in range(20)]
+    for seed, (sides, log_q) in enumerate(drawn):
+        if not isinstance(allocator, RestrictedGibbsAllocator):
+            order = np.random.default_rng(seed)
+            assert abs(bound.sides(Phi, order, forced=sides)[1] - log_q) < 1e-12
+
+
+def test_urns_give_every_size_the_same_probability_under_a_dirichlet_process():
+    n = 12
+    sizes = np.arange(1, n)
+    by_size = np.exp(urn_log_q(sizes, n - sizes, 0.0)) * comb(n - 2, sizes - 1)
+    np.testing.assert_allclose(by_size, 1.0 / (n - 1), rtol=1e-12)
+    bound = UrnAllocator().bind(MixtureModel(Poisson(), DirichletProcess()), None, seed=0)
+    rng = np.random.default_rng(0)
+    sizes = [bound.sides(np.zeros((n, 1)), rng)[0].sum() for _ in range(4000)]
+    assert stats.chisquare(np.bincount(sizes, minlength=n)[1:]).pvalue > 1e-4
+
+
+def test_near_pairs_have_the_law_of_the_tables():
+    data = Dataset(POINTS[:30], DiagonalGaussian())
+    law = NearAnchors(n_bits=3, n_tables=4).bind(data, seed=5)
+    law.refresh(2)
+    pairs = law.draw_pairs(200_000, np.random.default_rng(0))
+    tables = LshTables(HashTables(n_bits=3, n_tables=4).keys(data, seed=5, epoch=2))
+    expected = tables.lss_probability(np.arange(30)[:, None], np.arange(30)) / 30 * len(pairs)
+    counts = np.zeros((30, 30))
+    found = pairs[pairs[:, 0] >= 0]
+    np.add.at(counts, (found[:, 0], found[:, 1]), 1)
+    assert (counts[expected == 0] == 0).all()
+    keep = expected > 5
+    assert stats.chi2.sf((((counts - expected) ** 2 / np.maximum(expected, 1e-9))[keep]).sum(), keep.sum()) > 1e-4
+
+
+@pytest.mark.parametrize("method", ["sign", "minhash"])
+def test_near_pairs_share_their_cluster_more_often_and_far_pairs_less(method):
+    data = Dataset(TEXT, Multinomial())
+    rng = np.random.default_rng(0)
+    same = {}
+    for law in (UniformAnchors(), NearAnchors(method=method), FarAnchors(method=method, n_bits=1)):
+        pairs = law.bind(data, seed=1).draw_pairs(20_000, rng)
+        pairs = pairs[pairs[:, 0] >= 0]
+        assert (pairs[:, 0] != pairs[:, 1]).all()
+        same[type(law).__name__] = (CLASSES[pairs[:, 0]] == CLASSES[pairs[:, 1]]).mean()
+    assert same["NearAnchors"] > 2.5 * same["UniformAnchors"] > 2.5 * same["FarAnchors"]
+
+
+def test_anchors_are_renewed_by_the_epoch_alone():
+    data = Dataset(POINTS, DiagonalGaussian())
+    a, b = (NearAnchors().bind(data, seed=5) for _ in range(2))
+    first = a.draw_pairs(50, np.random.default_rng(1))
+    a.refresh(3)
+    other = a.draw_pairs(50, np.random.default_rng(1))
+    b.refresh(3)
+    np.testing.assert_array_equal(other, b.draw_pairs(50, np.random.default_rng(1)))
+    assert not np.array_equal(first, other)
+
+
+def test_a_table_that_tells_nothing_apart_is_reported():
+    X = np.ones((200, 2))
+    X[:50] = 2.0
+    data = Dataset(X, DiagonalGaussian())
+    with pytest.warns(UserWarning, match="take more bits, or other anchors"):
+        NearAnchors(n_bits=2).bind(data, seed=0).draw_pairs(3, np.random.default_rng(0))
+
+
+# ---- other people's parts ----------------------------------------------------------------------------------------
+
+
+class NextAnchors(Anchors):
+    """A datum and the next one."""
+
+    def bind(self, data, *, seed):
+        return _Next(data.n_rows)
+
+
+class _Next:
+    def __init__(self, n):
+        self.n = n
+
+    def refresh(self, epoch):
+        pass
+
+    def draw_pairs(self, size, rng):
+        u = rng.integers(self.n, size=size)
+        return np.column_stack([u, (u + 1) % self.n])
+
+
+class HalfAllocator(Allocator):
+    """Sides by the parity of a row's place: all coins, written as a third party would."""
+
+    def assign(self, bound, Phi, rng, forced):
+        sides = (rng.random(Phi.shape[0]) < 0.5).astype(np.int8) if forced is None else forced
+        return sides, (Phi.shape[0] - 2) * np.log(0.5)
+
+
+class BadAllocator(Allocator):
+    def __init__(self, what="shape"):
+        self.what = what
+
+    def assign(self, bound, Phi, rng, forced):
+        if self.what == "raise":
+            raise ZeroDivisionError("a bug of the plugin's author")
+        n = Phi.shape[0] - (self.what == "shape")
+        return np.arange(n) % 2, 0.5 if self.what == "positive" else -1.0
+
+    def bind(self, model, data, *, seed):
+        bound = super().bind(model, data, seed=seed)
+        if self.what == "shape":
+            bound.sides = lambda Phi, rng, forced=None: (np.zeros(3), -1.0)
+        return bound
+
+
+def test_parts_of_a_third_party_work_by_kind():
+    kernel = SplitMerge(anchors=NextAnchors(), allocator=HalfAllocator(), n_moves=60)
+    state = walk(Cycle(kernel, CollapsedGibbs()), 3, case="plain_poisson", start="random", n_clusters=3)
+    assert state.n_clusters >= 1
+    assert load_proposal("near_anchors").kind == "anchors"
+    assert load_proposal("urn").kind == "allocator"
+    assert SplitMerge(anchors="far_anchors", allocator="urn").choose_moves(None, None) == [
+        AnchoredMoves(FarAnchors(), UrnAllocator())
+    ]
+
+
+FAULTS = {"shape": PluginError, "positive": PluginError, "raise": ZeroDivisionError}
+
+
+@pytest.mark.parametrize(("what", "error"), FAULTS.items(), ids=FAULTS)
+def test_a_failing_allocator_is_named_and_leaves_a_valid_state(what, error):
+    kernel = SplitMerge(allocator=BadAllocator(what), n_moves=200)
+    state = start_of(kernel, start="one")
+    with pytest.raises(error):
+        kernel.step(state)
+    state.check()
+    CollapsedGibbs().step(state)
+    state.check()
+
+
+def test_anchors_out_of_range_are_refused():
+    class Wrong(NextAnchors):
+        def bind(self, data, *, seed):
+            return _Next(data.n_rows + 5)
+
+    kernel = SplitMerge(anchors=Wrong(), n_moves=5000)
+    with pytest.raises(PluginError, match="anchors must be data below 600"):
+        kernel.step(start_of(kernel))
+
+
+# ---- bad input ---------------------------------------------------------------------------------------------------
+
+BAD = [
+    (lambda: SplitMerge("smart"), ValueError, "preset must be one of"),
+    (lambda: SplitMerge(n_moves=0), ValueError, "n_moves must be"),
+    (lambda: SplitMerge(rho=0.0), ValueError, r"rho must lie in \(0, 1\]; got 0.0"),
+    (lambda: SplitMerge(rho=1.5), ValueError, "rho must lie"),
+    (lambda: SplitMerge("mondrian", rho=0.5), ValueError, "preset 'mondrian' has none of"),
+    (lambda: SplitMerge(anchors=NearAnchors(n_bits=63)), ValueError, "n_bits must be .* got 63"),
+    (lambda: SplitMerge(anchors=NearAnchors(n_tables=0)), ValueError, "n_tables must be .* got 0"),
+    (lambda: SplitMerge(anchors=NearAnchors(method="cosine")), ValueError, "method must be"),
+    (lambda: SplitMerge(anchors=NearAnchors(method="minhash")), CapabilityError, "MinHash needs data"),
+    (lambda: SplitMerge(anchors=UrnAllocator()), CapabilityError, "needs anchors of kind 'anchors'"),
+    (lambda: SplitMerge(allocator=UniformAnchors()), CapabilityError, "needs allocator of kind 'allocator'"),
+    (lambda: SplitMerge(allocator=RestrictedGibbsAllocator(n_scans=-1)), ValueError, "n_scans"),
+    (lambda: SplitMerge(allocator=RestrictedGibbsAllocator(launch="x")), ValueError, "launch"),
+    (lambda: SplitMerge(allocator=DelayedAllocator(factor=1)), ValueError, "factor"),
+    (lambda: SplitMerge(allocator=CodeAllocator(beta=0.0)), ValueError, "beta"),
+    (lambda: SplitMerge(allocator=FrozenAllocator(n_rounds=-1)), ValueError, "n_rounds"),
+    (lambda: CollapsedSplitMerge([]), ValueError, "at least one kind"),
+    (lambda: CollapsedSplitMerge([MemberMoves(weight=0.0)]), ValueError, "weight of MemberMoves"),
+    (lambda: CollapsedSplitMerge([AnchoredMoves(most=0.0)]), ValueError, "most must be positive"),
+    (lambda: CollapsedSplitMerge([UniformAnchors()]), CapabilityError, "needs moves of the kinds"),
+    (lambda: SplitMerge(n_threads=0), ValueError, "n_threads"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), BAD, ids=[message for *_, message in BAD])
+def test_bad_settings_are_refused_before_any_work(make, error, message):
+    with pytest.raises(error, match=message):
+        start_of(make())
+
+
+def test_cuts_of_categories_are_refused():
+    with pytest.raises(CapabilityError, match="have no order"):
+        SplitMerge("mondrian").init(MixtureModel(Categorical(), DirichletProcess()), [[0, 1], [1, 0]])
+
+
+def test_rho_alone_thins_the_moves_of_the_preset():
+    model = MixtureModel(DiagonalGaussian(), DirichletProcess())
+    usual, thinned = (SplitMerge("lshsm", rho=rho).choose_moves(model, None) for rho in (None, 0.3))
+    assert [move.rho for move in usual] == [1.0, 0.05]
+    assert [move.rho for move in thinned] == [0.3, 0.3]
+    assert [(m.anchors, m.allocator, m.most) for m in usual] == [(m.anchors, m.allocator, m.most) for m in thinned]
+
+
+def test_settings_are_values():
+    for move in (AnchoredMoves(), MemberMoves(), BucketMoves(), SoftmaxMoves(), CutMoves()):
+        assert type(move)(**move.get_params()) == move
+        assert moves_of(move) == [move]
+    assert SplitMerge() == SplitMerge("auto")
+    assert SplitMerge() != SplitMerge("rgsm")
+
+
+class Fragile(Poisson):
+    """Evidence that fails for large sums."""
+
+    def components(self, data, capacity, *, layout="features"):
+        from expfam.families.generic import GenericComponents
+
+        return GenericComponents(self, data, capacity)
+
+    def log_marginal(self, n, S):
+        A = super().log_marginal(n, S)
+        return np.where((np.asarray(S) > 25).any(axis=1), np.nan, A)
+
+
+def test_an_evidence_that_is_not_a_number_is_raised():
+    X = np.array([[9], [1], [8], [7], [9], [2], [1]])
+    kernel = SplitMerge("random", n_moves=500)
+    state = kernel.init(MixtureModel(Fragile(), DirichletProcess()), X, seed=0, start=np.arange(7))
+    with pytest.raises(FloatingPointError, match="not finite"):
+        sample(kernel, state, 50)
+    counts = np.bincount(state.labels, minlength=len(state.counts))
+    np.testing.assert_array_equal(counts, state.counts)
+
+
+def test_streams_of_plans_are_those_of_choices_not_of_scans():
+    a = generator(1, "choice", unit=0, step=3).random()
+    assert a != generator(1, "choice", unit=1, step=3).random()
