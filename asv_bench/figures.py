@@ -38,9 +38,7 @@ def draw_curves(curves, titles, path):
         _focus(axes, [p[key] for of_seed in curves for points in of_seed.values() for p in points])
         _clean(axes)
     all_axes[-1, 0].set_xlabel("CPU seconds")
-    all_axes[-1, 0].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    all_axes[-1, 0].xaxis.set_major_formatter("{x:g}")
-    all_axes[-1, 0].xaxis.set_minor_formatter(NullFormatter())
+    _seconds(all_axes[-1, 0])
     all_axes[0, 0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=160)
     plt.close(figure)
@@ -65,10 +63,107 @@ def draw_scaling(rows, titles, path):
     plt.close(figure)
 
 
+def draw_climbs(curves, truth, path):
+    """Log joint against moves and against seconds, side by side; a line for each seed, a colour for each kernel."""
+    figure, all_axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.8), layout="constrained")
+    names = list(dict.fromkeys(name for of_seed in curves for name in of_seed))
+    for axes, key in zip(all_axes, ["moves", "seconds"]):
+        for seed, of_seed in enumerate(curves):
+            for name, points in of_seed.items():
+                shown = [p for p in points if p[key] > 0]
+                colour = f"C{names.index(name)}"
+                label = name if seed == 0 else None
+                axes.plot([p[key] for p in shown], [p["log_joint"] for p in shown], color=colour, lw=1.4, label=label)
+        axes.axhline(truth, color="#333333", lw=0.8, ls=":", label="true labels")
+        axes.set(xscale="log", xlabel={"moves": "moves (splits, merges, single data)", "seconds": "seconds"}[key])
+        _clean(axes)
+    all_axes[0].set_ylabel("log joint (nats)")
+    all_axes[1].legend(frameon=False, fontsize="small", loc="lower right")
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def draw_by_sparsity(curves, path):
+    """Held-out log likelihood against CPU seconds, a panel for each K, a line for each number kept; dense is dashed."""
+    sizes, kept = sorted({c["K"] for c in curves}), list(dict.fromkeys(c["L"] for c in curves))
+    colours = dict(zip(kept, plt.get_cmap("viridis")([0.92 * i / max(1, len(kept) - 1) for i in range(len(kept))])))
+    figure, all_axes = plt.subplots(
+        1, len(sizes), squeeze=False, figsize=(3.6 * len(sizes) + 1.0, 3.8), layout="constrained"
+    )
+    for axes, K in zip(all_axes[0], sizes):
+        of_size = [c for c in curves if c["K"] == K]
+        for c in of_size:
+            x, y = [p["CPU"] for p in c["points"]], [p["held-out"] for p in c["points"]]
+            style = {"color": "black", "ls": "--"} if c["L"] == "dense" else {"color": colours[c["L"]]}
+            axes.plot(x, y, lw=1.6, marker="o", ms=3, label=c["L"], **style)
+        axes.set(title=f"K = {K}", xlabel="CPU seconds", xscale="log")
+        _seconds(axes)
+        _focus(axes, [p["held-out"] for c in of_size for p in c["points"]])
+        _clean(axes)
+    all_axes[0, 0].set_ylabel("held-out log likelihood (nats a patch)")
+    handles = all_axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=len(kept), frameon=False)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+TOPIC_STYLES = {
+    "gibbs": ("#009e73", "-"),
+    "gibbs, last": ("#009e73", "--"),
+    "active": ("#d55e00", "-"),
+    "active, stochastic": ("#d55e00", ":"),
+    "dense": ("#1f5a85", "-"),
+    "tokens": ("#e69f00", "-"),
+    "tomotopy": ("#cc79a7", "--"),
+    "tomotopy, mean": ("#cc79a7", "-"),
+    "gensim": ("#999999", "-"),
+    "scikit-learn online": ("#56b4e9", "-"),
+    "scikit-learn batch": ("#56b4e9", "--"),
+}
+
+
+def draw_topic_scores(rows, path):
+    """Held-out score against CPU seconds: a panel for each data set and number of topics, a line for each method."""
+    panels = list(dict.fromkeys((row["data"], row["K"]) for row in rows))
+    n_columns = min(3, len(panels))
+    n_lines = -(-len(panels) // n_columns)
+    figure, all_axes = plt.subplots(
+        n_lines, n_columns, squeeze=False, figsize=(4.2 * n_columns, 3.2 * n_lines), layout="constrained"
+    )
+    handles = {}
+    for axes, (name, K) in zip(all_axes.flat, panels):
+        here = [row for row in rows if (row["data"], row["K"]) == (name, K)]
+        for method in dict.fromkeys(row["method"] for row in here):
+            points = [(row["CPU s"], row["score"]) for row in here if row["method"] == method]
+            colour, line = TOPIC_STYLES[method]
+            handles[method] = axes.plot(*zip(*points), line, color=colour, lw=1.6, marker="o", ms=2.5, label=method)[0]
+        axes.set(xscale="log", title=f"{name}, {K} topics", xlabel="CPU seconds")
+        _seconds(axes)
+        _focus(axes, [row["score"] for row in here])
+        _clean(axes)
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes in all_axes[:, 0]:
+        axes.set_ylabel("held-out nats a token")
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=2 * n_columns, frameon=False)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def _seconds(axes):
+    """Plain numbers at 1, 2 and 5 of each decade."""
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _focus(axes, values):
     """Limits that show the better nine tenths: a bad start would press all curves together."""
     low, high = sorted(values)[len(values) // 10], max(values)
     axes.set_ylim(low - 0.05 * (high - low) - 1e-6, high + 0.05 * (high - low) + 1e-6)
+    for line in axes.lines:
+        if len(line.get_ydata()) and max(line.get_ydata()) < axes.get_ylim()[0] and line.get_label()[0] != "_":
+            line.set_label(f"{line.get_label()} (below {axes.get_ylim()[0]:.4g})")
 
 
 def _clean(axes):

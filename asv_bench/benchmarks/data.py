@@ -62,6 +62,37 @@ def zipf_documents(n_rows, n_topics, *, n_words=20000, mean_length=100, mass=500
     return X, topics
 
 
+def admixtures(n_rows, n_topics, *, n_words=10000, mean_length=60, alpha=0.05, mass=300, seed=0):
+    """Word counts of documents that mix topics, in blocks, and the topics.
+
+    Weights of a document are Dirichlet(alpha each); topics are Dirichlet of total concentration `mass` around a law of
+    Zipf's kind. Lengths are Poisson, at least 1.
+
+    Returns X (n_rows, n_words) CSR float64 with int32 indices and the true topics (n_topics, n_words).
+    """
+    rng = np.random.default_rng(seed)
+    base = np.arange(1, n_words + 1) ** -1.05
+    topics = rng.standard_gamma(np.broadcast_to(mass * base / base.sum(), (n_topics, n_words)))
+    topics /= topics.sum(axis=1, keepdims=True)
+    blocks = []
+    for start in range(0, n_rows, 1 << 14):
+        size = min(n_rows - start, 1 << 14)
+        lengths = np.maximum(1, rng.poisson(mean_length, size))
+        weights = rng.dirichlet(np.full(n_topics, alpha), size=size).cumsum(axis=1)
+        docs = np.repeat(np.arange(size), lengths)
+        chosen = np.empty(len(docs), dtype=np.int64)
+        for part in np.array_split(np.arange(len(docs)), 1 + len(docs) * n_topics // (1 << 24)):
+            chosen[part] = (rng.random(len(part))[:, None] > weights[docs[part]]).sum(axis=1)
+        words, uniforms = np.empty(len(docs), dtype=np.int32), rng.random(len(docs))
+        np.minimum(chosen, n_topics - 1, out=chosen)
+        for k in np.unique(chosen):
+            here = chosen == k
+            drawn = np.searchsorted(topics[k].cumsum(), uniforms[here], side="right")
+            words[here] = np.minimum(drawn, n_words - 1)
+        blocks.append(sparse.coo_array((np.ones(len(docs)), (docs, words)), shape=(size, n_words)).tocsr())
+    return sparse.csr_array(sparse.vstack(blocks)), topics
+
+
 def _block_of_topic(lengths, cumulative, rng):
     """Counts, words and number of entries by document of documents of one topic."""
     n_words = len(cumulative)
@@ -73,13 +104,13 @@ def _block_of_topic(lengths, cumulative, rng):
     return counts.astype(np.int32), (keys % n_words).astype(np.int32), n_entries
 
 
-def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, seed=0):
-    """Rows around Gaussian centres with a scale for each cluster and column.
+def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, exponent=1.0, seed=0):
+    """Rows around Gaussian centres with a scale for each cluster and column; sizes fall as rank ** -exponent.
 
     Returns X (n_rows, n_features) float64 and the true clusters (n_rows,).
     """
     rng = np.random.default_rng(seed)
-    labels = zipf_labels(n_rows, n_clusters, rng)
+    labels = zipf_labels(n_rows, n_clusters, rng, exponent=exponent)
     centers = rng.normal(scale=separation, size=(n_clusters, n_features))
     scales = np.exp(rng.normal(scale=0.3, size=(n_clusters, n_features)))
     return centers[labels] + scales[labels] * rng.normal(size=(n_rows, n_features)), labels
@@ -146,6 +177,22 @@ def sparse_counts(n_rows, n_clusters, *, n_features=2000, per_row=8, seed=0):
     return X, labels
 
 
+def short_documents(n_rows, n_topics, *, n_words=5000, per_topic=40, seed=0):
+    """Documents of 3 to 8 tokens, each of one topic of a few words: CSR int32 and the true topics (n_rows,)."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(n_topics, size=n_rows)
+    words = rng.integers(n_words, size=(n_topics, per_topic))
+    cumulative = np.cumsum(rng.dirichlet(np.full(per_topic, 0.3), size=n_topics), axis=1)
+    lengths = rng.integers(3, 9, size=n_rows)
+    rows = np.repeat(np.arange(n_rows), lengths)
+    of_row = cumulative[labels[rows]]
+    drawn = np.minimum((of_row < rng.random(len(rows))[:, None]).sum(axis=1), per_topic - 1)
+    places = rows, words[labels[rows], drawn]
+    X = sparse.coo_array((np.ones(len(rows), dtype=np.int32), places), shape=(n_rows, n_words)).tocsr()
+    X.sum_duplicates()
+    return X, labels
+
+
 def zipf_labels(n_rows, n_clusters, rng, *, exponent=1.0):
     """Cluster of each row; cluster sizes fall as rank ** -exponent, and each has a row where there are enough."""
     p = 1.0 / np.arange(1, n_clusters + 1) ** exponent
@@ -153,6 +200,12 @@ def zipf_labels(n_rows, n_clusters, rng, *, exponent=1.0):
     first = min(n_rows, n_clusters)
     labels[:first] = np.arange(first)
     return rng.permutation(labels)
+
+
+def shattered(labels, n_pieces, *, seed=0):
+    """Each cluster cut evenly at random into `n_pieces`: labels (n_rows,) whose merges give the clusters back."""
+    rng = np.random.default_rng(seed)
+    return np.asarray(labels) * n_pieces + rng.integers(n_pieces, size=len(labels))
 
 
 def normalized_mutual_information(a, b):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from expfam import Gaussian, MixtureModel, Multinomial, SymmetricDirichlet
-from expfam.samplers import Full, SparseVariational
+from expfam import Dataset, DirichletProcess, Gaussian, MixtureModel, Multinomial, SymmetricDirichlet
+from expfam.samplers import ClusterMoves, Full, Memoized, SparseVariational, Stochastic
 
 from . import data
 
@@ -59,3 +59,44 @@ class Pass:
         return min(info.extra["seconds_summary"] for info in infos) * 1e6 / N_ROWS
 
     track_summary.unit = "us per datum"
+
+
+class Chunk:
+    """One chunk learned again, of ten that are not held."""
+
+    params = (["memoized, rows", "memoized, statistics", "stochastic"],)
+    param_names = ("schedule",)
+
+    def setup(self, schedule):
+        X = data.gaussians(N_ROWS, 100, seed=3)[0]
+        first = Dataset(X[: N_ROWS // 10], Gaussian())
+        step = N_ROWS // 10
+        self.chunks = [Dataset(X[a : a + step], first.family) for a in range(0, N_ROWS, step)]
+        memo = "auto" if schedule == "stochastic" else schedule.split(", ")[1]
+        kind = Stochastic(step) if schedule == "stochastic" else Memoized()
+        kernel = SparseVariational(schedule=kind, memo=memo, n_candidates=None)
+        self.stream = kernel.stream(MixtureModel(first.family, SymmetricDirichlet(100)), first, seed=0)
+        self.batch = None if schedule == "stochastic" else 0
+        for place, chunk in enumerate(self.chunks):
+            self.stream.learn(chunk, batch=None if self.batch is None else place)
+
+    def time_learn(self, schedule):
+        self.stream.learn(self.chunks[0], batch=self.batch)
+
+
+class Moves:
+    """Merges, deletions and births after a few passes from one cluster."""
+
+    params = (["merge", "delete", "birth"],)
+    param_names = ("kind",)
+
+    def setup(self, kind):
+        X = data.gaussians(N_ROWS, 30, seed=3)[0]
+        passes = SparseVariational(truncation=60, schedule=Full())
+        self.state = passes.init(MixtureModel(Gaussian(), DirichletProcess()), X, seed=0, start="kmeans++")
+        for _ in range(3):
+            passes.step(self.state)
+        self.moves = ClusterMoves(**{name: name == kind for name in self.params[0]})
+
+    def time_step(self, kind):
+        self.moves.step(self.state)

@@ -1,0 +1,336 @@
+"""Bayesian hierarchical clustering beside its rivals: run by hand, `python asv_bench/hierarchy.py --help`.
+
+Protocols: sparse documents, with the claim of the implementation that ours began from (20,000 sparse points, about 25
+million candidate merges, several minutes; duplicates collapsed first and pairs without a common term left out); real
+columns; candidates at N = 100,000; labelled data that are not shipped; growth of the number of scores; and the peak of
+memory beside the data.
+
+Seconds are never printed without what was found in them: log evidence of the tree (a lower bound of that of the
+Dirichlet process mixture, comparable between trees over the same data), adjusted Rand of its default cut against the
+classes. Ward's trees, by fastcluster and SciPy over standardised columns or projected square roots of counts, are
+rescored by `BayesianHierarchy.from_linkage`, and cut by the same odds; the rescoring is not in their seconds. DIR holds
+text/*.npz and dense/*.npz as for real_data.py.
+"""
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from benchmarks.data import gaussians, short_documents
+from real_data import load
+from reports import clocks, print_table, report, resident, with_peak
+from scipy import sparse
+from scipy.cluster.hierarchy import linkage
+from sklearn.metrics import adjusted_rand_score
+
+from expfam import BayesianHierarchy, Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Multinomial
+from expfam.errors import DataWarning
+from expfam.forecast import format_bytes
+from expfam.samplers import HierarchicalClustering
+from expfam.samplers.coordinates import Rows
+from expfam.samplers.neighbours import neighbour_graph
+
+try:
+    import fastcluster
+except ImportError:  # some rows of the tables need it
+    fastcluster = None
+
+TITLES = {
+    "exact": "odds",
+    "all pairs": "odds, all pairs",
+    "overlap": "odds, common terms first",
+    "collapse": "odds, copies first",
+    "odds_size": "odds less log size",
+    "knn": "odds, 10 neighbours",
+    "knn size": "odds less log size, 10 neighbours",
+    "fastcluster": "Ward, fastcluster",
+    "scipy": "Ward, SciPy",
+}
+OPTIONS = {
+    "exact": {},
+    "all pairs": {"index": None},
+    "overlap": {"index": "overlap"},
+    "collapse": {"duplicates": "collapse"},
+    "odds_size": {"order": "odds_size"},
+    "knn": {"candidates": "knn"},
+    "knn size": {"candidates": "knn", "order": "odds_size"},
+}
+FAMILIES = {"diagonal": DiagonalGaussian, "full": Gaussian}
+SETS = {
+    "tweet": lambda: Multinomial(concentration=0.1),
+    "googlenews": lambda: Multinomial(concentration=0.1),
+    "letter_recognition": Gaussian,
+    "digits": lambda: Multinomial(concentration=1.0),
+}
+MOST_SQUARE = 15_000  # rows of which SciPy holds all distances: 0.9 GB
+SEVERAL_MINUTES = "source's claim: 20,000 points, about 2.5e+07 scores, several minutes"
+
+
+# ---- what the protocols share ----------------------------------------------------------------------------------------
+
+
+def mixture(n, d, args):
+    """Generated columns of the options."""
+    sizes = {"n_features": d, "separation": args.separation, "exponent": args.exponent, "seed": args.seed}
+    return gaussians(n, args.clusters, **sizes)
+
+
+def grown(name, family, X, args):
+    """Finished search, (CPU, wall) seconds of the graph, if there is one, and of all else."""
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, DirichletProcess(args.alpha)).bind(data)
+    options, begin = dict(OPTIONS[name]), clocks()
+    if "candidates" in options:
+        options["candidates"] = neighbour_graph(data, args.neighbors, n_threads=args.threads)
+    graph = clocks() - begin
+    kernel = HierarchicalClustering(n_threads=args.threads, **options)
+    begin = clocks()
+    state = kernel.init(model, data)
+    while kernel.step(state).accepted:
+        pass
+    return state, graph, clocks() - begin
+
+
+def row_of(name, family, X, classes, args):
+    """One line of a table: what a method found, and what it cost."""
+    n = X.shape[0]
+    if name in ("fastcluster", "scipy"):
+        return ward_row(name, family, X, classes, args)
+    state, graph, rest = grown(name, family, X, args)
+    return {
+        "tree": TITLES[name],
+        "n": n,
+        "CPU s": rest[0],
+        "wall s": rest[1],
+        "graph s": graph[0],
+        "scores": float(state.n_scores),
+        "/ (n - 1)^2": state.n_scores / max(n - 1, 1) ** 2,
+        "log evidence": state.log_joint,
+        "clusters": state.tree().cut().max().item() + 1,
+        "Rand": adjusted_rand_score(classes, state.labels),
+    }
+
+
+def ward_row(name, family, X, classes, args):
+    points = Rows(Dataset(X, family)).embedding(0, args.threads).astype(np.float64)
+    begin = clocks()
+    Z = fastcluster.linkage_vector(points, method="ward") if name == "fastcluster" else linkage(points, "ward")
+    seconds = clocks() - begin
+    tree = BayesianHierarchy.from_linkage(Z, X, family, alpha=args.alpha)
+    return {
+        "tree": TITLES[name],
+        "n": X.shape[0],
+        "CPU s": seconds[0],
+        "wall s": seconds[1],
+        "graph s": 0.0,
+        "scores": float(X.shape[0] - 1),
+        "/ (n - 1)^2": 1.0 / X.shape[0],
+        "log evidence": tree.log_evidence_,
+        "clusters": tree.n_clusters_,
+        "Rand": adjusted_rand_score(classes, tree.labels_),
+    }
+
+
+def possible(names, X, args):
+    """Those of the methods that can be had here, and that so many rows allow."""
+    few = X.shape[0] <= args.most_pairs
+    by_index = sparse.issparse(X)
+    fits = {"scipy": X.shape[0] <= MOST_SQUARE, "fastcluster": fastcluster is not None and few, "all pairs": few}
+    return [name for name in names if fits.get(name, "knn" in name or few or by_index)]
+
+
+def table_of(names, family, X, classes, args):
+    """Print a table and return its rows."""
+    rows = [row_of(name, family, X, classes, args) for name in possible(names, X, args)]
+    print_table(rows)
+    return rows
+
+
+# ---- protocols -------------------------------------------------------------------------------------------------------
+
+
+def documents(args):
+    """Short documents by their number: exact index, all pairs, heuristics."""
+    rows = []
+    print(SEVERAL_MINUTES + "\n", flush=True)
+    for n in args.rows:
+        X, classes = short_documents(n, args.topics, seed=args.seed)
+        rows += table_of(args.trees, Multinomial(concentration=args.concentration), X, classes, args)
+    return {"rows": rows, "claim": SEVERAL_MINUTES}
+
+
+def columns(args):
+    """Real columns about centres: diagonal and full covariances beside Ward."""
+    rows = []
+    for kind, n, d in args.cases:
+        X, classes = mixture(n, d, args)
+        print(f"{kind}, {n} rows, {d} columns\n", flush=True)
+        rows += [
+            {"family": kind, "columns": d, **row} for row in table_of(args.trees, FAMILIES[kind](), X, classes, args)
+        ]
+    return {"rows": rows}
+
+
+def sets(args):
+    """Labelled data."""
+    rows = []
+    for name in args.sets:
+        X, classes = load(args.data, name)
+        X, classes = X[: args.most_rows], classes[: args.most_rows]
+        print(f"{name}: {X.shape[0]} rows, {X.shape[1]} columns, {len(np.unique(classes))} classes\n", flush=True)
+        rows += [{"data": name, **row} for row in table_of(args.trees, SETS[name](), X, classes, args)]
+    return {"rows": rows}
+
+
+def neighbours(args):
+    """Evidence against the number of neighbours."""
+    rows = []
+    for n in args.rows:
+        X, classes = mixture(n, args.features, args)
+        family = FAMILIES[args.family]
+        found = [row_of("exact", family(), X, classes, args)] if n <= args.most_pairs else []
+        for n_neighbors in args.grid:
+            args.neighbors = n_neighbors
+            row = row_of("knn", family(), X, classes, args)
+            found.append(row | {"tree": f"odds, {n_neighbors} neighbours"})
+        print_table(found)
+        rows += found
+    return {"rows": rows}
+
+
+def rescoring(args):
+    """Odds of every merge of a given linkage."""
+    rows = []
+    for n in args.rows:
+        X, _ = mixture(n, args.features, args)
+        older = np.concatenate([[0], np.arange(n, 2 * n - 2)])
+        chain = np.column_stack([older, np.arange(1, n), np.arange(1.0, n), np.arange(2, n + 1)])
+        begin = clocks()
+        tree = BayesianHierarchy.from_linkage(chain, X, DiagonalGaussian())
+        seconds = clocks() - begin
+        rows.append({"n": n, "columns": args.features, "CPU s": seconds[0], "log evidence": tree.log_evidence_})
+    print_table(rows)
+    return {"rows": rows}
+
+
+def memory(args):
+    """Peak of memory beside the data, each size in a process of its own."""
+    if args.child:
+        return memory_of(args)
+    rows = []
+    for name in args.trees:
+        for n in args.rows:
+            with tempfile.TemporaryDirectory() as folder:
+                result = Path(folder) / "result.json"
+                command = [sys.executable, __file__, "memory", f"--rows={n}", f"--child={name}", f"--json={result}"]
+                subprocess.run(command, check=True)
+                rows.append(json.loads(result.read_text())["row"])
+    print_table(rows)
+    return {"rows": rows}
+
+
+def memory_of(args):
+    """One search in this process, after a small one whose imports and buffers are no part of it."""
+    kind, name = args.child.split(":")
+
+    def make(n):
+        if kind == "documents":
+            return Multinomial(concentration=0.01), short_documents(n, 200, seed=0)[0]
+        return DiagonalGaussian(), gaussians(n, 50, n_features=10, seed=0)[0]
+
+    grown(name, *make(200), args)
+    family, X = make(args.rows[0])
+    size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    gc.collect()
+    before = resident("VmRSS")
+    (state, *_), peak = with_peak(lambda: grown(name, family, X, args))
+    used = peak - before
+    row = {"data": kind, "tree": TITLES[name], "n": X.shape[0], "size": format_bytes(size)}
+    row |= {"beside": format_bytes(used), "bytes / n": used / X.shape[0], "log evidence": state.log_joint}
+    return {"row": row}
+
+
+# ---- command line ----------------------------------------------------------------------------------------------------
+
+
+def case(text):
+    """Family, rows and columns."""
+    kind, n, d = text.split(",")
+    if kind not in FAMILIES:
+        raise ValueError(kind)
+    return kind, int(n), int(d)
+
+
+def add_mixture(command):
+    command.add_argument("--clusters", type=int, default=50)
+    command.add_argument("--separation", type=float, default=3.0)
+    command.add_argument("--exponent", type=float, default=1.0, help="sizes of clusters fall as rank ** -exponent")
+
+
+def parser():
+    """Sub-commands and their options."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--threads", type=int, default=1)
+    common.add_argument("--alpha", type=float, default=1.0)
+    common.add_argument("--neighbors", type=int, default=10)
+    common.add_argument("--seed", type=int, default=0)
+    common.add_argument("--most-pairs", type=int, default=20_000, help="rows of which all pairs are scored")
+    common.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.add_subparsers(dest="protocol", required=True)
+
+    def add(protocol, *, rows=None, trees=None):
+        command = commands.add_parser(protocol.__name__, parents=[common], help=protocol.__doc__)
+        command.set_defaults(run=protocol)
+        if rows:
+            command.add_argument("--rows", type=int, nargs="+", default=rows)
+        if trees:
+            command.add_argument("--trees", nargs="+", choices=list(TITLES), default=trees)
+        return command
+
+    command = add(documents, rows=[5000, 20_000, 50_000, 100_000], trees=["exact", "all pairs", "overlap", "knn"])
+    command.add_argument("--topics", type=int, default=200)
+    command.add_argument("--concentration", type=float, default=0.01)
+    command = add(columns, trees=["exact", "odds_size", "knn", "knn size", "fastcluster", "scipy"])
+    cases = ["diagonal,20000,10", "diagonal,20000,2", "full,4000,10", "full,10000,2", "diagonal,100000,10"]
+    command.add_argument("--cases", type=case, nargs="+", default=[case(text) for text in cases], metavar="FAMILY,n,d")
+    add_mixture(command)
+    command = add(sets, trees=["exact", "odds_size", "collapse", "knn", "fastcluster", "scipy"])
+    command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
+    command.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    command.add_argument("--most-rows", type=int, default=12_000)
+    command = add(neighbours, rows=[10_000])
+    command.add_argument("--grid", type=int, nargs="+", default=[3, 5, 10, 20])
+    command.add_argument("--features", type=int, default=10)
+    add_mixture(command)
+    command.add_argument("--family", choices=list(FAMILIES), default="diagonal")
+    command = add(rescoring, rows=[10_000, 100_000])
+    command.add_argument("--features", type=int, default=10)
+    add_mixture(command)
+    command = add(memory, rows=[10_000, 20_000, 40_000])
+    of_data = ["documents:exact", "documents:knn", "columns:knn"]
+    command.add_argument(
+        "--trees", nargs="+", default=of_data, metavar="DATA:TREE", help="documents or columns, a tree"
+    )
+    command.add_argument("--child", help=argparse.SUPPRESS)
+    return top
+
+
+def main():
+    """Run one of the protocols."""
+    args = parser().parse_args()
+    if args.threads < 1:
+        raise SystemExit(f"--threads is a positive number; got {args.threads}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # constant columns of digits, many pairs
+        report(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A family written in NumPy beside the built-in one of the same law: `python asv_bench/plugins.py --help`.
+
+Samplers that keep parameters, and variational inference, score with inner products of phi and never call the family
+in a loop, so a stranger's NumPy family should run at their full speed; collapsed samplers call it for each datum, where
+compiled components are worth their lines. CPU seconds of a step, one thread, medians; the two take turns.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from benchmarks import data
+from reports import print_table, report, timed_step
+from scipy.special import digamma, gammaln
+
+from expfam import Dataset, Family, MixtureModel, Poisson, SymmetricDirichlet
+from expfam.samplers import (
+    CollapsedGibbs,
+    ExpectationMaximization,
+    FastEx,
+    SparseVariational,
+    StochasticEM,
+    UncollapsedGibbs,
+    UncollapsedMetropolis,
+)
+
+
+class NumpyPoisson(Family):
+    """What a stranger writes: the methods of docs/plugins.md, and no compiled components."""
+
+    name = "numpy_poisson"
+    support = "counts"
+
+    def __init__(self, shape=1.0, rate=1.0):
+        self.shape, self.rate = shape, rate
+
+    def sufficient_statistics(self, X):
+        return X.astype(np.float64)
+
+    def log_base(self, X):
+        return -gammaln(X + 1.0).sum(axis=1)
+
+    def log_marginal(self, n, S):
+        shape = self.shape + S
+        terms = gammaln(shape) - gammaln(self.shape) - shape * np.log(self.rate + n)[:, None]
+        return (terms + self.shape * np.log(self.rate)).sum(axis=1)
+
+    def expected_natural(self, n, S):
+        rate = (self.rate + n)[:, None]
+        return digamma(self.shape + S) - np.log(rate), ((self.shape + S) / rate).sum(axis=1)
+
+    def draw_natural(self, n, S, rng):
+        theta = np.log(rng.standard_gamma(self.shape + S) / (self.rate + n)[:, None])
+        return theta, np.exp(theta).sum(axis=1)
+
+    def map_natural(self, n, S):
+        theta = np.log((self.shape + S) / (self.rate + n)[:, None])
+        return theta, np.exp(theta).sum(axis=1)
+
+    def log_prior(self, theta, g):
+        return self.shape * theta.sum(axis=1) - self.rate * g
+
+
+KERNELS = {
+    "UncollapsedGibbs, dense": lambda: UncollapsedGibbs(draw="dense", n_threads=1),
+    "StochasticEM, dense": lambda: StochasticEM(draw="dense", n_threads=1),
+    "UncollapsedMetropolis": lambda: UncollapsedMetropolis(n_threads=1),
+    "ExpectationMaximization": lambda: ExpectationMaximization(n_threads=1),
+    "SparseVariational": lambda: SparseVariational(n_threads=1),
+    "CollapsedGibbs": lambda: CollapsedGibbs(),
+    "FastEx, int8": lambda: FastEx(proposal="int8", n_threads=1),
+}
+COLLAPSED = ("CollapsedGibbs", "FastEx, int8")  # one call of the family for each datum: fewer rows
+
+
+def compare(args):
+    """Seconds of a step with the built-in family and with the one in NumPy, and their ratio."""
+    rows = []
+    for name in args.kernels:
+        n_rows = args.collapsed_rows if name in COLLAPSED else args.rows
+        X = data.counts(n_rows, args.clusters, n_features=args.features, seed=1)[0]
+        seconds = step_seconds(KERNELS[name](), X, args)
+        rows.append(
+            {
+                "kernel": name,
+                "rows": n_rows,
+                "built-in s": seconds["built-in"],
+                "NumPy s": seconds["NumPy"],
+                "speed of the built-in": seconds["built-in"] / seconds["NumPy"],
+            }
+        )
+    print_table(rows)
+    return {"rows": rows}
+
+
+def step_seconds(kernel, X, args):
+    """Median CPU seconds of a step with each family, in turns, after one step that is not counted."""
+    families = {"built-in": Poisson(shape=1.0, rate=1.0), "NumPy": NumpyPoisson()}
+    start = np.random.default_rng(0).integers(args.clusters, size=len(X))
+    states = {
+        word: kernel.init(
+            MixtureModel(family, SymmetricDirichlet(args.clusters)), Dataset(X, family), seed=0, start=start
+        )
+        for word, family in families.items()
+    }
+    times = {word: [] for word in families}
+    for _ in range(args.steps + 1):
+        for word, state in states.items():
+            times[word].append(timed_step(kernel, state)[1][0])
+    return {word: float(np.median(of_word[1:])) for word, of_word in times.items()}
+
+
+def main():
+    """Parse the arguments and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--collapsed-rows", type=int, default=1000)
+    parser.add_argument("--clusters", type=int, default=200)
+    parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
+    parser.set_defaults(run=compare)
+    report(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

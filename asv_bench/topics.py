@@ -1,0 +1,346 @@
+"""Topic models beside their rivals: run by hand, `python asv_bench/topics.py --help`.
+
+Protocols: held-out score against CPU seconds, beside tomotopy (collapsed Gibbs), gensim and scikit-learn (variational);
+and what a pass of each way of the local step costs, with a sweep of the Gibbs sampler.
+
+One scorer for all methods, `expfam.topics.document_completion`: a fifth of the word types of each held-out document is
+left out, weights come from the rest at the method's own topics and alpha. "score" works the weights out by collapsed
+responsibilities, "VB score" by the variational bound over all topics. All methods begin with alpha 0.1 and eta 0.01;
+tomotopy and gensim learn alpha as they do by default, ours in "gibbs", which begins, as `TopicModel` does, from topics
+drawn after two variational passes; their seconds are counted. "gibbs" and "tomotopy, mean" average the counts of
+every fourth sweep of the second half of those made, the others have their last ones. One thread each; CPU seconds are
+those of the process, without exports and scores.
+
+Real data are not shipped: DIR holds text/*.npz. "generated" is a corpus of --rows documents made here.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from benchmarks.data import admixtures
+from figures import draw_topic_scores
+from real_data import load
+from reports import print_table, report
+
+from expfam import AdmixtureModel, Dataset, Multinomial
+from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
+from expfam.topics import document_completion
+
+ALPHA, ETA = 0.1, 0.01
+SWEEPS = [12, 25, 50, 100, 200, 400]  # where a sampler is judged
+PASSES = [1, 2, 4, 8, 16, 32]
+KEEP_EVERY = 4
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+
+def documents(name, args):
+    """Training and held-out documents: a fifth of them, 2000 at most."""
+    X = admixtures(args.rows, 200)[0] if name == "generated" else load(args.data, name)[0].astype(np.float64)
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    held = min(X.shape[0] // 5, 2000)
+    return X[np.sort(order[held:])], X[np.sort(order[:held])]
+
+
+def tokens_of(X, d):
+    """Words of a document, one for each token, as text."""
+    part = slice(X.indptr[d], X.indptr[d + 1])
+    return [str(w) for w in np.repeat(X.indices[part], X.data[part].astype(np.int64))]
+
+
+# ---- methods: each yields (steps, CPU seconds, pseudo-counts (K, V), alpha) ------------------------------------------
+
+
+def run_gibbs(X, K, args, *, mean=True):
+    """Our sampler."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # empty documents
+        begin = process_time()
+        model = AdmixtureModel(Multinomial(ETA), K, ALPHA)
+        kernel, done = TopicGibbs(), 0
+        state = kernel.init(model, X, seed=args.seed, start="variational")
+    spent = process_time() - begin
+    for n_sweeps in SWEEPS:
+        begin = process_time()
+        counts, alpha, n_kept = np.zeros((X.shape[1], K)), 0.0, 0
+        while done < n_sweeps:
+            kernel.step(state)
+            done += 1
+            if (mean and done % KEEP_EVERY == 0) or done == n_sweeps:
+                state.tokens.add_word_topics(counts)
+                alpha, n_kept = alpha + state.model.pseudocounts, n_kept + 1
+        spent += process_time() - begin
+        yield done, spent, counts.T / n_kept + ETA, alpha / n_kept
+
+
+def run_gibbs_last(X, K, args):
+    """Our sampler without averaging."""
+    return run_gibbs(X, K, args, mean=False)
+
+
+def run_variational(X, K, args, **settings):
+    """One of our variational ways."""
+    kernel = TopicVariational(bound_tol=0.0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = process_time()
+        data = Dataset(X, Multinomial(ETA))
+        state = kernel.init(AdmixtureModel(data.family, K, ALPHA), data, seed=args.seed)
+    spent, done = process_time() - begin, 0
+    for n_passes in PASSES:
+        begin = process_time()
+        while done < n_passes:
+            kernel.step(state)
+            done += 1
+        spent += process_time() - begin
+        yield done, spent, state.word_counts.T + ETA, np.full(K, ALPHA)
+
+
+def run_tomotopy(X, K, args, *, mean=False):
+    """tomotopy's collapsed Gibbs sampler, which learns alpha every ten sweeps."""
+    import tomotopy
+
+    begin = process_time()
+    model = tomotopy.LDAModel(k=K, alpha=ALPHA, eta=ETA, seed=args.seed + 1)
+    for d in range(X.shape[0]):
+        if X.indptr[d + 1] > X.indptr[d]:
+            model.add_doc(tokens_of(X, d))
+    model.train(0, workers=1)
+    words = np.array([int(word) for word in model.used_vocabs])
+    spent, done = process_time() - begin, 0
+
+    def add_to(total):
+        total[:, words] += [model.get_topic_word_dist(k, normalize=False) for k in range(K)]
+
+    for n_sweeps in SWEEPS:
+        counts, alpha, n_kept = np.zeros((K, X.shape[1])), 0.0, 0
+        while done < n_sweeps:
+            more = min(KEEP_EVERY - done % KEEP_EVERY, n_sweeps - done) if mean else n_sweeps - done
+            begin = process_time()
+            model.train(more, workers=1)
+            spent += process_time() - begin
+            done += more
+            if (mean and done % KEEP_EVERY == 0) or done == n_sweeps:
+                add_to(counts)
+                alpha, n_kept = alpha + model.alpha, n_kept + 1
+        unseen = np.ones(X.shape[1], dtype=bool)
+        unseen[words] = False
+        counts[:, unseen] += n_kept * ETA
+        yield done, spent, counts / n_kept, np.maximum(alpha / n_kept, 1e-10)
+
+
+def run_tomotopy_mean(X, K, args):
+    """tomotopy, averaged as ours is."""
+    return run_tomotopy(X, K, args, mean=True)
+
+
+def run_gensim(X, K, args):
+    """gensim's online variational inference, which learns alpha."""
+    from gensim.models import LdaModel
+
+    corpus = [
+        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist())) for a, b in zip(X.indptr[:-1], X.indptr[1:]) if b > a
+    ]
+    names = {v: str(v) for v in range(X.shape[1])}
+    begin = process_time()
+    model = LdaModel(id2word=names, num_topics=K, alpha="auto", eta=ETA, random_state=args.seed)
+    spent, done = process_time() - begin, 0
+    for n_passes in PASSES:
+        begin = process_time()
+        model.update(corpus, passes=n_passes - done)
+        spent, done = spent + process_time() - begin, n_passes
+        yield done, spent, model.state.get_lambda().astype(np.float64), np.asarray(model.alpha, dtype=np.float64)
+
+
+def sklearn_model(X, K, args, **settings):
+    """scikit-learn's estimator with our prior."""
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    prior = {"doc_topic_prior": ALPHA, "topic_word_prior": ETA, "total_samples": X.shape[0]}
+    return LatentDirichletAllocation(K, random_state=args.seed, **prior, **settings)
+
+
+def run_sklearn_online(X, K, args):
+    """scikit-learn in batches of 256."""
+    model, spent, done = sklearn_model(X, K, args), 0.0, 0
+    rng = np.random.default_rng(args.seed)
+    for n_passes in PASSES:
+        begin = process_time()
+        while done < n_passes:
+            for rows in np.array_split(rng.permutation(X.shape[0]), -(-X.shape[0] // 256)):
+                model.partial_fit(X[rows])
+            done += 1
+        spent += process_time() - begin
+        yield done, spent, model.components_, np.full(K, ALPHA)
+
+
+def run_sklearn_batch(X, K, args):
+    """scikit-learn over all documents; it cannot go on from a fit, so each number of passes is a run of its own."""
+    for n_passes in PASSES[2:]:
+        begin = process_time()
+        model = sklearn_model(X, K, args, learning_method="batch", max_iter=n_passes).fit(X)
+        yield n_passes, process_time() - begin, model.components_, np.full(K, ALPHA)
+
+
+METHODS = {
+    "gibbs": run_gibbs,
+    "gibbs, last": run_gibbs_last,
+    "active": lambda X, K, args: run_variational(X, K, args, local="active"),
+    "active, stochastic": lambda X, K, args: run_variational(
+        X, K, args, local="active", schedule=Stochastic(min(1024, X.shape[0]))
+    ),
+    "dense": lambda X, K, args: run_variational(X, K, args, local="dense", n_restarts=0),
+    "tokens": lambda X, K, args: run_variational(X, K, args, local="tokens"),
+    "tomotopy": run_tomotopy,
+    "tomotopy, mean": run_tomotopy_mean,
+    "gensim": run_gensim,
+    "scikit-learn online": run_sklearn_online,
+    "scikit-learn batch": run_sklearn_batch,
+}
+DEFAULT = [name for name in METHODS if name not in ("dense", "tokens", "scikit-learn batch")]
+
+
+# ---- protocols -------------------------------------------------------------------------------------------------------
+
+
+def quality(args):
+    """Held-out score against CPU seconds of each method, up to --seconds of each."""
+    rows = []
+    for name in args.data_sets:
+        X, held = documents(name, args)
+        for K in args.topics:
+            here = [row for method in args.methods for row in curve(method, X, held, name, K, args)]
+            print_table(here)
+            print_table(reached(here))
+            rows += here
+            if args.figure:
+                draw_topic_scores(rows, args.figure)
+    return {"rows": rows}
+
+
+def curve(method, X, held, name, K, args):
+    """Points of one method."""
+    rows = []
+    for steps, spent, components, alpha in METHODS[method](X, K, args):
+        score = document_completion(components, alpha, held, n_threads=-1)[0]
+        variational = document_completion(components, alpha, held, rule="variational", n_threads=-1)[0]
+        rows.append(
+            {
+                "method": method,
+                "data": name,
+                "K": K,
+                "steps": steps,
+                "CPU s": spent,
+                "score": score,
+                "VB score": variational,
+                "sum alpha": float(np.sum(alpha)),
+            }
+        )
+        if spent > args.seconds:
+            break
+    return rows
+
+
+def reached(rows):
+    """CPU seconds in which each method comes to the best score of tomotopy as it stands, and its own best score."""
+    aims = {row["method"]: max(r["score"] for r in rows if r["method"] == row["method"]) for row in rows}
+    aim = aims.get("tomotopy", max(aims.values()))
+    first = {}
+    for row in rows:
+        if row["score"] >= aim:
+            first.setdefault(row["method"], row["CPU s"])
+    rival = first.get("tomotopy")  # the rows of a method stand in the order of their seconds
+    return [
+        {
+            "method": method,
+            "best score": best,
+            "CPU s to tomotopy's best": first.get(method),
+            "times as fast": rival / first[method] if rival and method in first else None,
+        }
+        for method, best in aims.items()
+    ]
+
+
+def passes(args):
+    """A pass of each way of the local step, without restarts and with, and a sweep of Gibbs sampling."""
+    rows = []
+    for name in args.data_sets:
+        X, _ = documents(name, args)
+        for K in args.topics:
+            found = [pass_of(way, settings, X, name, K, args) for way, settings in WAYS.items()]
+            dense = next(row["CPU s"] for row in found if row["way"] == "dense")
+            found = [row | {"x dense": dense / row["CPU s"]} for row in found]
+            print_table(found)
+            rows += found
+    return {"rows": rows}
+
+
+WAYS = {
+    "dense": {"local": "dense", "n_restarts": 0},
+    "active": {"local": "active", "n_restarts": 0},
+    "active, L=8": {"local": "active", "n_restarts": 0, "n_active": 8},
+    "tokens, L=8": {"local": "tokens", "n_restarts": 0, "n_active": 8},
+    "active, restarts": {"local": "active"},
+    "gibbs": None,
+}
+
+
+def pass_of(way, settings, X, name, K, args):
+    """Least CPU seconds of one pass after --warmup of them, and what it reached."""
+    kernel = TopicGibbs() if settings is None else TopicVariational(bound_tol=0.0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = Dataset(X, Multinomial(ETA))
+        state = kernel.init(AdmixtureModel(data.family, K, 0.05), data, seed=args.seed)
+    least = np.inf
+    for n in range(args.warmup + args.repeats):
+        begin = process_time()
+        info = kernel.step(state)
+        if n >= args.warmup:
+            least = min(least, process_time() - begin)
+    return {
+        "way": way,
+        "data": name,
+        "K": K,
+        "CPU s": least,
+        "us/document": 1e6 * least / X.shape[0],
+        "ns/token": 1e9 * least / float(X.sum()),
+        "active topics": float(info.extra.get("active", np.nan)),
+        "bound/token": float(info.objective / X.sum()),
+    }
+
+
+def parser():
+    """Sub-commands and their options."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--data", type=Path, default=Path("data"), help="directory with text/")
+    common.add_argument("--data-sets", nargs="+", default=["searchsnippets", "bbc_news"], help="or generated")
+    common.add_argument("--topics", type=int, nargs="+", default=[50, 200])
+    common.add_argument("--rows", type=int, default=100_000, help="of the generated corpus")
+    common.add_argument("--seed", type=int, default=0)
+    common.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.add_subparsers(dest="protocol", required=True)
+    command = commands.add_parser("quality", parents=[common], help=quality.__doc__)
+    command.set_defaults(run=quality)
+    command.add_argument("--methods", nargs="+", choices=list(METHODS), default=DEFAULT)
+    command.add_argument("--seconds", type=float, default=6.0, help="CPU seconds after which a method ends")
+    command.add_argument("--figure", type=Path, metavar="PATH", help="draw the results there")
+    command = commands.add_parser("passes", parents=[common], help=passes.__doc__)
+    command.set_defaults(run=passes)
+    command.add_argument("--warmup", type=int, default=3)
+    command.add_argument("--repeats", type=int, default=3)
+    return top
+
+
+def main():
+    """Run one of the protocols."""
+    report(parser().parse_args())
+
+
+if __name__ == "__main__":
+    main()
