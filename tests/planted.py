@@ -1,4 +1,4 @@
-"""Data whose clusters are known: about six of every family, and twelve of short texts and of points for whole sweeps."""
+"""Data whose clusters are known: some six of every family, and twelve of texts and of points for whole sweeps."""
 
 import numpy as np
 from scipy import sparse
