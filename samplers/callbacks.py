@@ -165,7 +165,9 @@ def restore_checkpoint(path, state, *, trace=None):
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]
     if missing:
-        raise ArchiveError(f"{path}: the header lacks {', '.join(missing)}; it was written by another version of expfam")
+        raise ArchiveError(
+            f"{path}: the header lacks {', '.join(missing)}; it was written by another version of expfam"
+        )
     found = (header["state"], header["seed"], header["n_rows"])
     wanted = (type(state).__name__, int(state.seed), len(state.labels))
     if found != wanted:
