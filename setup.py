@@ -70,7 +70,10 @@ setup(
     packages=list(PACKAGES),
     package_dir=PACKAGES,
     include_package_data=False,
-    package_data={"": ["*.pxd", "*.pyi", "*.h", "py.typed"]},
+    package_data={
+        "": ["*.pxd", "*.pyi", "*.h", "py.typed"],
+        "expfam.plugins": [f"templates/**/*{suffix}" for suffix in (".py", ".toml", ".md")],
+    },
     cmdclass={"build_ext": BuildExt},
     ext_modules=cythonize(
         extensions,

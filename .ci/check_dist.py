@@ -17,8 +17,8 @@ def only(folder, pattern):
     return found[0]
 
 
-def wheel_faults(names):
-    """What is wrong with the names in a wheel."""
+def wheel_faults(names, root):
+    """What is wrong with the names in a wheel, against the checkout it was made from."""
     top = {name.split("/")[0] for name in names}
     extra = sorted(name for name in top if name != "expfam" and not name.endswith(".dist-info"))
     if extra:
@@ -30,6 +30,12 @@ def wheel_faults(names):
     for suffix in (".pxd", ".pyi", ".h", "expfam/py.typed"):
         if not any(name.endswith(suffix) for name in names):
             yield f"no {suffix}"
+    templates = (root / "plugins" / "templates").rglob("*")
+    data = {
+        f"expfam/{file.relative_to(root).as_posix()}" for file in templates if file.suffix in {".py", ".toml", ".md"}
+    }
+    if not data or data - set(names):
+        yield f"templates missing: {sorted(data - set(names)) or 'all'}"
     compiled = {name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))} - {"expfam/_cyutility"}
     if not compiled:
         yield "no compiled module"
@@ -61,7 +67,7 @@ def main(folder):
     root = Path(__file__).resolve().parents[1]
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
-    faults = [f"{wheel.name}: {fault}" for fault in wheel_faults(names)]
+    faults = [f"{wheel.name}: {fault}" for fault in wheel_faults(names, root)]
     with tarfile.open(sdist) as archive:
         members = archive.getnames()
     faults += [f"{sdist.name}: {fault}" for fault in sdist_faults(members, root)]

@@ -21,6 +21,7 @@ _HOMES = {
     "expfam.estimators": ["Mixture"],
     "expfam.topics": ["TopicModel"],
     "expfam.hierarchy": ["BayesianHierarchy"],
+    "expfam.merger": ["merge"],
     "expfam.metrics": ["variation_of_information", "purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }

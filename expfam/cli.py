@@ -83,6 +83,7 @@ def build_parser():
     _add_predict(_command(commands, "predict", _predict, "clusters of new rows under a saved model"))
     _add_plugins(_command(commands, "plugins", _plugins, "list the installed families and proposals"))
     _add_check(_command(commands, "check", _check, "try the laws on families or proposals, and tell how each went"))
+    _add_new(_command(commands, "new", _new, "begin a family or a proposal of your own, as a distribution with tests"))
     return parser
 
 
@@ -192,6 +193,14 @@ def _add_plugins(parser):
 
 def _add_check(parser):
     parser.add_argument("names", nargs="+", metavar="NAME", help="see `expfam plugins`; or DISTRIBUTION:NAME")
+
+
+def _add_new(parser):
+    parser.add_argument("kind", choices=("family", "proposal"))
+    parser.add_argument("name", metavar="NAME", help="lower-case letters, digits and underscores")
+    parser.add_argument(
+        "--to", type=Path, default=Path(), metavar="DIR", help="where expfam-NAME is made; default: here"
+    )
 
 
 def _add_data(parser):
@@ -690,6 +699,20 @@ def _check(args):
     entries = [{"plugin": r.subject, "results": [result._asdict() for result in r.results]} for r in reports]
     _print_json(args, {"reports": entries})
     return 0 if all(report.passed for report in reports) else 1
+
+
+def _new(args):
+    from expfam.plugins.scaffold import new_plugin
+
+    try:
+        path = new_plugin(args.kind, args.name, args.to)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(str(error)) from error
+    files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+    _say(args, f"{path}:\n  " + "\n  ".join(files))
+    _say(args, f"\nnext      cd {path} && python -m pip install -e '.[test]' && python -m pytest")
+    _print_json(args, {"kind": args.kind, "name": args.name, "path": str(path), "files": files})
+    return 0
 
 
 def _plugins_called(name):

@@ -15,6 +15,7 @@ from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.plugins.registry import load_family
 from expfam.samplers.callbacks import Progress
@@ -73,7 +74,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         Prior of the mixture weights, in place of the one that `n_components` stands for.
     sampler : str or Kernel
         ``"auto"``, a name, or a kernel. ``"variational"``, or a `SparseVariational` with its settings, is the one that
-        takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`).
+        learns from chunks (`partial_fit`, `fit_chunks`); it and ``"expectation_maximization"`` take sample weights.
     n_steps : int
         Steps of the sampler after the warm-up.
     n_warmup : int or "auto"
@@ -108,6 +109,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     log_weight_new_ : float
         Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
     cluster_sizes_ : (K,) int64 ndarray
+        Rows in each, whatever they weigh.
     n_, S_ : (K,) and (K, F) float64
         Sufficient statistics of the clusters, of a variational sampler soft ones; S_ is CSR where those of the data
         are.
@@ -181,8 +183,9 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
         y : ignored
         sample_weight : (N,) array_like of non-negative float, optional
-            Multiplicity of each row, for ``sampler="variational"``; others take no weights but 1. Hyper-parameters left
-            at ``"auto"`` and starts by name are those of the rows without weights.
+            Multiplicity of each row, for the samplers ``"variational"`` and ``"expectation_maximization"``; others take
+            no weights but 1. Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
+            weights.
 
         Returns
         -------
@@ -245,13 +248,13 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         """Take labels with their statistics, or with soft ones whose bound stands for the log joint."""
         model = state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
-        self.n_, self.S_ = (n, S) if n is not None else state.data.statistics(self.labels_, int(self.labels_.max()) + 1)
-        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(self.n_)).astype(np.int64)
-        self.log_joint_ = (
-            float(model.weights.log_prior(self.cluster_sizes_) + model.family.total_log_marginal(self.n_, self.S_))
-            if n is None
-            else state.log_joint
-        )
+        is_hard = n is None
+        if is_hard:
+            n, S = weighted_statistics(state.data, self.labels_, int(self.labels_.max()) + 1)
+        self.n_, self.S_ = n, S
+        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(n)).astype(np.int64)
+        log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else state.log_joint
+        self.log_joint_ = float(log_joint)
         self._set_model(model)
 
     def _set_model(self, model):

@@ -18,6 +18,7 @@ from expfam.samplers.settings import Settings
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"
+TOPICS = "topic_model"
 _RESULTS = (
     "n_components_",
     "weights_",
@@ -32,6 +33,9 @@ _RESULTS = (
 )
 _HIERARCHY_RESULTS = ("alpha_", "leaf_", "labels_", "order_", "n_scores_", "interrupted_", "n_features_in_")
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
+_TOPIC_RESULTS = ("components_", "alpha_", "eta_", "log_joint_", "n_iter_", "interrupted_", "method_", "n_features_in_")
+_TOPIC_RESULTS += ("word_counts_", "n_seen_", "seed_")  # what `partial_fit` goes on from
+_LABEL_SETTINGS = ("start", "init_labels")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
 
@@ -106,6 +110,8 @@ def save_model(estimator, path, *, labels=False):
         results["labels_"] = estimator.labels_
     if hasattr(estimator, "stream_"):
         results["stream_"] = estimator.stream_.to_arrays()
+        if not labels:  # those of the last chunk, which nothing goes on from
+            results["stream_"]["labels"] = np.empty(0, dtype=np.int32)
     header["results"] = _pack(results, ("results",), arrays)
     write_archive(path, KIND, header=header, arrays=arrays)
 
@@ -211,6 +217,53 @@ def load_hierarchy(path):
     return estimator
 
 
+def save_topics(estimator, path):
+    """Write a fitted topic model to the directory `path`.
+
+    Parameters
+    ----------
+    estimator : TopicModel
+        Fitted.
+    path : path_like
+        As of `save_model`, whose notes on settings hold too.
+    """
+    arrays = {}
+    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
+    results = {name: getattr(estimator, name) for name in _TOPIC_RESULTS if hasattr(estimator, name)}
+    if hasattr(estimator, "feature_names_in_"):
+        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    header = {"estimator": type(estimator).__name__, "params": params, "not_kept": not_kept}
+    header["results"] = _pack(results, ("results",), arrays)
+    write_archive(path, TOPICS, header=header, arrays=arrays)
+
+
+def load_topics(path):
+    """Fitted topic model that `save_topics` wrote; raises as `load_model` does.
+
+    Parameters
+    ----------
+    path : path_like
+
+    Returns
+    -------
+    TopicModel
+    """
+    from expfam.topics import TopicModel
+
+    header, arrays = read_archive(path, TOPICS)
+    try:
+        estimator = TopicModel(**_unpack(header["params"], arrays, path))
+        results = _unpack(header["results"], arrays, path)
+        estimator._n_features_out = len(results["components_"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _cannot_make(path, error) from error
+    if "feature_names_in_" in results:
+        results["feature_names_in_"] = results["feature_names_in_"].astype(object)
+    for name, value in results.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
 def _cannot_make(path, error):
     return ArchiveError(
         f"{path}: the header does not describe a model that this version can make ({error!r}): fit and save again"
@@ -225,9 +278,10 @@ def _pack_settings(params, arrays):
     kept, not_kept = {}, {}
     for name, value in params.items():
         is_model = isinstance(value, Family) or _is_weights(value) or _is_plain_settings(value)
-        # starting labels would make the file as long as the data
-        plain = is_model or (_is_plain(value) and (name != "start" or isinstance(value, str)))
-        if plain:
+        is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS"
+        # labels would make the file as long as the data
+        is_long = name in _LABEL_SETTINGS and value is not None and not isinstance(value, str)
+        if is_model or ((is_array or _is_plain(value)) and not is_long):
             kept[name] = _pack(value, ("params", name), arrays)
         else:
             not_kept[name] = repr(value)[:1000]

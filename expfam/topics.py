@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from expfam.errors import CapabilityError, DataError
 from expfam.families.multinomial import Multinomial
 from expfam.model.admixture import AdmixtureModel
-from expfam.model.archive import read_archive, write_archive
 from expfam.model.data import Dataset
 from expfam.samplers._topic_step import collapsed_counts
 from expfam.samplers.callbacks import Progress
@@ -24,11 +23,9 @@ from expfam.samplers.topics import TopicState, TopicVariational, seed_counts
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run, segments
 
-KIND = "topic_model"
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
-_RESULTS = ("components_", "alpha_", "eta_", "log_joint_", "n_iter_", "interrupted_", "method_", "n_features_in_")
 
 
 class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -348,27 +345,17 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def save(self, path):
         """Write the fitted model to a directory of JSON and npz, without pickle."""
+        from expfam.persistence import save_topics
+
         check_is_fitted(self)
-        plain = (type(None), bool, int, float, str)
-        params = {name: v for name, v in self.get_params(deep=False).items() if isinstance(v, plain)}
-        results = {name: getattr(self, name) for name in _RESULTS}
-        arrays = {name: value for name, value in results.items() if isinstance(value, np.ndarray)}
-        if hasattr(self, "feature_names_in_"):
-            arrays["feature_names_in_"] = np.asarray(self.feature_names_in_, dtype=str)
-        if not np.isfinite(self.log_joint_):
-            results.pop("log_joint_")
-        header = {"params": params, "results": {n: v for n, v in results.items() if n not in arrays}}
-        write_archive(path, KIND, header=header, arrays=arrays)
+        save_topics(self, path)
 
     @classmethod
     def load(cls, path):
-        """Model read back from `save`; settings that are no plain values come back as their defaults."""
-        header, arrays = read_archive(path, KIND)
-        model = cls(**header["params"])
-        for name, value in {"log_joint_": np.nan, **header["results"], **arrays}.items():
-            setattr(model, name, value.astype(object) if name == "feature_names_in_" else value)
-        model._n_features_out = len(model.components_)
-        return model
+        """Model read back from `save`; settings that are functions or generators come back as their defaults."""
+        from expfam.persistence import load_topics
+
+        return load_topics(path)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

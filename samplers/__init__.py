@@ -21,7 +21,7 @@ _HOMES = {
     "expfam.samplers.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
     "expfam.samplers.starts": ["starting_labels"],
     "expfam.samplers.progressive": ["Progressive"],
-    "expfam.samplers.merging": ["merged_labels"],
+    "expfam.samplers.merging": ["merged_clusters", "merged_labels"],
     "expfam.samplers.split_merge": ["CollapsedSplitMerge"],
     "expfam.samplers.split_moves": ["AnchoredMoves", "MemberMoves", "BucketMoves", "SoftmaxMoves", "CutMoves"],
     "expfam.samplers.proposals.anchors": ["Anchors", "UniformAnchors", "NearAnchors", "FarAnchors"],

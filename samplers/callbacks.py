@@ -134,6 +134,7 @@ class Checkpoint:
         if self.trace is not None:
             arrays["trace"] = self.trace.to_arrays()
         header = {"seed": int(state.seed), "n_steps": int(state.n_steps), "state": type(state).__name__}
+        header["n_rows"] = len(state.labels)
         write_archive(self.path, "checkpoint", header=header, arrays=arrays)
         self.n_written += 1
 
@@ -162,8 +163,12 @@ def restore_checkpoint(path, state, *, trace=None):
     from expfam.model.archive import read_archive
 
     header, arrays = read_archive(path, "checkpoint")
-    n_rows = len(arrays["state"]["labels"])
-    found = (header["state"], header["seed"], n_rows)
+    missing = [name for name in ("state", "seed", "n_rows") if name not in header]
+    if missing:
+        raise ArchiveError(
+            f"{path}: the header lacks {', '.join(missing)}; it was written by another version of expfam"
+        )
+    found = (header["state"], header["seed"], header["n_rows"])
     wanted = (type(state).__name__, int(state.seed), len(state.labels))
     if found != wanted:
         raise ArchiveError(

@@ -7,7 +7,6 @@ are the same for every number of threads. Nothing of size N x K is held.
 """
 
 import numpy as np
-from scipy import sparse
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t
@@ -32,14 +31,13 @@ from expfam.structures._kernels cimport (
 
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
-from expfam.model.statistics import label_statistics
+from expfam.model.statistics import weighted_statistics
 from expfam.samplers.dense_draw import sparse_arrays
 from expfam.samplers.state import UncollapsedState, model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed import UncollapsedKernel, fitted_labels
 from expfam.structures._threads import resolve_n_threads, run, segments
 
 _SEGMENT_ROWS = 512     # rows of a segment at least
-_START_ROWS = 1 << 14
 
 
 class ExpectationState(UncollapsedState):
@@ -88,7 +86,8 @@ class ExpectationState(UncollapsedState):
     def set_labels(self, labels):
         """Begin anew from labels."""
         self.labels = labels
-        self.n, self.S = _hard_statistics(self.data, labels, self.K)
+        n, S = weighted_statistics(self.data, labels, self.K)
+        self.n, self.S = n, dense_rows(S)
         self.log_likelihood, self.converged = -np.inf, False
         self._log_joint, self.n_differences = -np.inf, 0
         self.stamp += 1
@@ -99,9 +98,9 @@ class ExpectationState(UncollapsedState):
         return int(np.unique(self.labels).size)
 
     def statistics(self):
-        """Counts (B,) and sums (B, F) of the most probable labels, in the order of `partition`."""
+        """Counts (B,) and sums (B, F) of the most probable labels, rows weighted, in the order of `partition`."""
         labels = self.partition
-        return label_statistics(self.data, labels, int(labels.max()) + 1)
+        return weighted_statistics(self.data, labels, int(labels.max()) + 1)
 
     def compute_log_joint(self):
         """Log likelihood and log prior densities, as they stand."""
@@ -141,7 +140,8 @@ class ExpectationState(UncollapsedState):
     def check(self):
         """Recompute what the parameters give and compare; AssertionError names what differs."""
         if self.Theta is None:
-            n, S = _hard_statistics(self.data, self.labels, self.K)
+            n, S = weighted_statistics(self.data, self.labels, self.K)
+            S = dense_rows(S)
             log_likelihood, labels = self.log_likelihood, self.labels
         else:
             scores = DenseScores(self.data, self.Theta, self.G, self.log_pi, self.n, self.S)
@@ -242,20 +242,6 @@ class ExpectationMaximization(UncollapsedKernel):
             n_moved = state.expect(self.n_threads)
             state.converged = bool(state.log_joint - before <= self.tol * state.n.sum())
         return state.data.n_rows, n_moved, {"converged": state.converged, "log_likelihood": state.log_likelihood}
-
-
-def _hard_statistics(data, labels, K):
-    """Counts and dense sums of weighted data by label."""
-    if data.weight is None:
-        n, S = label_statistics(data, labels, K)
-        return n, dense_rows(S)
-    S = np.zeros((K, data.n_statistics))
-    for start in range(0, data.n_rows, _START_ROWS):
-        stop = min(start + _START_ROWS, data.n_rows)
-        chosen = (data.weight[start:stop], labels[start:stop], np.arange(stop - start + 1))
-        phi = data.phi_csr(start, stop) if data.has_sparse_phi else data.phi(start, stop)
-        S += dense_rows(sparse.csr_array(chosen, shape=(stop - start, K)).T @ phi)
-    return np.bincount(labels, weights=data.weight, minlength=K), S
 
 
 def expectation(DenseScores scores, n_threads):

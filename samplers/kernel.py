@@ -78,7 +78,7 @@ class Kernel(Settings):
         if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
             raise CapabilityError(
                 f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
-                " together; repeat the rows instead, or use sampler='variational'"
+                " together; repeat the rows instead, or use sampler='variational' or 'expectation_maximization'"
             )
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:

@@ -5,8 +5,10 @@ B**2 / 2 evidences of two clusters together, beyond a thousand clusters those of
 """
 
 import numpy as np
+from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.errors import CapabilityError
 from expfam.families.components import Components
 from expfam.samplers.coordinates import Rows, squared_distances, squared_norms
 from expfam.structures._threads import single_blas
@@ -15,6 +17,7 @@ from expfam.structures.merge_table import MergeTable
 _MOST_COMPARED = 1024  # clusters up to which every pair is looked at
 _NEAREST = 32
 _BLOCK_ROWS = 1024
+_BLOCK_BYTES = 1 << 24
 
 
 def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMPARED):
@@ -55,7 +58,7 @@ def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMP
     names, labels = np.unique(labels, return_inverse=True)
     if names.size < 2:
         return labels.astype(np.int32)
-    gains = _Gains(model, data, labels.astype(np.int32))
+    gains = _gains_of(model, data, labels.astype(np.int32))
     opened = model.weights.log_new_mass(data.n_rows - 1, names.size)
     near = near_clusters(data, labels) if names.size > n_compared else None
     # what has to be is left to all pairs, where these can be looked at
@@ -64,9 +67,61 @@ def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMP
     limit = min((n for n in (n_clusters, model.weights.max_components) if n is not None), default=B)
     if near is not None and (n_compared >= B or limit < B):
         labels = np.unique(gains.home[labels], return_inverse=True)[1]
-        gains = _Gains(model, data, labels.astype(np.int32))
+        gains = _gains_of(model, data, labels.astype(np.int32))
         _merge(gains, B, opened, n_clusters, None)
     return np.unique(gains.home[labels], return_inverse=True)[1].astype(np.int32)
+
+
+def merged_clusters(model, n, S, *, n_clusters=None):
+    """Greedy merges as of `merged_labels`, of clusters of which there are statistics and no data.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound.
+    n : (B,) float64 ndarray
+        Data per cluster, fractions allowed.
+    S : (B, F) float64 ndarray or CSR
+    n_clusters : int, optional
+        Merge down to so many clusters in any case; no more than the weights allow are left.
+
+    Returns
+    -------
+    (B,) int64 ndarray
+        What each cluster became a part of, numbered by first appearance.
+
+    Raises
+    ------
+    CapabilityError
+        For clusters of less data than the discount of a Pitman-Yor prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import merged_clusters
+    >>> model = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), DirichletProcess())
+    >>> merged_clusters(model, np.array([9.0, 5.0, 7.0]), np.array([[3.0], [400.0], [2.0]])).tolist()
+    [0, 1, 0]
+    """
+    n = np.array(n, dtype=np.float64)
+    if (n + model.weights.offset <= 0).any():
+        raise CapabilityError(f"a cluster of {n.min():.3g} data is less than one under {model.weights!r}")
+    if n.size < 2:
+        return np.zeros(n.size, dtype=np.int64)
+    gains = _Gains(model.weights, _Statistics(model.family, n, S), n)
+    opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
+    limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
+    _merge(gains, n.size, opened, min(limits, default=None), None)
+    _, first, home = np.unique(gains.home, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[home]
+
+
+def _gains_of(model, data, labels):
+    B = int(labels.max()) + 1
+    components = Components(model.family, data, B, layout="clusters")
+    components.refresh(labels)
+    return _Gains(model.weights, components, np.bincount(labels, minlength=B).astype(np.float64))
 
 
 def _merge(gains, B, opened, fewest, near):
@@ -103,17 +158,41 @@ def near_clusters(data, labels):
     return near
 
 
+class _Statistics:
+    """Evidences of clusters known by their statistics alone, as components have them."""
+
+    def __init__(self, family, n, S):
+        self.family, self.n = family, np.array(n)
+        self.rows = [S[[k]] for k in range(len(n))] if sparse.issparse(S) else np.array(S)
+
+    def log_marginal(self, slots):
+        return self.family.log_marginal(self.n[slots], self._dense(slots))
+
+    def log_merged(self, k, slots):
+        out, mine = np.empty(len(slots)), self._dense([k])
+        step = max(1, _BLOCK_BYTES // (8 * mine.size))
+        for start in range(0, len(slots), step):
+            block = slots[start : start + step]
+            out[start : start + step] = self.family.log_marginal(self.n[k] + self.n[block], self._dense(block) + mine)
+        return out
+
+    def absorb(self, k, other):
+        self.n[k] += self.n[other]
+        self.rows[k] = self.rows[k] + self.rows[other]
+
+    def _dense(self, slots):
+        if isinstance(self.rows, list):
+            return sparse.vstack([self.rows[k] for k in slots]).toarray()
+        return self.rows[slots]
+
+
 class _Gains:
     """What a merge gains, but for the mass of opening a cluster; slots are those of the components."""
 
-    def __init__(self, model, data, labels):
-        B = int(labels.max()) + 1
-        self.offset = model.weights.offset
-        self.components = Components(model.family, data, B, layout="clusters")
-        self.components.refresh(labels)
-        self.n = np.bincount(labels, minlength=B).astype(np.float64)
-        self.own = self.components.log_marginal(np.arange(B)) + self._of_size(self.n)
-        self.home, self.near = np.arange(B), None
+    def __init__(self, weights, components, n):
+        self.offset, self.components, self.n = weights.offset, components, n.copy()
+        self.own = components.log_marginal(np.arange(n.size)) + self._of_size(self.n)
+        self.home, self.near = np.arange(n.size), None
 
     def _of_size(self, n):
         return gammaln(n + self.offset) - gammaln(1.0 + self.offset)

@@ -295,7 +295,7 @@ cdef class CollapsedState:
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
         self.model = with_model_arrays(self.model, arrays["model"])
-        self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
+        self.labels = np.array(arrays["labels"], dtype=np.int32)  # a copy: moves are made in place
         self.components.rebind(self.model.family)
         self.components.from_arrays(arrays["components"])
         self._adopt()
@@ -501,7 +501,7 @@ class UncollapsedState:
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave."""
         self.model, self._log_joint = with_model_arrays(self.model, arrays["model"]), None
-        self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
+        self.labels = np.array(arrays["labels"], dtype=np.int32)  # a copy: moves are made in place
         self.n, self.S = np.array(arrays["n"]), _matrix(arrays["S"], self.K)
         self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
         self.n_steps, self.stamp, self.n_differences, self.drifts = (int(v) for v in arrays["counters"])

@@ -48,26 +48,39 @@ RUNS = {
     "variational": (SparseVariational(n_active=2, schedule=Memoized(4)), Poisson(), FINITE),
     "split_merge": (Cycle(SplitMerge(), CollapsedGibbs()), DiagonalGaussian(), OPEN),
     "lshsm": (SplitMerge("lshsm"), Poisson(), OPEN),
-    "hierarchy": (HierarchicalClustering(), Poisson(), OPEN),
+    "hierarchy": (HierarchicalClustering(n_merges=14), Poisson(), OPEN),  # not done when the run ends
 }
 
 
-def run(name, folder):
-    """The run from its last checkpoint, or its start, to its end: a digest of labels and objectives."""
+def started(name, *, seed=3):
+    """State at the start."""
     kernel, family, weights = RUNS[name]
-    X = COUNTS if isinstance(family, Poisson) else REAL
-    state, path = kernel.init(MixtureModel(family, weights), X, seed=3), Path(folder, name)
+    return kernel.init(MixtureModel(family, weights), COUNTS if isinstance(family, Poisson) else REAL, seed=seed)
+
+
+def run(name, folder, n_steps=STEPS):
+    """State after so many steps of the run from its last checkpoint, or its start."""
+    state, path = started(name), Path(folder, name)
     if path.exists():
         restore_checkpoint(path, state)
-    checkpoint = Checkpoint(path, every_seconds=0)
-    while state.n_steps < STEPS:
+    return run_on(name, state, n_steps, Checkpoint(path, every_seconds=0))
+
+
+def run_on(name, state, n_steps=STEPS, checkpoint=lambda info, state: False):
+    """The state itself, after steps up to a number."""
+    kernel = RUNS[name][0]
+    while state.n_steps < n_steps:
         checkpoint(kernel.step(state), state)
     return state
 
 
 def digest(name, folder):
+    """Digest of the whole run."""
+    return digest_of(run(name, folder))
+
+
+def digest_of(state):
     """What has to be the same to the last bit, as text."""
-    state = run(name, folder)
     parts = [np.ascontiguousarray(state.labels).tobytes(), repr(float(state.log_joint)).encode()]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 

@@ -59,6 +59,13 @@ def test_declarations_stubs_and_headers_are_installed(package):
         assert not missing, f"{target} lacks {missing}: build and install again"
 
 
+def test_templates_of_plugins_are_installed():
+    source, target = ROOT / "plugins" / "templates", installed("expfam.plugins") / "templates"
+    files = {file.relative_to(source) for suffix in ("py", "toml", "md") for file in source.rglob(f"*.{suffix}")}
+    assert len(files) >= 8
+    assert files <= {file.relative_to(target) for file in target.rglob("*")}
+
+
 def test_the_include_folder_is_the_packages_own():
     include = Path(expfam.get_include())
     assert (include / "contracts.pxd").exists()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from expfam.errors import ArchiveError
+from expfam.model.archive import write_archive
 from expfam.protocols import Info
 from expfam.samplers import callbacks
 from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, restore_checkpoint
@@ -137,6 +138,9 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
         restore_checkpoint(path, Walk(seed=5), trace=Trace())
     with pytest.raises(ValueError, match="every_seconds"):
         Checkpoint(path, every_seconds=-1)
+    write_archive(tmp_path / "foreign", "checkpoint", header={"seed": 5}, arrays={"state": walk.to_arrays()})
+    with pytest.raises(ArchiveError, match="header lacks state, n_rows"):
+        restore_checkpoint(tmp_path / "foreign", walk)
 
 
 # ---- progress ----------------------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killed_runs import RUNS, digest, run
+from killed_runs import RUNS, digest, digest_of, run, run_on, started
 
 from expfam.errors import ArchiveError
+from expfam.model.archive import read_archive
 from expfam.samplers.callbacks import restore_checkpoint
 
 KILLS = 6
+DETERMINISTIC = {"em", "hierarchy"}
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,29 @@ def test_runs_killed_at_random_moments_end_as_if_nothing_had_been(straight, tmp_
     assert n_killed >= KILLS // 2
     with begun(tmp_path) as child:
         assert json.loads(child.stdout.readline()) == expected
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("n_steps", [1, 2, 13])
+def test_every_kernel_goes_on_from_any_step(name, n_steps, straight, tmp_path):
+    """Kills at random moments hit but a few of the kernels in the middle of their runs."""
+    assert run(name, tmp_path, n_steps).n_steps < 20
+    assert digest(name, tmp_path) == straight[0][name]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_digest_tells_whether_seed_and_step_number_came_back(name, straight, tmp_path):
+    """The judge itself: a run that goes on with other random numbers, or repeats those of a step, does not pass."""
+    expected = straight[0][name]
+    run(name, tmp_path, 7)
+    arrays = read_archive(tmp_path / name, "checkpoint")[1]["state"]
+    same, other, late = started(name), started(name, seed=4), started(name)
+    for state in (same, other, late):
+        state.from_arrays(arrays)
+    late.n_steps -= 1
+    assert digest_of(run_on(name, same)) == expected
+    assert (digest_of(run_on(name, other)) == expected) == (name in DETERMINISTIC)
+    assert digest_of(run_on(name, late)) != expected
 
 
 def test_what_is_no_whole_checkpoint_is_refused_and_left_alone(straight, tmp_path):

@@ -37,7 +37,9 @@ PLUGINS_MAY_BE_IMPORTED_BY = {
         "expfam.persistence",
         "expfam.samplers.systems",
         "expfam.plugins.conformance",
+        "expfam.plugins.scaffold",
     },
+    "expfam.plugins.scaffold": {"expfam.cli"},
     "expfam.plugins.conformance": {"expfam", "expfam.cli"},
     "expfam.plugins.families": {"expfam"},
 }

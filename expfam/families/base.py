@@ -474,13 +474,22 @@ class Family(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __eq__(self, other):
-        if type(self) is not type(other) or self.is_bound != other.is_bound:
-            return False
-        keys = set(self.__dict__) | set(other.__dict__)
-        mine, theirs = self.__dict__, other.__dict__
-        return all(k in mine and k in theirs and _same(mine[k], theirs[k]) for k in keys)
+        return type(self) is type(other) and not self.differences(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def differences(self, other):
+        """Names of parameters and learned attributes that differ from those of another family of the same class.
+
+        Examples
+        --------
+        >>> from expfam import Poisson
+        >>> Poisson(shape=1.0, rate=1.0).differences(Poisson(shape=1.0, rate=2.0))
+        ['rate']
+        """
+        mine, theirs = self.__dict__, other.__dict__
+        names = sorted(set(mine) | set(theirs))
+        return [k for k in names if not (k in mine and k in theirs and _same(mine[k], theirs[k]))]
 
 
 def _same(a, b):

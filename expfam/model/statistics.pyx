@@ -67,6 +67,34 @@ def _occurring(labels, Py_ssize_t n_clusters):
     return used[n_left_out:], (place - n_left_out).astype(np.int32)
 
 
+def weighted_statistics(data, labels, Py_ssize_t n_clusters):
+    """`label_statistics` of data whose rows count as often as their weights say.
+
+    Parameters
+    ----------
+    data : Dataset
+    labels : (N,) int
+        Cluster of each datum, none negative.
+    n_clusters : int
+
+    Returns
+    -------
+    n : (K,) float64 ndarray
+        Sums of weights.
+    S : (K, F) float64 ndarray, or CSR where phi is sparse
+    """
+    if data.weight is None:
+        return label_statistics(data, labels, n_clusters)
+    S = sparse.csr_array((n_clusters, data.n_statistics)) if data.has_sparse_phi else 0.0
+    for start in range(0, data.n_rows, BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, data.n_rows)
+        chosen = (data.weight[start:stop], labels[start:stop], np.arange(stop - start + 1))
+        phi = data.phi_csr(start, stop) if data.has_sparse_phi else data.phi(start, stop)
+        S = S + sparse.csr_array(chosen, shape=(stop - start, n_clusters)).T @ phi
+    n = np.bincount(labels, weights=data.weight, minlength=n_clusters)
+    return n, sparse.csr_array(S) if data.has_sparse_phi else np.ascontiguousarray(S)
+
+
 def moved_statistics(data, n, S, old, new):
     """Statistics of labels `new` from those of `old`: only data whose label differs are read, in the order of rows.
 

@@ -1,0 +1,208 @@
+"""One mixture from mixtures of disjoint parts of the data, without the data.
+
+A fitted mixture is its bound family, its weights and the statistics (n, S) of its clusters, and statistics add. So
+clusters put side by side are exactly those of a fit to all data that found the same partition, and chunks learned in
+different places from one model add up to what a single place would have learned from all of them. O(K F), and
+O(K**2 F) where clusters are compared.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from expfam.errors import CapabilityError
+from expfam.estimators import Mixture
+from expfam.model.mixture import MixtureModel
+from expfam.samplers.merging import merged_clusters
+
+_ROUNDING = 1e-9
+
+
+def merge(models, *, clusters="apart", common=None):
+    """One fitted mixture of all the data that several were fitted to, each datum in one of them.
+
+    Parameters
+    ----------
+    models : sequence of Mixture
+        Fitted with one and the same bound family (``family.bind(X)`` of some of the data, given to all) and prior on
+        weights, by any samplers.
+    clusters : {"apart", "merged"}
+        Every cluster for itself, or those joined that are more probable as one: pairs are merged greedily while the log
+        joint rises, and down to the largest number that the weights allow.
+    common : Mixture, optional
+        A model that all of `models` went on from by `partial_fit`, such as one that each machine has loaded: its
+        clusters are the same in all of them, its own data are counted once, and what the others have learned since is
+        added. Clusters that were opened since are treated as `clusters` says.
+
+    Returns
+    -------
+    Mixture
+        With the settings of the first one. `cluster_sizes_` are the sums of theirs. `labels_` are those of the parts,
+        one part after the other, where all of these know them. `log_joint_` is that of the partition, and NaN where
+        statistics are soft. There is no `trace_`.
+
+    Raises
+    ------
+    TypeError
+        For anything but mixtures.
+    CapabilityError
+        For models that cannot be merged, with what differs.
+
+    Notes
+    -----
+    Without `common` and with clusters apart, n, S and predictions are those of a fit to all data that found the same
+    partition. With `common` they are, to rounding, those of one `partial_fit` of all the chunks together, if each part
+    has learned one: posterior = prior + sum of (posterior of a part - prior), as in Broderick, Boyd, Wibisono, Wilson
+    and Jordan 2013, "Streaming variational Bayes".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Mixture, Poisson, merge
+    >>> X = np.random.default_rng(0).poisson([[1.0], [50.0]] * 20)
+    >>> family = Poisson().bind(X)
+    >>> parts = [Mixture(family, 2, n_steps=10, random_state=0).fit(part) for part in (X[:20], X[20:])]
+    >>> merge(parts, clusters="merged").cluster_sizes_
+    array([20, 20])
+    """
+    models = list(models)
+    _check_kinds(models, common)
+    everyone = models if common is None else [common, *models]
+    _check_alike(everyone)
+    if clusters not in ("apart", "merged"):
+        raise ValueError(f"clusters must be 'apart' or 'merged'; got {clusters!r}")
+    n, S, sizes, homes = _side_by_side(models) if common is None else _since(models, common)
+    model = MixtureModel(models[0].family_, models[0].model_.weights)
+    if clusters == "merged":
+        joined = merged_clusters(model, n, S)
+        n, S, sizes = _joined(joined, n, S, sizes)
+        homes = [joined[home] for home in homes]
+    _check_number(len(n), model.weights)
+    return _fitted(models, model, n, S, sizes, homes)
+
+
+# ---- what can be merged ----------------------------------------------------------------------------------------------
+
+
+def _check_kinds(models, common):
+    if not models:
+        raise ValueError("merge needs at least one model; got none")
+    for model in [*models, *([] if common is None else [common])]:
+        if not isinstance(model, Mixture):
+            raise TypeError(f"merge takes fitted Mixtures; got {type(model).__name__}")
+        check_is_fitted(model)
+
+
+def _check_alike(models):
+    first = models[0]
+    for place, model in enumerate(models[1:], start=1):
+        differs = _difference(first, model)
+        if differs:
+            raise CapabilityError(f"model {place} has {differs} than model 0, so their statistics do not add up")
+
+
+def _difference(a, b):
+    """What differs between two models, in words; empty where nothing does."""
+    mine, theirs = a.family_, b.family_
+    if type(mine) is not type(theirs):
+        return f"another family ({theirs.name!r}, not {mine.name!r})"
+    if a.n_features_in_ != b.n_features_in_:
+        return f"another number of features ({b.n_features_in_}, not {a.n_features_in_})"
+    names = [getattr(model, "feature_names_in_", None) for model in (a, b)]
+    if (names[0] is None) != (names[1] is None) or not np.array_equal(*names):
+        return "other feature names"
+    if mine != theirs:
+        return (
+            f"other values of {', '.join(mine.differences(theirs))} in its family ({theirs!r}, not {mine!r}; bind the"
+            " family to data once, as in family.bind(X), and give it to every fit)"
+        )
+    if a.model_.weights != b.model_.weights:
+        return f"another prior on weights ({b.model_.weights!r}, not {a.model_.weights!r})"
+    return ""
+
+
+def _check_number(K, weights):
+    if weights.max_components is not None and weights.max_components < K:
+        raise CapabilityError(
+            f"{K} clusters side by side are more than {weights!r} allows: merge with clusters='merged', or fit the"
+            " parts under weights with room for all"
+        )
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def _side_by_side(models):
+    """n, S and sizes of all clusters, and where those of each model went."""
+    n = np.concatenate([model.n_ for model in models]).astype(np.float64)
+    sizes = np.concatenate([model.cluster_sizes_ for model in models])
+    starts = np.cumsum([0, *(len(model.n_) for model in models)])
+    homes = [np.arange(*span) for span in pairwise(starts)]
+    return n, _stacked([model.S_ for model in models]), sizes, homes
+
+
+def _since(models, common):
+    """The common clusters with all that was learned since, then those that the models opened."""
+    K = len(common.n_)
+    n, S = np.array(common.n_, dtype=np.float64), common.S_.copy()
+    for place, model in enumerate(models):
+        if len(model.n_) < K or (model.n_[:K] < _least(common.n_)).any():
+            raise CapabilityError(
+                f"model {place} did not go on from `common`: its first {K} clusters do not hold what those of `common`"
+                " do. Models go on by loading it and partial_fit, under a memoized schedule"
+            )
+        n += model.n_[:K] - common.n_
+        S = S + (model.S_[:K] - common.S_)
+    opened = [(model.n_[K:], model.S_[K:]) for model in models]
+    starts = K + np.cumsum([0, *(len(part) for part, _ in opened)])
+    homes = [np.concatenate([np.arange(K), np.arange(*span)]) for span in pairwise(starts)]
+    n = np.concatenate([n, *(part for part, _ in opened)])
+    S = _stacked([S, *(part for _, part in opened)])
+    return n, S, np.rint(n).astype(np.int64), homes
+
+
+def _least(n):
+    """Least counts that clusters have after learning more, but for rounding."""
+    return n * (1.0 - _ROUNDING)
+
+
+def _stacked(parts):
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+
+
+def _joined(home, n, S, sizes):
+    """Sums over the clusters of each home, in order."""
+    K = int(home.max()) + 1
+    member = sparse.csr_array((np.ones(len(home)), (home, np.arange(len(home)))), shape=(K, len(home)))
+    total = member @ S
+    total = sparse.csr_array(total) if sparse.issparse(S) else np.ascontiguousarray(total)
+    return member @ n, total, np.bincount(home, weights=sizes, minlength=K).astype(np.int64)
+
+
+# ---- the result ------------------------------------------------------------------------------------------------------
+
+
+def _fitted(models, model, n, S, sizes, homes):
+    first = models[0]
+    merged = type(first)(**first.get_params(deep=False))
+    merged.n_, merged.S_, merged.cluster_sizes_ = n, S, sizes
+    merged._set_model(model)
+    is_hard = (n == sizes).all()
+    log_joint = model.weights.log_prior(sizes) + model.family.total_log_marginal(n, S) if is_hard else np.nan
+    merged.log_joint_ = float(log_joint)
+    merged.n_iter_ = sum(part.n_iter_ for part in models)
+    merged.interrupted_ = any(part.interrupted_ for part in models)
+    merged.n_features_in_ = first.n_features_in_
+    if hasattr(first, "feature_names_in_"):
+        merged.feature_names_in_ = first.feature_names_in_
+    # after partial_fit labels are those of the last chunk only
+    if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
+        merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)
+    return merged
+
+
+__all__ = ["merge"]
