@@ -27,7 +27,7 @@ from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.count_scores import CountScores
 from expfam.samplers.hierarchy import chain_weight, has_index
 from expfam.samplers.merge_scores import OddsScores
-from expfam.samplers.neighbours import leaf_graph, neighbour_graph
+from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
 
 
 def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
@@ -282,7 +282,7 @@ def test_candidates_of_any_graph():
     for wrong in (sparse.csr_array((59, 60)), np.ones((60, 60))):
         with pytest.raises(ValueError, match=r"must be a sparse \(60, 60\) matrix"):
             HierarchicalClustering(candidates=wrong).init(model, data)
-    with pytest.raises(ValueError, match="candidates must be None, 'knn' or a sparse matrix; got 'near'"):
+    with pytest.raises(ValueError, match="candidates must be None, 'knn', 'hash' or a sparse matrix; got 'near'"):
         HierarchicalClustering(candidates="near").init(model, data)
 
 
@@ -308,6 +308,69 @@ def test_neighbours_are_the_nearest(name):
             rows = graph[[i]].indices
             if len(rows) == 4 and sparse.issparse(data.X):  # a cover tree knows the others by a projection only
                 np.testing.assert_allclose(np.sort(near[i, rows]), np.sort(near[i])[-4:], atol=1e-6)
+
+
+def nearest_by(distance, n_neighbors):
+    """The edges that `hash_graph` aims at, by all distances."""
+    graph = np.zeros(distance.shape, dtype=bool)
+    np.put_along_axis(graph, np.argsort(distance, axis=1)[:, :n_neighbors], True, axis=1)
+    return graph
+
+
+def test_hashes_find_most_of_the_nearest():
+    """More of them with more tables, the same ones for any number of threads; far more than chance would."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(300, 0.03), size=12)
+    X = np.array([rng.multinomial(9, topics[i % 12]) for i in range(700)])
+    roots = np.sqrt(X)
+    points = blobs(700, 8, 12)[0]
+    standard = (points - points.mean(axis=0)) / points.std(axis=0)
+    onto = {
+        "sparse counts": (Dataset(sparse.csr_array(X), Multinomial()), roots / 3),
+        "counts": (Dataset(X, Poisson()), roots),
+        "columns": (Dataset(points, DiagonalGaussian()), standard),
+    }
+    for name, (data, rows) in onto.items():
+        distance = ((rows[:, None] - rows) ** 2).sum(axis=2)
+        np.fill_diagonal(distance, np.inf)
+        expected = nearest_by(distance, 6)
+        reached = []
+        for n_tables in (1, 8):
+            graph = hash_graph(data, 6, n_tables=n_tables, n_threads=1)
+            assert not graph.diagonal().any()
+            assert graph.sum(axis=1).max() <= 6
+            found = graph.toarray().astype(bool)
+            reached.append(np.mean(np.where(found, distance, 0).sum() / np.where(expected, distance, 0).sum()))
+            np.testing.assert_array_equal(
+                found, hash_graph(data, 6, n_tables=n_tables, n_threads=3).toarray().astype(bool), name
+            )
+        share = (found & expected).sum() / expected.sum()
+        assert share > 0.6, name  # chance: under 0.01; ties of documents count as missed
+        assert 1.0 <= reached[1] < 1.1, name
+        assert reached[1] <= reached[0], name
+
+
+def test_hashed_candidates_are_enough_where_clusters_are_apart():
+    X, _ = blobs(400, 4, 8)
+    for family, Y in ((DiagonalGaussian(), X), (Poisson(), np.exp(X / 9).round())):
+        data = Dataset(Y, family)
+        model = MixtureModel(data.family, DirichletProcess())
+        exact = grown(HierarchicalClustering(), model, data)
+        near = grown(HierarchicalClustering(candidates="hash", n_neighbors=10), model, data)
+        assert near.n_clusters == 1
+        assert near.log_joint > exact.log_joint - 1e-4 * abs(exact.log_joint)
+        if family.support == "real":
+            np.testing.assert_array_equal(near.labels, exact.labels)
+            assert near.n_scores < 0.2 * exact.n_scores
+    for rows in ([[1, 2]], [[1, 2], [3, 0]], [[1, 2]] * 30):  # nobody to meet, one, nobody else
+        graph = hash_graph(Dataset(np.array(rows), Poisson()), 5)
+        assert graph.shape == (len(rows), len(rows))
+        assert not graph.diagonal().any()
+    with pytest.raises(CapabilityError, match="'gaussian_diag' got one: 'knn' costs little"):
+        HierarchicalClustering(candidates="hash").init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X[:, :1])
+    one = Dataset(np.array([[0], [1], [0], [9], [8]]), Poisson())  # counts of one word are hashed by their size
+    state = grown(HierarchicalClustering(candidates="hash"), MixtureModel(one.family, DirichletProcess()), one)
+    assert state.n_clusters == 1
 
 
 def test_leaves_are_candidates_where_their_data_are():
