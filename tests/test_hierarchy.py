@@ -59,6 +59,32 @@ def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
     return children, odds, block
 
 
+def naive_on_graph(model, data, graph):
+    """Slots of the merges by scoring every pair of live clusters with an edge between them, until there is none."""
+    scores = (CountScores if has_index(model.family, data) else OddsScores)(
+        model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=False
+    )
+    near = (graph + graph.T).astype(bool).toarray() & ~np.eye(data.n_rows, dtype=bool)
+    age = dict(enumerate(range(data.n_rows)))  # id of the cluster in each live slot
+    merges = []
+    while near.any():
+        pairs = [
+            (-score, age[k], age[l], k, l)
+            for k in age
+            for l, score in zip(np.flatnonzero(near[k]), scores.score(k, np.flatnonzero(near[k])))
+            if age[k] < age[l]
+        ]
+        *_, k, l = min(pairs)
+        scores.absorb(k, l)
+        merges.append((age[k], age[l]))
+        near[k] |= near[l]
+        near[:, k] |= near[:, l]
+        near[l] = near[:, l] = near[k, k] = False
+        age[k] = data.n_rows + len(merges) - 1
+        del age[l]
+    return merges
+
+
 def problems():
     """Data with many exact ties: few distinct items."""
     rng = np.random.default_rng(3)
@@ -199,6 +225,22 @@ def test_scores_are_those_of_the_evidence(name):
         assert alone == scores.score(k, others).tolist()  # from the other side, and one by one
 
 
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian(), ZeroMeanGaussian(), SphericalGaussian()])
+def test_scores_of_large_clusters_are_those_of_the_evidence(family):
+    """Beyond the tables by number of data, with partners of many sizes whose terms share a place."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(22), [4999, *range(1, 19), 33, 5000, 1])
+    data = Dataset(rng.normal(size=(len(labels), 3)), family)
+    model = MixtureModel(data.family, DirichletProcess(0.7)).bind(data)
+    scores = OddsScores(model, data, labels.astype(np.int32), leaf_weight=None, by_size=False)
+    n, S = data.statistics(labels, 22)
+    others = rng.permutation(np.arange(1, 22))
+    expected = math.log(0.7) + gammaln(n[0] + n[others]) + data.family.log_marginal(n[0] + n[others], S[0] + S[others])
+    expected -= scores.weight[0] + scores.weight[others]
+    np.testing.assert_allclose(scores.score(0, others), expected, rtol=1e-9, atol=1e-7)
+    assert [scores.score(l, [0])[0] for l in others] == scores.score(0, others).tolist()
+
+
 def test_every_merge_of_a_larger_run_is_the_best_there_is():
     rng = np.random.default_rng(1)
     topics = rng.dirichlet(np.full(400, 0.02), size=20)
@@ -284,6 +326,29 @@ def test_candidates_of_any_graph():
             HierarchicalClustering(candidates=wrong).init(model, data)
     with pytest.raises(ValueError, match="candidates must be None, 'knn', 'hash' or a sparse matrix; got 'near'"):
         HierarchicalClustering(candidates="near").init(model, data)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "diagonal", "full"])
+def test_merges_on_a_graph_are_those_of_the_plain_search_on_it(name):
+    """Lists of edges that outgrow their room and are moved together, thinned, written and read back."""
+    model, data = model_of(name)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        graph = sparse.random_array((60, 60), density=rng.choice([0.02, 0.06, 0.3]), rng=rng, format="csr")
+        if seed == 5:  # a star: one list takes up all others
+            graph = sparse.csr_array((np.ones(59), (np.zeros(59, dtype=int), np.arange(1, 60))), shape=(60, 60))
+        expected = naive_on_graph(model.bind(data), data, graph)
+        kernel = HierarchicalClustering(candidates=graph, n_merges=1)
+        state = kernel.init(model, data)
+        for n_merged in range(len(expected)):
+            kernel.step(state)
+            if n_merged % 9 == 4:
+                state.check()
+                other = kernel.init(model, data)
+                other.from_arrays(state.to_arrays())
+                state = other
+        assert state.children == expected, seed
+        assert state.queue.best() is None
 
 
 @pytest.mark.parametrize("name", ["multinomial, sparse", "multinomial", "diagonal"])
