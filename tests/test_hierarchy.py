@@ -1,5 +1,6 @@
 """Greedy Bayesian hierarchies against the plain search over all pairs, bit for bit, and against enumeration."""
 
+import heapq
 import math
 
 import numpy as np
@@ -28,6 +29,7 @@ from expfam.samplers.count_scores import CountScores
 from expfam.samplers.hierarchy import chain_weight, has_index
 from expfam.samplers.merge_scores import OddsScores
 from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
+from expfam.structures import MergeTable
 
 
 def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
@@ -47,15 +49,63 @@ def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
         _, (i, k), (j, l) = best
         together, growth = scores.absorb(k, l)
         odds.append(together - (weight[i] + weight[j]))
-        weight.append(
-            weight[i]
-            + weight[j]
-            + (odds[-1] + math.log1p(math.exp(-odds[-1])) if odds[-1] > 0 else math.log1p(math.exp(odds[-1])))
-        )
+        weight.append(weight[i] + weight[j] + softplus(odds[-1]))
         assert growth == pytest.approx(weight[-1] - weight[i] - weight[j], abs=1e-8)
         block.append(together)
         children.append((i, j))
         live = [pair for pair in live if pair[1] not in (k, l)] + [(len(block) - 1, k)]
+    return children, odds, block
+
+
+def by_heap(model, data, *, order="odds"):
+    """The same from a heap of all pairs, those of dead clusters skipped as they come up."""
+    kind = CountScores if has_index(model.family, data) else OddsScores
+    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
+    block, weight = scores.block.tolist(), scores.weight.tolist()
+    slot_of = {i: i for i in range(data.n_rows)}  # of each live id
+    heap, children, odds = [], [], []
+
+    def push(j):
+        older = [i for i in slot_of if i < j]
+        if older:
+            for i, score in zip(older, scores.score(slot_of[j], [slot_of[i] for i in older]).tolist()):
+                heapq.heappush(heap, (-score, i, j))
+
+    for j in range(data.n_rows):
+        push(j)
+    while len(slot_of) > 1:
+        _, i, j = heapq.heappop(heap)
+        if i in slot_of and j in slot_of:
+            k, l = slot_of.pop(i), slot_of.pop(j)
+            together, _ = scores.absorb(k, l)
+            odds.append(together - (weight[i] + weight[j]))
+            weight.append(weight[i] + weight[j] + softplus(odds[-1]))
+            block.append(together)
+            children.append((i, j))
+            slot_of[len(block) - 1] = k
+            push(len(block) - 1)
+    return children, odds, block
+
+
+def softplus(x):
+    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
+
+
+def by_table(model, data, *, order="odds", n_kept=4, block_size=4096):
+    """The same from a `MergeTable`, whose pairs belong to the older cluster."""
+    kind = CountScores if has_index(model.family, data) else OddsScores
+    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
+    block, weight = scores.block.tolist(), scores.weight.tolist()
+    table, children, odds = MergeTable(data.n_rows, scores, n_kept=n_kept, block_size=block_size), [], []
+    while (pair := table.best()) is not None:
+        k, l, _ = pair
+        i, j = (table.ids[np.flatnonzero(table.slots == slot)[0]] for slot in (k, l))
+        together, _ = scores.absorb(k, l)
+        odds.append(together - (weight[i] + weight[j]))
+        weight.append(weight[i] + weight[j] + softplus(odds[-1]))
+        block.append(together)
+        children.append((i, j))
+        table.merge(k, l)
     return children, odds, block
 
 
@@ -142,6 +192,9 @@ VARIANTS = {
 def test_merges_are_those_of_the_plain_search_to_the_bit(name, order):
     model, data = model_of(name, alpha=0.5)
     expected = naive(model.bind(data), data, order=order)
+    assert by_heap(model.bind(data), data, order=order) == expected
+    assert by_table(model.bind(data), data, order=order) == expected
+    assert by_table(model.bind(data), data, order=order, n_kept=1, block_size=7) == expected
     for variant, options in VARIANTS.items():
         if "candidates" in options:
             options = {"candidates": sparse.csr_array(np.ones((data.n_rows, data.n_rows)))}
@@ -163,6 +216,8 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
         data = Dataset(X, family)
         model = MixtureModel(data.family, DirichletProcess(rng.choice([0.1, 1.0, 5.0])))
         expected = naive(model.bind(data), data)
+        assert by_heap(model.bind(data), data) == expected
+        assert by_table(model.bind(data), data) == expected
         for options in ({}, {"index": None}, {"n_kept": 1, "n_threads": 2}):
             assert same(grown(HierarchicalClustering(**options), model, data), expected), (seed, options)
 
