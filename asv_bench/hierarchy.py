@@ -34,7 +34,7 @@ from expfam.errors import DataWarning
 from expfam.forecast import format_bytes
 from expfam.samplers import HierarchicalClustering
 from expfam.samplers.coordinates import Rows
-from expfam.samplers.neighbours import neighbour_graph
+from expfam.samplers.neighbours import hash_graph, neighbour_graph
 
 try:
     import fastcluster
@@ -48,6 +48,7 @@ TITLES = {
     "collapse": "odds, copies first",
     "odds_size": "odds less log size",
     "knn": "odds, 10 neighbours",
+    "hash": "odds, 10 by hashes",
     "knn size": "odds less log size, 10 neighbours",
     "fastcluster": "Ward, fastcluster",
     "scipy": "Ward, SciPy",
@@ -59,8 +60,10 @@ OPTIONS = {
     "collapse": {"duplicates": "collapse"},
     "odds_size": {"order": "odds_size"},
     "knn": {"candidates": "knn"},
+    "hash": {"candidates": "hash"},
     "knn size": {"candidates": "knn", "order": "odds_size"},
 }
+GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}
 FAMILIES = {"diagonal": DiagonalGaussian, "full": Gaussian}
 SETS = {
     "tweet": lambda: Multinomial(concentration=0.1),
@@ -87,7 +90,7 @@ def grown(name, family, X, args):
     model = MixtureModel(data.family, DirichletProcess(args.alpha)).bind(data)
     options, begin = dict(OPTIONS[name]), clocks()
     if "candidates" in options:
-        options["candidates"] = neighbour_graph(data, args.neighbors, n_threads=args.threads)
+        options["candidates"] = GRAPHS[options["candidates"]](data, args.neighbors, n_threads=args.threads)
     graph = clocks() - begin
     kernel = HierarchicalClustering(n_threads=args.threads, **options)
     begin = clocks()
@@ -142,7 +145,7 @@ def possible(names, X, args):
     few = X.shape[0] <= args.most_pairs
     by_index = sparse.issparse(X)
     fits = {"scipy": X.shape[0] <= MOST_SQUARE, "fastcluster": fastcluster is not None and few, "all pairs": few}
-    return [name for name in names if fits.get(name, "knn" in name or few or by_index)]
+    return [name for name in names if fits.get(name, "candidates" in OPTIONS[name] or few or by_index)]
 
 
 def table_of(names, family, X, classes, args):
@@ -189,19 +192,32 @@ def sets(args):
 
 
 def neighbours(args):
-    """Evidence against the number of neighbours."""
+    """Evidence against the number of neighbours: the nearest ones, and what hashes find of them."""
     rows = []
     for n in args.rows:
-        X, classes = mixture(n, args.features, args)
-        family = FAMILIES[args.family]
-        found = [row_of("exact", family(), X, classes, args)] if n <= args.most_pairs else []
+        if args.family == "multinomial":
+            family = Multinomial(concentration=0.01)
+            X, classes = short_documents(n, 200, seed=args.seed)
+        else:
+            family = FAMILIES[args.family]()
+            X, classes = mixture(n, args.features, args)
+        exact = possible(["exact"], X, args)
+        found = [row_of(name, family, X, classes, args) | {"recall": 1.0} for name in exact]
         for n_neighbors in args.grid:
             args.neighbors = n_neighbors
-            row = row_of("knn", family(), X, classes, args)
-            found.append(row | {"tree": f"odds, {n_neighbors} neighbours"})
+            for name in GRAPHS:
+                row = row_of(name, family, X, classes, args) | {"tree": f"odds, {args.neighbors} by {name}"}
+                found.append(row | {"recall": recall(name, family, X, args)})
         print_table(found)
         rows += found
     return {"rows": rows}
+
+
+def recall(name, family, X, args):
+    """Share of the nearest rows that a graph has; ties of documents count as missed."""
+    data = Dataset(X, family)
+    nearest, graph = (GRAPHS[kind](data, args.neighbors, n_threads=args.threads) for kind in ("knn", name))
+    return graph.multiply(nearest).sum() / max(nearest.sum(), 1)
 
 
 def rescoring(args):
@@ -294,10 +310,11 @@ def parser():
             command.add_argument("--trees", nargs="+", choices=list(TITLES), default=trees)
         return command
 
-    command = add(documents, rows=[5000, 20_000, 50_000, 100_000], trees=["exact", "all pairs", "overlap", "knn"])
+    of_documents = ["exact", "all pairs", "overlap", "knn", "hash"]
+    command = add(documents, rows=[5000, 20_000, 50_000, 100_000], trees=of_documents)
     command.add_argument("--topics", type=int, default=200)
     command.add_argument("--concentration", type=float, default=0.01)
-    command = add(columns, trees=["exact", "odds_size", "knn", "knn size", "fastcluster", "scipy"])
+    command = add(columns, trees=["exact", "odds_size", "knn", "knn size", "hash", "fastcluster", "scipy"])
     cases = ["diagonal,20000,10", "diagonal,20000,2", "full,4000,10", "full,10000,2", "diagonal,100000,10"]
     command.add_argument("--cases", type=case, nargs="+", default=[case(text) for text in cases], metavar="FAMILY,n,d")
     add_mixture(command)
@@ -309,7 +326,7 @@ def parser():
     command.add_argument("--grid", type=int, nargs="+", default=[3, 5, 10, 20])
     command.add_argument("--features", type=int, default=10)
     add_mixture(command)
-    command.add_argument("--family", choices=list(FAMILIES), default="diagonal")
+    command.add_argument("--family", choices=[*FAMILIES, "multinomial"], default="diagonal")
     command = add(rescoring, rows=[10_000, 100_000])
     command.add_argument("--features", type=int, default=10)
     add_mixture(command)

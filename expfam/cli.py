@@ -158,6 +158,7 @@ def _add_tree(parser):
     run.add_argument(
         "--neighbors", type=_positive_int, metavar="K", help="merge near rows only, while there are any: for many rows"
     )
+    run.add_argument("--candidates", choices=("knn", "hash"), help="how these are found; default: knn")
     run.add_argument("-k", "--clusters", type=_positive_int, metavar="K", help="cut into K; default: where odds say so")
     run.add_argument("--seed", type=_seed, default=0, metavar="INT", help="of subsamples; default: %(default)s")
     run.add_argument("--threads", type=_threads, metavar="N", help="-1 for all cores; results do not depend on it")
@@ -497,7 +498,7 @@ def _tree(args):
         tune=args.tune,
         n_clusters=args.clusters,
         order=args.order,
-        candidates=None if args.neighbors is None else "knn",
+        candidates=args.candidates or (None if args.neighbors is None else "knn"),
         n_neighbors=args.neighbors or 10,
         n_threads=args.threads,
         random_state=args.seed,

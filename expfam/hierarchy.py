@@ -45,7 +45,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Which pair is merged next, as of `HierarchicalClustering`; "best" makes both trees, and Ward's of dense real
         data without `candidates`, and keeps the one with most evidence.
     index : {"exact", "overlap", None}
-    candidates : None, "knn" or (N, N) sparse matrix
+    candidates : None, "knn", "hash" or (N, N) sparse matrix
     n_neighbors : int
         These three as of `HierarchicalClustering`: how pairs of clusters are found.
     duplicates : {"exact", "collapse"}

@@ -1,5 +1,6 @@
 """Greedy Bayesian hierarchies against the plain search over all pairs, bit for bit, and against enumeration."""
 
+import heapq
 import math
 
 import numpy as np
@@ -27,7 +28,8 @@ from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.count_scores import CountScores
 from expfam.samplers.hierarchy import chain_weight, has_index
 from expfam.samplers.merge_scores import OddsScores
-from expfam.samplers.neighbours import leaf_graph, neighbour_graph
+from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
+from expfam.structures import MergeTable
 
 
 def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
@@ -47,16 +49,90 @@ def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
         _, (i, k), (j, l) = best
         together, growth = scores.absorb(k, l)
         odds.append(together - (weight[i] + weight[j]))
-        weight.append(
-            weight[i]
-            + weight[j]
-            + (odds[-1] + math.log1p(math.exp(-odds[-1])) if odds[-1] > 0 else math.log1p(math.exp(odds[-1])))
-        )
+        weight.append(weight[i] + weight[j] + softplus(odds[-1]))
         assert growth == pytest.approx(weight[-1] - weight[i] - weight[j], abs=1e-8)
         block.append(together)
         children.append((i, j))
         live = [pair for pair in live if pair[1] not in (k, l)] + [(len(block) - 1, k)]
     return children, odds, block
+
+
+def by_heap(model, data, *, order="odds"):
+    """The same from a heap of all pairs, those of dead clusters skipped as they come up."""
+    kind = CountScores if has_index(model.family, data) else OddsScores
+    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
+    block, weight = scores.block.tolist(), scores.weight.tolist()
+    slot_of = {i: i for i in range(data.n_rows)}  # of each live id
+    heap, children, odds = [], [], []
+
+    def push(j):
+        older = [i for i in slot_of if i < j]
+        if older:
+            for i, score in zip(older, scores.score(slot_of[j], [slot_of[i] for i in older]).tolist()):
+                heapq.heappush(heap, (-score, i, j))
+
+    for j in range(data.n_rows):
+        push(j)
+    while len(slot_of) > 1:
+        _, i, j = heapq.heappop(heap)
+        if i in slot_of and j in slot_of:
+            k, l = slot_of.pop(i), slot_of.pop(j)
+            together, _ = scores.absorb(k, l)
+            odds.append(together - (weight[i] + weight[j]))
+            weight.append(weight[i] + weight[j] + softplus(odds[-1]))
+            block.append(together)
+            children.append((i, j))
+            slot_of[len(block) - 1] = k
+            push(len(block) - 1)
+    return children, odds, block
+
+
+def softplus(x):
+    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
+
+
+def by_table(model, data, *, order="odds", n_kept=4, block_size=4096):
+    """The same from a `MergeTable`, whose pairs belong to the older cluster."""
+    kind = CountScores if has_index(model.family, data) else OddsScores
+    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
+    block, weight = scores.block.tolist(), scores.weight.tolist()
+    table, children, odds = MergeTable(data.n_rows, scores, n_kept=n_kept, block_size=block_size), [], []
+    while (pair := table.best()) is not None:
+        k, l, _ = pair
+        i, j = (table.ids[np.flatnonzero(table.slots == slot)[0]] for slot in (k, l))
+        together, _ = scores.absorb(k, l)
+        odds.append(together - (weight[i] + weight[j]))
+        weight.append(weight[i] + weight[j] + softplus(odds[-1]))
+        block.append(together)
+        children.append((i, j))
+        table.merge(k, l)
+    return children, odds, block
+
+
+def naive_on_graph(model, data, graph):
+    """Slots of the merges by scoring every pair of live clusters with an edge between them, until there is none."""
+    scores = (CountScores if has_index(model.family, data) else OddsScores)(
+        model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=False
+    )
+    near = (graph + graph.T).astype(bool).toarray() & ~np.eye(data.n_rows, dtype=bool)
+    age = dict(enumerate(range(data.n_rows)))  # id of the cluster in each live slot
+    merges = []
+    while near.any():
+        pairs = [
+            (-score, age[k], age[l], k, l)
+            for k in age
+            for l, score in zip(np.flatnonzero(near[k]), scores.score(k, np.flatnonzero(near[k])))
+            if age[k] < age[l]
+        ]
+        *_, k, l = min(pairs)
+        scores.absorb(k, l)
+        merges.append((age[k], age[l]))
+        near[k] |= near[l]
+        near[:, k] |= near[:, l]
+        near[l] = near[:, l] = near[k, k] = False
+        age[k] = data.n_rows + len(merges) - 1
+        del age[l]
+    return merges
 
 
 def problems():
@@ -116,6 +192,9 @@ VARIANTS = {
 def test_merges_are_those_of_the_plain_search_to_the_bit(name, order):
     model, data = model_of(name, alpha=0.5)
     expected = naive(model.bind(data), data, order=order)
+    assert by_heap(model.bind(data), data, order=order) == expected
+    assert by_table(model.bind(data), data, order=order) == expected
+    assert by_table(model.bind(data), data, order=order, n_kept=1, block_size=7) == expected
     for variant, options in VARIANTS.items():
         if "candidates" in options:
             options = {"candidates": sparse.csr_array(np.ones((data.n_rows, data.n_rows)))}
@@ -137,6 +216,8 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
         data = Dataset(X, family)
         model = MixtureModel(data.family, DirichletProcess(rng.choice([0.1, 1.0, 5.0])))
         expected = naive(model.bind(data), data)
+        assert by_heap(model.bind(data), data) == expected
+        assert by_table(model.bind(data), data) == expected
         for options in ({}, {"index": None}, {"n_kept": 1, "n_threads": 2}):
             assert same(grown(HierarchicalClustering(**options), model, data), expected), (seed, options)
 
@@ -197,6 +278,22 @@ def test_scores_are_those_of_the_evidence(name):
         np.testing.assert_allclose(scores.score(k, others), expected, rtol=1e-9, atol=1e-9)
         alone = [scores.score(l, [k])[0] for l in others]
         assert alone == scores.score(k, others).tolist()  # from the other side, and one by one
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian(), ZeroMeanGaussian(), SphericalGaussian()])
+def test_scores_of_large_clusters_are_those_of_the_evidence(family):
+    """Beyond the tables by number of data, with partners of many sizes whose terms share a place."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(22), [4999, *range(1, 19), 33, 5000, 1])
+    data = Dataset(rng.normal(size=(len(labels), 3)), family)
+    model = MixtureModel(data.family, DirichletProcess(0.7)).bind(data)
+    scores = OddsScores(model, data, labels.astype(np.int32), leaf_weight=None, by_size=False)
+    n, S = data.statistics(labels, 22)
+    others = rng.permutation(np.arange(1, 22))
+    expected = math.log(0.7) + gammaln(n[0] + n[others]) + data.family.log_marginal(n[0] + n[others], S[0] + S[others])
+    expected -= scores.weight[0] + scores.weight[others]
+    np.testing.assert_allclose(scores.score(0, others), expected, rtol=1e-9, atol=1e-7)
+    assert [scores.score(l, [0])[0] for l in others] == scores.score(0, others).tolist()
 
 
 def test_every_merge_of_a_larger_run_is_the_best_there_is():
@@ -282,8 +379,31 @@ def test_candidates_of_any_graph():
     for wrong in (sparse.csr_array((59, 60)), np.ones((60, 60))):
         with pytest.raises(ValueError, match=r"must be a sparse \(60, 60\) matrix"):
             HierarchicalClustering(candidates=wrong).init(model, data)
-    with pytest.raises(ValueError, match="candidates must be None, 'knn' or a sparse matrix; got 'near'"):
+    with pytest.raises(ValueError, match="candidates must be None, 'knn', 'hash' or a sparse matrix; got 'near'"):
         HierarchicalClustering(candidates="near").init(model, data)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "diagonal", "full"])
+def test_merges_on_a_graph_are_those_of_the_plain_search_on_it(name):
+    """Lists of edges that outgrow their room and are moved together, thinned, written and read back."""
+    model, data = model_of(name)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        graph = sparse.random_array((60, 60), density=rng.choice([0.02, 0.06, 0.3]), rng=rng, format="csr")
+        if seed == 5:  # a star: one list takes up all others
+            graph = sparse.csr_array((np.ones(59), (np.zeros(59, dtype=int), np.arange(1, 60))), shape=(60, 60))
+        expected = naive_on_graph(model.bind(data), data, graph)
+        kernel = HierarchicalClustering(candidates=graph, n_merges=1)
+        state = kernel.init(model, data)
+        for n_merged in range(len(expected)):
+            kernel.step(state)
+            if n_merged % 9 == 4:
+                state.check()
+                other = kernel.init(model, data)
+                other.from_arrays(state.to_arrays())
+                state = other
+        assert state.children == expected, seed
+        assert state.queue.best() is None
 
 
 @pytest.mark.parametrize("name", ["multinomial, sparse", "multinomial", "diagonal"])
@@ -308,6 +428,69 @@ def test_neighbours_are_the_nearest(name):
             rows = graph[[i]].indices
             if len(rows) == 4 and sparse.issparse(data.X):  # a cover tree knows the others by a projection only
                 np.testing.assert_allclose(np.sort(near[i, rows]), np.sort(near[i])[-4:], atol=1e-6)
+
+
+def nearest_by(distance, n_neighbors):
+    """The edges that `hash_graph` aims at, by all distances."""
+    graph = np.zeros(distance.shape, dtype=bool)
+    np.put_along_axis(graph, np.argsort(distance, axis=1)[:, :n_neighbors], True, axis=1)
+    return graph
+
+
+def test_hashes_find_most_of_the_nearest():
+    """More of them with more tables, the same ones for any number of threads; far more than chance would."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(300, 0.03), size=12)
+    X = np.array([rng.multinomial(9, topics[i % 12]) for i in range(700)])
+    roots = np.sqrt(X)
+    points = blobs(700, 8, 12)[0]
+    standard = (points - points.mean(axis=0)) / points.std(axis=0)
+    onto = {
+        "sparse counts": (Dataset(sparse.csr_array(X), Multinomial()), roots / 3),
+        "counts": (Dataset(X, Poisson()), roots),
+        "columns": (Dataset(points, DiagonalGaussian()), standard),
+    }
+    for name, (data, rows) in onto.items():
+        distance = ((rows[:, None] - rows) ** 2).sum(axis=2)
+        np.fill_diagonal(distance, np.inf)
+        expected = nearest_by(distance, 6)
+        reached = []
+        for n_tables in (1, 8):
+            graph = hash_graph(data, 6, n_tables=n_tables, n_threads=1)
+            assert not graph.diagonal().any()
+            assert graph.sum(axis=1).max() <= 6
+            found = graph.toarray().astype(bool)
+            reached.append(np.mean(np.where(found, distance, 0).sum() / np.where(expected, distance, 0).sum()))
+            np.testing.assert_array_equal(
+                found, hash_graph(data, 6, n_tables=n_tables, n_threads=3).toarray().astype(bool), name
+            )
+        share = (found & expected).sum() / expected.sum()
+        assert share > 0.6, name  # chance: under 0.01; ties of documents count as missed
+        assert 1.0 <= reached[1] < 1.1, name
+        assert reached[1] <= reached[0], name
+
+
+def test_hashed_candidates_are_enough_where_clusters_are_apart():
+    X, _ = blobs(400, 4, 8)
+    for family, Y in ((DiagonalGaussian(), X), (Poisson(), np.exp(X / 9).round())):
+        data = Dataset(Y, family)
+        model = MixtureModel(data.family, DirichletProcess())
+        exact = grown(HierarchicalClustering(), model, data)
+        near = grown(HierarchicalClustering(candidates="hash", n_neighbors=10), model, data)
+        assert near.n_clusters == 1
+        assert near.log_joint > exact.log_joint - 1e-4 * abs(exact.log_joint)
+        if family.support == "real":
+            np.testing.assert_array_equal(near.labels, exact.labels)
+            assert near.n_scores < 0.2 * exact.n_scores
+    for rows in ([[1, 2]], [[1, 2], [3, 0]], [[1, 2]] * 30):  # nobody to meet, one, nobody else
+        graph = hash_graph(Dataset(np.array(rows), Poisson()), 5)
+        assert graph.shape == (len(rows), len(rows))
+        assert not graph.diagonal().any()
+    with pytest.raises(CapabilityError, match="'gaussian_diag' got one: 'knn' costs little"):
+        HierarchicalClustering(candidates="hash").init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X[:, :1])
+    one = Dataset(np.array([[0], [1], [0], [9], [8]]), Poisson())  # counts of one word are hashed by their size
+    state = grown(HierarchicalClustering(candidates="hash"), MixtureModel(one.family, DirichletProcess()), one)
+    assert state.n_clusters == 1
 
 
 def test_leaves_are_candidates_where_their_data_are():

@@ -14,7 +14,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families._real cimport (
-    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+    RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
+    real_state, size_terms,
 )
 from expfam.structures._kernels cimport (
     EXPFAM_LANES, expfam_add_row, expfam_log, expfam_log_rising1, expfam_sphere_scan, expfam_t_scan,
@@ -285,26 +286,22 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
                              double *out, double *work) noexcept nogil:
     """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
     cdef diagonal_state *s = <diagonal_state *> self
-    cdef Py_ssize_t F = s.base.F, start = 0, i, other, size
+    cdef Py_ssize_t start = 0, i, other, size, place
     cdef const double *rows[EXPFAM_LANES]
     cdef double n[EXPFAM_LANES]
     cdef double rates[EXPFAM_LANES]
+    cdef size_terms terms
     cdef int code
     if not s.uniform:
         return s.merged_each(self, k, ls, m, out, work)
     if not real_is_slot(&s.base, k):
         return EXPFAM_RANGE
+    forget_sizes(&terms)
     while start < m:
-        size = min(<Py_ssize_t> EXPFAM_LANES, m - start)
-        for i in range(EXPFAM_LANES):
-            other = start + min(i, size - 1)
-            if ls != NULL:
-                other = ls[other]
-            if not real_is_slot(&s.base, other):
-                return EXPFAM_RANGE
-            rows[i] = s.base.S + other * F
-            n[i] = s.base.n[k] + s.base.n[other]
-        expfam_merged_rates(s.base.S + k * F, rows, n, s.shift, s.strength, s.rate, s.base.d, rates)
+        size = gather_pairs(&s.base, k, ls, start, m, rows, n)
+        if size < 0:
+            return <int> size
+        expfam_merged_rates(s.base.S + k * s.base.F, rows, n, s.shift, s.strength, s.rate, s.base.d, rates)
         for i in range(size):
             if isnan(rates[i]):
                 other = start + i if ls == NULL else ls[start + i]
@@ -312,9 +309,11 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
                 if code:
                     return code
                 continue
-            out[start + i] = (
-                diagonal_gammas(s, n[i]) + s.prior_rates + diagonal_shrink(s, n[i]) - (s.common + 0.5 * n[i]) * rates[i]
-            )
+            place = place_of_size(n[i])
+            if terms.n[place] != n[i]:
+                terms.n[place] = n[i]
+                terms.term[place] = diagonal_gammas(s, n[i]) + s.prior_rates + diagonal_shrink(s, n[i])
+            out[start + i] = terms.term[place] - (s.common + 0.5 * n[i]) * rates[i]
         start += EXPFAM_LANES
     return EXPFAM_OK
 

@@ -17,7 +17,8 @@ from libc.string cimport memcpy
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families._real cimport (
-    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+    RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
+    real_state, size_terms,
 )
 from expfam.structures._kernels cimport (
     EXPFAM_HUGE, EXPFAM_LANES, EXPFAM_PANEL, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1,
@@ -412,9 +413,14 @@ cdef int gauss_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     return real_clear(self, k) if s.base.n[k] == 1.0 else gauss_move(s, i, k, -1.0)
 
 
-cdef double gauss_evidence_of(const gauss_state *s, double n, double log_det) noexcept nogil:
+cdef double gauss_size_term(const gauss_state *s, double n) noexcept nogil:
+    """What the evidence owes to the number of data alone."""
     cdef double shrink = 0.0 if s.zero_mean else 0.5 * s.base.d * log(s.strength / (s.strength + n))
-    return gauss_gammas(s, n) + 0.5 * (s.dof * s.prior_log_det - (s.dof + n) * log_det) + shrink
+    return gauss_gammas(s, n) + 0.5 * s.dof * s.prior_log_det + shrink
+
+
+cdef inline double gauss_evidence_of(const gauss_state *s, double n, double log_det) noexcept nogil:
+    return gauss_size_term(s, n) - 0.5 * (s.dof + n) * log_det
 
 
 cdef int gauss_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
@@ -441,27 +447,27 @@ cdef int gauss_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssi
                           double *out, double *work) noexcept nogil:
     """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
     cdef gauss_state *s = <gauss_state *> self
-    cdef Py_ssize_t F = s.base.F, start = 0, i, other, size
+    cdef Py_ssize_t start = 0, i, size, place
     cdef const double *rows[EXPFAM_LANES]
     cdef double n[EXPFAM_LANES]
     cdef double log_det[EXPFAM_LANES]
+    cdef size_terms terms
     if not real_is_slot(&s.base, k):
         return EXPFAM_RANGE
+    forget_sizes(&terms)
     while start < m:
-        size = min(<Py_ssize_t> EXPFAM_LANES, m - start)
-        for i in range(EXPFAM_LANES):
-            other = start + min(i, size - 1)
-            if ls != NULL:
-                other = ls[other]
-            if not real_is_slot(&s.base, other):
-                return EXPFAM_RANGE
-            rows[i] = s.base.S + other * F
-            n[i] = s.base.n[k] + s.base.n[other]
-        if expfam_merged_gauss(s.base.S + k * F, rows, n, 0 if s.zero_mean else s.base.d, s.scale, s.shift, s.strength,
-                               s.base.d, log_det, work):
+        size = gather_pairs(&s.base, k, ls, start, m, rows, n)
+        if size < 0:
+            return <int> size
+        if expfam_merged_gauss(s.base.S + k * s.base.F, rows, n, 0 if s.zero_mean else s.base.d, s.scale, s.shift,
+                               s.strength, s.base.d, log_det, work):
             return EXPFAM_NUMERICAL
         for i in range(size):
-            out[start + i] = gauss_evidence_of(s, n[i], log_det[i])
+            place = place_of_size(n[i])
+            if terms.n[place] != n[i]:
+                terms.n[place] = n[i]
+                terms.term[place] = gauss_size_term(s, n[i])
+            out[start + i] = terms.term[place] - 0.5 * (s.dof + n[i]) * log_det[i]
         start += EXPFAM_LANES
     return EXPFAM_OK
 

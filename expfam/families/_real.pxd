@@ -1,6 +1,13 @@
 # What the compiled components of the real-valued families share: storage, rows of the data, the struct's functions.
 
-from expfam.contracts cimport components_v1
+from expfam.contracts cimport EXPFAM_RANGE, components_v1
+from expfam.structures._kernels cimport EXPFAM_LANES
+
+cdef extern from *:
+    """
+    #define EXPFAM_PREFETCH(p) __builtin_prefetch(p)
+    """
+    void prefetch "EXPFAM_PREFETCH" (const void *p) noexcept nogil
 
 # First member of each family's own struct, so that a pointer to the one is a pointer to the other.
 ctypedef struct real_state:
@@ -28,6 +35,53 @@ ctypedef struct real_state:
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil
 cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil
 cdef int real_clear(void *self, Py_ssize_t k) noexcept nogil
+
+
+cdef enum:
+    N_SIZES = 16
+    LINE = 8                        # numbers of a cache line
+    MOST_FETCHED = 64
+
+
+ctypedef struct size_terms:         # what depends on the number of data alone, for sizes that were met before
+    double n[N_SIZES]
+    double term[N_SIZES]
+
+
+cdef inline void forget_sizes(size_terms *terms) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(N_SIZES):
+        terms.n[i] = -1.0
+
+
+cdef inline Py_ssize_t place_of_size(double n) noexcept nogil:
+    return (<Py_ssize_t> n) % N_SIZES
+
+
+cdef inline Py_ssize_t gather_pairs(const real_state *state, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t start,
+                                    Py_ssize_t m, const double **rows, double *n) noexcept nogil:
+    """Statistics of the partners of k from `start` on, a lane each, and the data of each pair: how many there are.
+
+    Lanes without a partner repeat the last one. EXPFAM_RANGE if a slot does not exist.
+    """
+    cdef Py_ssize_t size = m - start, i, j, other = 0
+    if size > EXPFAM_LANES:
+        size = EXPFAM_LANES
+    for i in range(EXPFAM_LANES):
+        if i < size:
+            other = start + i if ls == NULL else ls[start + i]
+            if not 0 <= other < state.capacity:
+                return EXPFAM_RANGE
+        rows[i] = state.S + other * state.F
+        n[i] = state.n[k] + state.n[other]
+    if ls != NULL:                  # partners stand anywhere, where no processor expects them
+        for i in range(start + EXPFAM_LANES, start + 2 * EXPFAM_LANES):
+            if i < m and 0 <= ls[i] < state.capacity:
+                j = 0
+                while j < state.F and j < MOST_FETCHED:
+                    prefetch(state.S + ls[i] * state.F + j)
+                    j += LINE
+    return size
 
 
 cdef class RealComponents:
