@@ -15,6 +15,7 @@ _HOMES = {
     "expfam.families.poisson": ["Poisson"],
     "expfam.families.gaussian": ["Gaussian", "DiagonalGaussian", "SphericalGaussian", "ZeroMeanGaussian"],
     "expfam.model.data": ["Dataset"],
+    "expfam.model.groups": ["Groups"],
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
     "expfam.model.mixture": ["MixtureModel"],
     "expfam.model.admixture": ["AdmixtureModel"],

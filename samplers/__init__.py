@@ -6,7 +6,8 @@ _HOMES = {
     "expfam.samplers.kernel": ["Kernel", "Cycle", "RandomScan"],
     "expfam.samplers.state": ["CollapsedState", "UncollapsedState"],
     "expfam.samplers.sampling": ["sample", "steps"],
-    "expfam.samplers.gibbs": ["CollapsedGibbs"],
+    "expfam.samplers.gibbs": ["CollapsedGibbs", "GroupedGibbs"],
+    "expfam.samplers.grouped_state": ["GroupedState"],
     "expfam.samplers.uncollapsed": ["UncollapsedKernel", "UncollapsedGibbs", "StochasticEM"],
     "expfam.samplers.em": ["ExpectationMaximization", "ExpectationState"],
     "expfam.samplers.uncollapsed_metropolis": ["UncollapsedMetropolis"],
@@ -49,6 +50,7 @@ _HOMES = {
     "expfam.samplers.stream": ["VariationalStream"],
     "expfam.samplers.topic_gibbs": ["TopicGibbs", "TokenState"],
     "expfam.samplers.topics": ["TopicVariational", "TopicState"],
+    "expfam.samplers.grouped": ["GroupedVariational", "GroupedVariationalState"],
     "expfam.samplers.schedules": ["Full", "Memoized", "Stochastic"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

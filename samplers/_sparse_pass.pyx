@@ -245,68 +245,82 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
         First row without a finite largest score, or -1.
     """
     cdef Py_ssize_t i, e, j, L = values.shape[1], G = 0 if graph is None else graph.shape[1], bad = -1
-    cdef double best, total, t, share
     with nogil:
         for i in range(scores.shape[0]):
             if top_row(&scores[i, 0], scores.shape[1], L, &values[i, 0], &indices[i, 0], &work[0]):
                 bad = i
                 break
-            best = values[i, 0]
-            if not best < INFINITY:
+            if not soften(&values[i, 0], &indices[i, 0], L, &objective[i], &entropy[i]):
                 bad = i
                 break
-            total = 0.0
-            for e in range(L):
-                if values[i, e] > -INFINITY:
-                    total += expfam_exp1(values[i, e] - best)
-            objective[i] = best + log(total)
-            entropy[i] = 0.0
-            for e in range(L):
-                if not values[i, e] > -INFINITY:
-                    values[i, e], indices[i, e] = 0, -1
-                    continue
-                t = values[i, e] - best
-                values[i, e] = <value_t> (expfam_exp1(t) / total)
-                if values[i, e] < least(&values[i, 0]):
-                    values[i, e] = 0
-                share = values[i, e]
-                entropy[i] += share * (log(total) - t)
-                if G:
+            if G:
+                for e in range(L):
                     j = indices[i, e]
-                    indices[i, e] = graph[buckets[i], j] if j < G else last[i, j - G]
+                    if j >= 0:
+                        indices[i, e] = graph[buckets[i], j] if j < G else last[i, j - G]
     return bad
+
+
+cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *objective, double *entropy) noexcept nogil:
+    """Softmax of the largest scores of a row, in place; arguments as of `select_rows`. False if the first is +inf."""
+    cdef Py_ssize_t e
+    cdef double best = values[0], total = 0.0, t, share
+    if not best < INFINITY:
+        return False
+    for e in range(L):
+        if values[e] > -INFINITY:
+            total += expfam_exp1(values[e] - best)
+    objective[0] = best + log(total)
+    entropy[0] = 0.0
+    for e in range(L):
+        if not values[e] > -INFINITY:
+            values[e], indices[e] = 0, -1
+            continue
+        t = values[e] - best
+        values[e] = <value_t> (expfam_exp1(t) / total)
+        if values[e] < least(values):
+            values[e] = 0
+        share = values[e]
+        entropy[0] += share * (log(total) - t)
+    return True
 
 
 def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] objective, double[::1] entropy,
               double[::1] work):
     """Softmax of each whole row, in place; arguments and result as of `select_rows`, `labels` (R, 1) the largest."""
-    cdef Py_ssize_t i, k, K = scores.shape[1], bad = -1, best
-    cdef double total, top, spread
-    cdef double *e = &work[0]
+    cdef Py_ssize_t i, bad = -1
     with nogil:
         for i in range(scores.shape[0]):
-            best = 0
-            for k in range(K):
-                if scores[i, k] > scores[i, best] or not scores[i, best] == scores[i, best]:
-                    best = k
-            top = scores[i, best]
-            if not -INFINITY < top < INFINITY:
+            if not soften_all(&scores[i, 0], scores.shape[1], &labels[i, 0], &objective[i], &entropy[i], &work[0]):
                 bad = i
                 break
-            for k in range(K):
-                e[k] = scores[i, k] if scores[i, k] > -INFINITY else -INFINITY
-            total = expfam_exp_blocks(e, top, e + K, K)
-            spread = 0.0
-            for k in range(K):
-                if e[k] > least(&scores[i, 0]) * total:
-                    spread += e[k] * (scores[i, k] - top)
-                    scores[i, k] = <value_t> (e[k] / total)
-                else:
-                    scores[i, k] = 0
-            objective[i] = top + log(total)
-            entropy[i] = log(total) - spread / total
-            labels[i, 0] = <int32_t> best
     return bad
+
+
+cdef bint soften_all(value_t *scores, Py_ssize_t K, int32_t *label, double *objective, double *entropy,
+                     double *e) noexcept nogil:
+    """Softmax of a whole row, in place; `e` (work_size(K),) is scratch. False without a finite largest score."""
+    cdef Py_ssize_t k, best = 0
+    cdef double total, top, spread = 0.0
+    for k in range(K):
+        if scores[k] > scores[best] or not scores[best] == scores[best]:
+            best = k
+    top = scores[best]
+    if not -INFINITY < top < INFINITY:
+        return False
+    for k in range(K):
+        e[k] = scores[k] if scores[k] > -INFINITY else -INFINITY
+    total = expfam_exp_blocks(e, top, e + K, K)
+    for k in range(K):
+        if e[k] > least(scores) * total:
+            spread += e[k] * (scores[k] - top)
+            scores[k] = <value_t> (e[k] / total)
+        else:
+            scores[k] = 0
+    objective[0] = top + log(total)
+    entropy[0] = log(total) - spread / total
+    label[0] = <int32_t> best
+    return True
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class UpdateHyper(Kernel):
 
     state_type = None  # works on any state with labels and statistics
     takes_weight = False
+    takes_groups = True
 
     def __init__(self, *, family=True, weights=True):
         self.family, self.weights = family, weights

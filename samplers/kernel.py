@@ -80,6 +80,11 @@ class Kernel(Settings):
                 f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
                 " together; repeat the rows instead, or use sampler='variational' or 'expectation_maximization'"
             )
+        if data.groups is not None and not self.takes_groups:
+            raise CapabilityError(
+                f"{type(self).__name__} has weights that all rows share and cannot use groups: use GroupedGibbs or"
+                " GroupedVariational, or a Dataset without groups"
+            )
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
@@ -91,6 +96,7 @@ class Kernel(Settings):
         return starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
 
     takes_weight = False
+    takes_groups = False
 
     def max_clusters(self, model):
         """Clusters that a state of this kernel can hold, or None where only the weights limit them."""
@@ -170,6 +176,11 @@ class Cycle(Kernel):
         """Whether every kernel takes weighted data."""
         return all(k.takes_weight for k in self.kernels)
 
+    @property
+    def takes_groups(self):
+        """Whether every kernel takes data in groups."""
+        return all(k.takes_groups for k in self.kernels)
+
     def check(self, model, data):
         """Each kernel's own check."""
         for kernel in self.kernels:
@@ -178,6 +189,10 @@ class Cycle(Kernel):
     def init_state(self, model, data, labels, *, seed):
         """State of the first kernel that has a type of its own."""
         return self._maker().init_state(model, data, labels, seed=seed)
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """As the kernel that makes the state reads a start."""
+        return self._maker().first_labels(start, model, data, seed, n_clusters)
 
     def max_clusters(self, model):
         """That of the kernel that makes the state."""

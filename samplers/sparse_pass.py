@@ -239,19 +239,11 @@ class SparsePass:
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         order = None if graph is None else np.argsort(last[:, 0], kind="stable")
-        visit = Visit(
-            sums=Sums.zeros(self.K, self.phi.n_statistics),
-            value=0.0,
-            replaced=None if remembered is None else Sums.zeros(self.K, self.phi.n_statistics),
-            labels=np.empty(m, dtype=np.int32),
-            indices=np.empty((m, self.L), dtype=np.int32) if keep else None,
-            values=np.empty((m, self.L), dtype=self.phi.dtype) if keep else None,
-            account=Account(),
-        )
+        visit = self._empty_visit(m, remembered=remembered is not None, keep=keep)
         candidates = None if graph is None else (graph, last)
 
         def part(start, stop):
-            return _Part(self, rows, tables, candidates, remembered, visit).run(start, stop, order)
+            return PassPart(self, rows, tables, candidates, remembered, visit).run(start, stop, order)
 
         def add(sums, replaced, value, account):
             visit.sums.add(sums)
@@ -264,12 +256,23 @@ class SparsePass:
         visit.value += tables.left_out(visit.sums)
         return visit
 
+    def _empty_visit(self, m, *, remembered=False, keep=False):
+        return Visit(
+            sums=Sums.zeros(self.K, self.phi.n_statistics),
+            value=0.0,
+            replaced=Sums.zeros(self.K, self.phi.n_statistics) if remembered else None,
+            labels=np.empty(m, dtype=np.int32),
+            indices=np.empty((m, self.L), dtype=np.int32) if keep else None,
+            values=np.empty((m, self.L), dtype=self.phi.dtype) if keep else None,
+            account=Account(),
+        )
+
     def sums_of(self, rows, indices, values):
         """Sums of given responsibilities (m, L) of some rows, without their entropy."""
         total = Sums.zeros(self.K, self.phi.n_statistics)
 
         def part(start, stop):
-            return (_Part(self, rows, None, None, (indices, values), None).sum_up(start, stop),)
+            return (PassPart(self, rows, None, None, (indices, values), None).sum_up(start, stop),)
 
         self._run(part, len(indices), total.add)
         return total
@@ -308,7 +311,7 @@ class SparsePass:
         return (8 * (n_parts + 4) + 2 * self.phi.dtype.itemsize) * self.K * self.phi.n_statistics
 
 
-class _Part:
+class PassPart:
     """Buffers and sums of one part of a visit."""
 
     def __init__(self, owner, rows, tables, candidates, remembered, visit):
@@ -351,6 +354,12 @@ class _Part:
 
     def run(self, start, stop, order):
         """All blocks of the places start..stop-1 of the visit."""
+        self._allocate()
+        for places in self._blocks(start, stop, order):
+            self._visit_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
+        return self._finished()
+
+    def _allocate(self):
         owner = self.owner
         dtype = np.float64 if owner.is_dense else self.phi.dtype
         self.scores = np.empty((self.n_block, self.n_scores), dtype=self.phi.dtype)
@@ -363,8 +372,8 @@ class _Part:
             self.gathered = np.empty((self.candidates[0].shape[1], self.phi.n_statistics), dtype=self.phi.dtype)
         elif owner.is_dense and not self.phi.is_sparse:
             self.product = np.empty((owner.K, self.phi.n_statistics), dtype=self.phi.dtype)
-        for places in self._blocks(start, stop, order):
-            self._visit_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
+
+    def _finished(self):
         if self.transposed is not None:
             self.sums.S += self.transposed.T
         self._restore_origin(self.sums)
@@ -432,6 +441,9 @@ class _Part:
             bad = select_rows(scores, buckets, graph, last, self.values[:m], self.indices[:m], *results)
             if graph is None and bad < 0:
                 self._sample_lost_mass(scores, rows, m)
+        self._refuse(bad, rows)
+
+    def _refuse(self, bad, rows):
         if bad >= 0:
             row = rows.start + bad if isinstance(rows, slice) else rows[bad]
             raise SupportError(

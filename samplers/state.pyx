@@ -552,20 +552,31 @@ def memory_arrays(memory):
 
 def model_arrays(model):
     """What a chain may have learned of its model: hyper-parameters of the family, parameters of the weights."""
-    family = {name: np.asarray(getattr(model.family, name), dtype=np.float64) for name in model.family.hyper}
-    factors = getattr(model.family, "hyper_factors_", {})
     weights = {name: np.array(value) for name, value in model.weights.get_params().items() if isinstance(value, float)}
-    return {"family": family, "factors": {name: np.array(value) for name, value in factors.items()}, "weights": weights}
+    return {**family_arrays(model.family), "weights": weights}
 
 
 def with_model_arrays(model, arrays):
     """The model with the hyper-parameters that `model_arrays` wrote down."""
+    weights = {name: float(value) for name, value in arrays.get("weights", {}).items()}
+    family = with_family_arrays(model.family, arrays)
+    return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
+
+
+def family_arrays(family):
+    """What a chain may have learned of its family: its hyper-parameters."""
+    values = {name: np.asarray(getattr(family, name), dtype=np.float64) for name in family.hyper}
+    factors = getattr(family, "hyper_factors_", {})
+    return {"family": values, "factors": {name: np.array(value) for name, value in factors.items()}}
+
+
+def with_family_arrays(family, arrays):
+    """The family with the hyper-parameters that `family_arrays` wrote down."""
     values = {name: float(v) if np.ndim(v) == 0 else np.array(v) for name, v in arrays.get("family", {}).items()}
-    family = model.family.with_hyper(**values)
+    family = family.with_hyper(**values)
     if arrays.get("factors"):
         family = family.with_factors({name: float(value) for name, value in arrays["factors"].items()})
-    weights = {name: float(value) for name, value in arrays.get("weights", {}).items()}
-    return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
+    return family
 
 
 def _log_masses(const int64_t[::1] counts, double offset):

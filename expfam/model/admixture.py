@@ -1,7 +1,9 @@
-"""An admixture: every document has its own weights of topics that all documents share.
+"""An admixture: every group of rows has its own weights of clusters that all groups share.
 
-The model is a frozen value; it knows no algorithm. `log_joint` computes the log probability of topics of tokens and
-the data, weights and topics integrated out, from its plain definition.
+A document is a group of words, each of them a row with one count, whose clusters are called topics; they come as one
+row of counts. Rows of any other family come with their groups. The model is a frozen value; it knows no algorithm.
+`log_joint` computes the log probability of the clusters of all rows and the data, weights and parameters integrated
+out, from its plain definition.
 """
 
 import dataclasses
@@ -11,20 +13,23 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.model.data import Dataset
+from expfam.model.groups import as_groups
 
 
 @dataclasses.dataclass(frozen=True)
 class AdmixtureModel:
-    """Latent Dirichlet allocation: topics ~ Dirichlet(concentration of the family), weights ~ Dirichlet(alpha).
+    """Clusters of a family that groups mix: weights of each group ~ Dirichlet(alpha), parameters ~ the family's prior.
+
+    With counts of words in documents, latent Dirichlet allocation.
 
     Parameters
     ----------
-    family : Multinomial
-        Its concentration is the pseudo-count of each word in each topic.
+    family : Family
+        Of words in documents a Multinomial; its concentration is the pseudo-count of each word in each topic.
     n_topics : int
-        K.
+        K, topics or clusters.
     alpha : float or (K,) array_like, positive
-        Pseudo-count of each topic in each document.
+        Pseudo-count of each topic in each document, or of each cluster in each group.
 
     Attributes
     ----------
@@ -44,9 +49,18 @@ class AdmixtureModel:
     >>> model.log_joint(X, [0, 0, 1, 1]) > model.log_joint(X, [0, 1, 0, 1])
     True
 
+    Rows of numbers in two groups:
+
+    >>> from expfam import SphericalGaussian
+    >>> model = AdmixtureModel(SphericalGaussian(variance=1.0, mean=0.0, mean_variance=9.0), n_topics=2, alpha=0.5)
+    >>> X, groups = [[0.0], [0.1], [5.0], [5.1]], [0, 0, 0, 1]
+    >>> model.log_joint(X, [0, 0, 1, 1], groups) > model.log_joint(X, [0, 1, 0, 1], groups)
+    True
+
     Notes
     -----
-    Blei, Ng and Jordan 2003, "Latent Dirichlet allocation".
+    Blei, Ng and Jordan 2003, "Latent Dirichlet allocation"; for other families the finite form of Teh, Jordan, Beal
+    and Blei 2006, "Hierarchical Dirichlet processes".
     """
 
     family: object
@@ -96,24 +110,49 @@ class AdmixtureModel:
             return self
         return self.with_family(self.family.bind(X.X if isinstance(X, Dataset) else X))
 
-    def log_joint(self, X, topics):
-        """Log probability of the topics of all tokens and of the tokens as sequences.
+    def log_joint(self, X, topics, groups=None):
+        """Log probability of the clusters of all rows and of the rows; of words, of all tokens as sequences.
 
         Parameters
         ----------
-        X : array_like, sparse matrix or Dataset, shape (D, V)
-        topics : (T,) array_like of int
-            Topics of the tokens, sorted by word and within a word by document.
+        X : array_like, sparse matrix or Dataset, shape (D, V), or (N, V) with groups
+        topics : (T,) array_like of int, or (N,) with groups
+            Topics of the tokens, sorted by word and within a word by document; or the cluster of each row.
+        groups : (N,) array_like of non-negative int, or Groups, optional
+            Group of each row; those of a Dataset that has some if not given. Without any, rows are documents.
 
         Returns
         -------
         float
-            Nats, without the number of orders of a document's tokens.
+            Nats, without log-base: of words without the number of orders of a document's tokens.
+
+        Raises
+        ------
+        ValueError
+            For clusters of another shape or outside of 0..K-1.
+        DataError
+            For groups of another number of rows.
 
         Notes
         -----
+        sum over groups of log p(z_g), a Polya urn under alpha, plus sum over clusters of A(n_k, S_k). For words
         Griffiths and Steyvers 2004, "Finding scientific topics", eqs. 2 and 3, for any pseudo-counts.
         """
+        if groups is not None or getattr(X, "groups", None) is not None:
+            return self._log_joint_of_rows(X, topics, X.groups if groups is None else groups)
+        return self._log_joint_of_words(X, topics)
+
+    def _log_joint_of_rows(self, X, labels, groups):
+        bound = self.bind(X)
+        data = X if isinstance(X, Dataset) else Dataset(X, bound.family)
+        groups = as_groups(groups, data.n_rows)
+        labels = check_clusters(labels, data.n_rows, self.n_topics)
+        counts = np.zeros((groups.n_groups, self.n_topics))
+        np.add.at(counts, (groups.of_row, labels), 1.0)
+        n, S = data.statistics(labels, self.n_topics)
+        return float(log_rising(self.pseudocounts, counts).sum()) + bound.family.total_log_marginal(n, S)
+
+    def _log_joint_of_words(self, X, topics):
         bound = self.bind(X)
         counts = sparse.csc_array(X.X if isinstance(X, Dataset) else X)
         counts.sort_indices()
@@ -129,6 +168,16 @@ class AdmixtureModel:
         np.add.at(by_topic, (topics, words), 1.0)
         eta = bound.family.pseudocounts()[0]
         return float(log_rising(self.pseudocounts, by_doc).sum() + log_rising(eta, by_topic).sum())
+
+
+def check_clusters(labels, n_rows, n_clusters):
+    """Clusters of so many rows as (N,) int32; ValueError for another shape or type, or numbers outside of 0..K-1."""
+    labels = np.asarray(labels)
+    if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"clusters must be {n_rows} integers, one for each row; got {labels.dtype} {labels.shape}")
+    if n_rows and not 0 <= labels.min() <= labels.max() < n_clusters:
+        raise ValueError(f"clusters must lie in 0..{n_clusters - 1}; found {labels.min()} to {labels.max()}")
+    return labels.astype(np.int32)
 
 
 def log_rising(a, counts):

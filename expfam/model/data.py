@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.model.groups import as_groups
 
 
 class Dataset:
@@ -23,6 +24,8 @@ class Dataset:
         Global number of the first row; keys its random numbers when the data are one shard of several.
     row_ids : sequence, optional
         The user's name of each row.
+    groups : (N,) array_like of non-negative int, or Groups, optional
+        Group of each row, for models whose weights differ from group to group.
 
     Attributes
     ----------
@@ -34,6 +37,7 @@ class Dataset:
     has_sparse_phi : bool
         Whether the family makes CSR statistics of these data.
     weight : (N,) float64 ndarray or None
+    groups : Groups or None
     log_base : (N,) float64 ndarray
         Log base measure of each row, nats.
 
@@ -46,7 +50,7 @@ class Dataset:
            [3., 1.]])
     """
 
-    def __init__(self, X, family, *, weight=None, row_offset=0, row_ids=None):
+    def __init__(self, X, family, *, weight=None, row_offset=0, row_ids=None, groups=None):
         self.family = family.bind(X)
         self.X = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
@@ -54,6 +58,7 @@ class Dataset:
         self.row_offset = int(row_offset)
         self.row_ids = row_ids
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
+        self.groups = None if groups is None else as_groups(groups, self.n_rows)
         self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
         self._log_base = None
 

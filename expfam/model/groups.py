@@ -1,0 +1,99 @@
+"""Groups of rows: which rows belong together, as the patches of one image or the cells of one patient do.
+
+A group is a number from 0 on; rows stand in any order, and a group may have no rows. Sorted once, O(N).
+"""
+
+import numpy as np
+
+from expfam.errors import DataError
+
+
+class Groups:
+    """The group of each row, with the rows of each group.
+
+    Parameters
+    ----------
+    of_row : (N,) array_like of non-negative int
+        Group of each row.
+    n_groups : int, optional
+        G; one more than the largest number if not given.
+
+    Attributes
+    ----------
+    of_row : (N,) intp ndarray
+    n_groups : int
+    rows : (N,) intp ndarray
+        Rows by group, ascending within each.
+    starts : (G + 1,) intp ndarray
+        Group g has ``rows[starts[g]:starts[g + 1]]``.
+
+    Raises
+    ------
+    DataError
+        For numbers that are no non-negative integers below `n_groups`, naming the row.
+
+    Examples
+    --------
+    >>> from expfam.model.groups import Groups
+    >>> groups = Groups([2, 0, 2])
+    >>> groups.n_groups, groups.sizes
+    (3, array([1, 0, 2]))
+    """
+
+    def __init__(self, of_row, *, n_groups=None):
+        of_row = np.asarray(of_row)
+        if of_row.ndim != 1 or of_row.dtype.kind not in "iu":
+            raise DataError(
+                "groups must be a one-dimensional array of integers, the group of each row; got"
+                f" {of_row.dtype} {of_row.shape}: number other names, np.unique(groups, return_inverse=True)[1]"
+            )
+        if of_row.size and of_row.min() < 0:
+            raise DataError(f"groups must be non-negative; row {int(np.argmin(of_row))} holds {of_row.min()}")
+        found = int(of_row.max()) + 1 if of_row.size else 0
+        if n_groups is not None and found > n_groups:
+            raise DataError(f"groups must be below {n_groups}; row {int(np.argmax(of_row))} holds {found - 1}")
+        self.of_row = np.ascontiguousarray(of_row, dtype=np.intp)
+        self.n_groups = found if n_groups is None else int(n_groups)
+        self.rows = np.argsort(self.of_row, kind="stable").astype(np.intp, copy=False)
+        sizes = np.bincount(self.of_row, minlength=self.n_groups)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+    @classmethod
+    def of_offsets(cls, offsets):
+        """Groups of neighbouring rows: group g has the rows offsets[g]..offsets[g + 1] - 1.
+
+        Examples
+        --------
+        >>> from expfam.model.groups import Groups
+        >>> Groups.of_offsets([0, 2, 2, 3]).of_row
+        array([0, 0, 2])
+        """
+        offsets = np.asarray(offsets)
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets.size == 0:
+            raise DataError(f"offsets must be a one-dimensional array of integers; got {offsets.dtype} {offsets.shape}")
+        sizes = np.diff(offsets)
+        if offsets[0] != 0 or (sizes < 0).any():
+            raise DataError("offsets must begin with 0 and never fall")
+        return cls(np.repeat(np.arange(len(sizes)), sizes), n_groups=len(sizes))
+
+    @property
+    def sizes(self):
+        """Rows of each group: (G,) int64."""
+        return np.diff(self.starts).astype(np.int64)
+
+    def __len__(self):
+        return self.n_groups
+
+    def __repr__(self):
+        return f"Groups({self.n_groups} groups of {len(self.of_row)} rows)"
+
+
+def as_groups(groups, n_rows):
+    """Groups of so many rows, from an array of group numbers or as they are; DataError for another number of rows."""
+    groups = groups if isinstance(groups, Groups) else Groups(groups)
+    if len(groups.of_row) != n_rows:
+        raise DataError(f"groups must name the group of each of the {n_rows} rows; got {len(groups.of_row)}")
+    return groups
+
+
+__all__ = ["Groups", "as_groups"]

@@ -1,0 +1,214 @@
+"""Responsibilities of the rows of groups with weights of their own: the local step of grouped variational inference.
+
+With scores w_ik of the rows, which stay, and N_k what a group's rows give cluster k, an iteration takes of each row the
+L largest of w_ik + psi(alpha_k + N_k) under a softmax, and N from them: coordinate ascent, the group's bound never
+falls. O(rows K) an iteration, with K digammas. Releases the gil, allocates nothing.
+"""
+
+from libc.math cimport INFINITY, fabs, lgamma
+from libc.stdint cimport int32_t, int64_t
+from scipy.special.cython_special cimport psi
+
+from expfam.samplers._sparse_pass cimport soften, soften_all
+from expfam.structures.top_l cimport top_row, value_t
+
+cdef double LEAST_REST = 1e-3           # rows of a cluster that a restart may take away
+cdef double GAIN = 1e-9                 # of the bound, which a restart must bring
+
+
+cdef struct settings:
+    Py_ssize_t max_iterations
+    Py_ssize_t n_restarts
+    Py_ssize_t restart_iterations
+    double tol
+
+
+cdef struct desk:                       # the group worked on
+    Py_ssize_t K
+    Py_ssize_t L
+    Py_ssize_t n_rows
+    const double *weight                # (n_rows,) or NULL
+    const double *alpha                 # (K,)
+    double *N                           # (K,)
+    double *fresh                       # (K,) scratch of the same size each
+    double *saved
+    double *tried
+    double *bias
+    double *e                           # scratch of a whole row's softmax
+    double *entropy                     # (n_rows,)
+    int64_t n_iterations
+    int64_t n_tried
+    int64_t n_accepted
+    Py_ssize_t bad                      # row without a finite score, or -1
+
+
+cdef double iterate(desk *d, const value_t *scores, value_t *values, int32_t *indices, value_t *work) noexcept nogil:
+    """Rows from N, then N from the rows: the group's bound, without what depends on its length alone; nats."""
+    cdef Py_ssize_t i, k, e, K = d.K, L = d.L
+    cdef bint is_whole = L == K, done
+    cdef double bound = 0.0, objective, weight
+    cdef value_t *row
+    cdef value_t *kept
+    d.n_iterations += 1
+    for k in range(K):
+        d.bias[k] = psi(d.alpha[k] + d.N[k])
+        d.fresh[k] = 0.0
+    for i in range(d.n_rows):
+        weight = 1.0 if d.weight == NULL else d.weight[i]
+        kept = values + i * L
+        row = kept if is_whole else work
+        for k in range(K):
+            row[k] = <value_t> (scores[i * K + k] + d.bias[k])
+        if is_whole:
+            done = soften_all(row, K, indices + i, &objective, d.entropy + i, d.e)
+            if done:
+                for k in range(K):
+                    d.fresh[k] += weight * kept[k]
+        else:
+            done = top_row(row, K, L, kept, indices + i * L, work + K) == 0
+            done = done and soften(kept, indices + i * L, L, &objective, d.entropy + i)
+            if done:
+                for e in range(L):
+                    if kept[e] > 0:
+                        d.fresh[indices[i * L + e]] += weight * kept[e]
+        if not done:
+            d.bad = i
+            return -INFINITY
+        bound += weight * objective
+    for k in range(K):
+        d.N[k] = d.fresh[k]
+        if d.N[k] > 0:
+            bound += lgamma(d.alpha[k] + d.N[k]) - lgamma(d.alpha[k]) - d.N[k] * d.bias[k]
+    return bound
+
+
+cdef double settle(const settings *s, desk *d, const value_t *scores, value_t *values, int32_t *indices,
+                   value_t *work) noexcept nogil:
+    """Iterations until no count changes by more than the tolerance; the last bound."""
+    cdef Py_ssize_t k, _t
+    cdef double bound = -INFINITY, change
+    for _t in range(s.max_iterations):
+        for k in range(d.K):
+            d.saved[k] = d.N[k]
+        bound = iterate(d, scores, values, indices, work)
+        if d.bad >= 0:
+            return bound
+        change = 0.0
+        for k in range(d.K):
+            change = max(change, fabs(d.N[k] - d.saved[k]))
+        if change <= s.tol:
+            break
+    return bound
+
+
+cdef Py_ssize_t smallest(desk *d) noexcept nogil:
+    """The smallest cluster of the group that was not tried, or -1; -1 too where it is the only one."""
+    cdef Py_ssize_t k, best = -1, held = 0
+    for k in range(d.K):
+        if d.N[k] <= LEAST_REST:
+            continue
+        held += 1
+        if d.tried[k] == 0 and (best < 0 or d.N[k] < d.N[best]):
+            best = k
+    return best if held > 1 else -1
+
+
+cdef void restart(const settings *s, desk *d, const value_t *scores, value_t *values, int32_t *indices,
+                  value_t *work, double bound) noexcept nogil:
+    """Take the smallest clusters away one at a time, and leave it so where the bound rises."""
+    cdef Py_ssize_t k, _t, _trial, last
+    cdef double fresh
+    cdef bint is_stale = False
+    for k in range(d.K):
+        d.tried[k] = 0
+    for _trial in range(s.n_restarts):
+        last = smallest(d)
+        if last < 0:
+            break
+        d.tried[last] = 1
+        d.n_tried += 1
+        for k in range(d.K):
+            d.saved[k] = d.N[k]
+        d.N[last] = 0.0
+        fresh = -INFINITY
+        for _t in range(s.restart_iterations):
+            fresh = iterate(d, scores, values, indices, work)
+        is_stale = not fresh > bound + GAIN * fabs(bound)
+        if is_stale:
+            for k in range(d.K):
+                d.N[k] = d.saved[k]
+        else:
+            bound = fresh
+            d.n_accepted += 1
+    if is_stale:                                    # the rows are those of a trial: an iteration makes them anew
+        iterate(d, scores, values, indices, work)
+
+
+def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const double[::1] weight,
+               const double[::1] alpha, double[:, ::1] counts, value_t[:, ::1] values, int32_t[:, ::1] indices,
+               double[::1] entropy, Py_ssize_t max_iterations, double tol, Py_ssize_t n_restarts,
+               Py_ssize_t restart_iterations, value_t[::1] work, double[::1] scratch, int64_t[::1] counters):
+    """Responsibilities of the rows of some groups and what they sum to.
+
+    Parameters
+    ----------
+    scores : (R, K)
+        Expected log density of each row in each cluster.
+    starts : (G + 1,)
+        Group g has the rows starts[g]..starts[g + 1] - 1.
+    weight : (R,) or None
+    alpha : (K,)
+    counts : (G, K)
+        What the rows of each group gave each cluster last; overwritten with what they give it now.
+    values, indices : (R, L) and (R, L)
+        Written: responsibilities, largest first, and their clusters. For L = K responsibilities by cluster, and the
+        largest one in `indices` (R, 1).
+    entropy : (R,)
+        Written: -sum r log r of each row, nats.
+    max_iterations, tol
+        Of a group, and the change of counts at which it ends sooner.
+    n_restarts, restart_iterations
+        Clusters of a group that are taken away on trial, and iterations of each trial.
+    work : (K + work_size(K),)
+        Scratch of the type of the scores.
+    scratch : (4 K + work_size(K),)
+    counters : (3,) int64
+        Added to: iterations, restarts tried, restarts accepted.
+
+    Returns
+    -------
+    int
+        First row without a finite largest score, or -1.
+    """
+    cdef Py_ssize_t g, first, bad = -1
+    cdef double bound
+    cdef settings s
+    cdef desk d
+    s.max_iterations, s.n_restarts, s.restart_iterations = max_iterations, n_restarts, restart_iterations
+    s.tol = tol
+    d.K, d.L = scores.shape[1], values.shape[1]
+    d.alpha = &alpha[0]
+    d.fresh = &scratch[0]
+    d.saved, d.tried, d.bias, d.e = d.fresh + d.K, d.fresh + 2 * d.K, d.fresh + 3 * d.K, d.fresh + 4 * d.K
+    d.n_iterations = d.n_tried = d.n_accepted = 0
+    d.bad = -1
+    with nogil:
+        for g in range(counts.shape[0]):
+            first = starts[g]
+            d.n_rows = starts[g + 1] - first
+            d.N = &counts[g, 0]
+            if d.n_rows == 0:
+                counts[g, :] = 0.0
+                continue
+            d.weight = NULL if weight is None else &weight[first]
+            d.entropy = &entropy[first]
+            bound = settle(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0])
+            if d.bad >= 0:
+                bad = first + d.bad
+                break
+            if n_restarts > 0:
+                restart(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0], bound)
+    counters[0] += d.n_iterations
+    counters[1] += d.n_tried
+    counters[2] += d.n_accepted
+    return bad

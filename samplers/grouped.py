@@ -1,0 +1,369 @@
+"""Variational inference of rows in groups: clusters of any family that all groups share, weights of each group's own.
+
+A pass works out the weights of each group and the responsibilities of its rows at fixed parameters; the posterior of
+the parameters follows from the sums. Deterministic but for the start and the order of batches. Weights of groups are
+Dirichlet, each row keeps its L most probable clusters; what a group remembers is how much of its rows each cluster has.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ExpFamError
+from expfam.samplers.gibbs import check_grouped, first_clusters
+from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, better_pseudocounts, weights_evidence
+from expfam.samplers.kernel import Kernel
+from expfam.samplers.lone_state import LoneState
+from expfam.samplers.schedules import Full, Memoized
+from expfam.samplers.soft_state import SoftState
+from expfam.samplers.sparse_pass import Account, Sums
+from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
+
+_MOST_BATCHES = 20
+_BATCH_ROWS = 200  # rows of a batch for each cluster
+_NARROW = 64  # statistics up to which a family can be differentiated
+_PRIOR_RATE = 1.0  # of the Gamma prior, of shape 1, of each pseudo-count that is learned
+
+
+class GroupedVariational(Kernel):
+    """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
+
+    Parameters
+    ----------
+    n_active : int or None
+        L, clusters that a row keeps at most; None (or K and more) for all of them.
+    schedule : "auto", Full or Memoized
+        When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
+        rows and up to 20 of them, Full where that is one.
+    max_iterations : int
+        Turns of a group's weights and its rows in one pass. A group of more rows than a block of some thousand gets
+        one.
+    tol : float
+        A group has converged where no count changes by more, in rows.
+    n_restarts, restart_iterations : int
+        Clusters of each group, the smallest first, that are taken away on trial, and turns of each trial; the bound
+        decides. They find groups with fewer clusters.
+    bound_tol : float
+        The run has converged where a pass gains less than this share of the bound.
+    learn_alpha : bool
+        Raise the bound over the pseudo-counts of clusters after each pass, under a Gamma(1, 1) prior.
+    dtype : {"float32", "float64"}
+        Of scores and responsibilities; sums over blocks are float64.
+    n_threads : int or None
+        The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedVariational, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> data = Dataset(X, Poisson(), groups=np.arange(40) % 4)
+    >>> kernel = GroupedVariational()
+    >>> state = kernel.init(AdmixtureModel(data.family, 2, alpha=0.5), data, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.group_counts().toarray().round(1).tolist() == [[5.0, 5.0]] * 4
+    True
+
+    Notes
+    -----
+    Blei, Ng and Jordan 2003, "Latent Dirichlet allocation", for rows of any family; sparse responsibilities as in
+    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". A group begins a pass with
+    the weights that it had last, so the bound never falls, for any L, Full or Memoized, with or without restarts.
+    """
+
+    takes_weight = True
+    takes_groups = True
+
+    def __init__(
+        self,
+        n_active=4,
+        *,
+        schedule="auto",
+        max_iterations=10,
+        tol=0.05,
+        n_restarts=0,
+        restart_iterations=2,
+        bound_tol=1e-5,
+        learn_alpha=False,
+        dtype="float32",
+        n_threads=None,
+    ):
+        self.n_active, self.schedule, self.max_iterations, self.tol = n_active, schedule, max_iterations, tol
+        self.n_restarts, self.restart_iterations, self.bound_tol = n_restarts, restart_iterations, bound_tol
+        self.learn_alpha, self.dtype, self.n_threads = learn_alpha, dtype, n_threads
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def check(self, model, data):
+        """Refuse settings out of their ranges, models that are no admixtures, and data without groups."""
+        check_grouped(model, data, "GroupedVariational")
+        self._check_numbers()
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
+        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+        if data.n_statistics > _NARROW:
+            model.family.require("variational", "GroupedVariational")
+
+    def _check_numbers(self):
+        least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if name == "n_active" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
+                raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
+        for name in ("tol", "bound_tol"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(
+                    f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
+                )
+        is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
+        if not (is_auto or isinstance(self.schedule, (Full, Memoized))):
+            raise ValueError(
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized(); got {self.schedule!r}"
+            )
+
+    def schedule_of(self, n_clusters, data):
+        """The schedule for so many clusters and the data's rows and groups."""
+        if not isinstance(self.schedule, str):
+            return self.schedule
+        n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
+        return Memoized(n_batches) if n_batches > 1 else Full()
+
+    def n_active_of(self, n_clusters):
+        """L among so many clusters."""
+        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of tables, sums of batches, and counts of groups."""
+        K = model.n_topics
+        n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
+        counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
+        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + 16 * data.n_rows)
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Clusters of the rows, as a start of a mixture gives them."""
+        return first_clusters(start, model, data, seed, n_clusters, self.n_threads)
+
+    def init_state(self, model, data, labels, *, seed):
+        """State of the labels, each row wholly in its cluster."""
+        return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
+
+    def move(self, state):
+        """One pass by the schedule; returns (data, changed labels, what it took)."""
+        before, labels = state.log_joint, state.labels.copy()
+        account, counters = state.make_pass()
+        gained_little = state.log_joint - before < self.bound_tol * abs(state.log_joint)
+        state.converged = state.n_steps > 0 and gained_little
+        extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
+        extra["iterations"] /= max(1, state.data.groups.n_groups)
+        return state.data.n_rows, int(np.count_nonzero(labels != state.labels)), account.extra() | extra
+
+    def is_done(self, state):
+        """Whether the last pass gained less than the tolerance."""
+        return state.converged
+
+
+class GroupedVariationalState(LoneState, SoftState):
+    """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        With groups.
+    labels : (N,) array_like of int in 0..K-1
+        First responsibilities: each row wholly in its cluster.
+    settings : GroupedVariational
+    seed : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Cluster of the largest responsibility.
+    n : (K,) float64 ndarray
+        Soft counts; they sum to the number (or weight) of the data.
+    S : (K, F) float64 ndarray
+        Soft sums of statistics.
+    log_joint : float
+        The lower bound of the log evidence of the data, nats, without log-base; plus the log density of the
+        pseudo-counts where these are learned.
+    converged : bool
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedVariational
+    >>> data = Dataset([[0], [1], [40]], Poisson(), groups=[0, 0, 1])
+    >>> kernel = GroupedVariational()
+    >>> state = kernel.init(AdmixtureModel(data.family, 2), data, seed=0, start=[0, 0, 1])
+    >>> state.n
+    array([2., 1.])
+    """
+
+    def __init__(self, model, data, labels, *, settings, seed):
+        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
+        self.labels = np.array(labels, dtype=np.int32)
+        L = settings.n_active_of(self.K)
+        self.passes = GroupedPass(self.phi, self.K, L, data.groups, settings, weight=data.weight)
+        self.schedule = settings.schedule_of(self.K, data)
+        self.batches = self._batches()
+        self.converged = False
+        self._begin()
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
+    def _batches(self):
+        G = self.data.groups.n_groups
+        if isinstance(self.schedule, Memoized):
+            return self.schedule.partition(G, self.seed)
+        return [np.arange(G)]
+
+    def _begin(self):
+        """Sums and counts of rows that are each wholly in one cluster."""
+        groups, weight = self.data.groups, self.data.weight
+        ones = np.ones(len(self.labels)) if weight is None else weight
+        shape = (groups.n_groups, self.K)
+        counts = sparse.csr_array((ones, (groups.of_row, self.labels)), shape=shape)
+        counts.sum_duplicates()
+        self.batch_counts = [counts[chosen] for chosen in self.batches]
+        self.batch_sums = []
+        for chosen in self.batches:
+            rows = self.passes.rows_of(chosen)[0]
+            one = np.ones((len(rows), 1), dtype=self.phi.dtype)
+            self.batch_sums.append(self.passes.sums_of(rows, self.labels[rows, None], one))
+        self.sums = self._total()
+
+    def _total(self):
+        total = Sums.zeros(self.K, self.phi.n_statistics)
+        for sums in self.batch_sums:
+            total.add(sums)
+        return total
+
+    def proportions(self):
+        """Weights are the groups'."""
+        return GroupProportions()
+
+    def compute_log_joint(self):
+        """Bound of the statistics, counts of groups and entropy, at the posterior that they imply: nats."""
+        alpha = self.model.pseudocounts
+        weights = sum(weights_evidence(alpha, counts) for counts in self.batch_counts)
+        prior = alpha.size * np.log(_PRIOR_RATE) - _PRIOR_RATE * alpha.sum() if self.settings.learn_alpha else 0.0
+        return super().compute_log_joint() + weights + float(prior)
+
+    def group_counts(self):
+        """What the rows of each group give each cluster: (G, K) float64 CSR."""
+        chosen = np.concatenate(self.batches)
+        return sparse.csr_array(sparse.vstack(self.batch_counts, format="csr")[np.argsort(chosen, kind="stable")])
+
+    @property
+    def partition(self):
+        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
+        _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
+        rank = np.empty(first.size, dtype=np.int32)
+        rank[np.argsort(first)] = np.arange(first.size)
+        return rank[labels]
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def make_pass(self):
+        """Visit all groups, batch by batch; returns what it took and counters of the groups' turns.
+
+        The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
+        up.
+        """
+        account, counters = Account(), np.zeros(3, dtype=np.int64)
+        for place, b in enumerate(self._order()):
+            visit = self._visit(b)
+            account.add(visit.account)
+            counters += visit.counters
+            old, self.batch_sums[b] = self.batch_sums[b], visit.sums
+            is_last = place == len(self.batches) - 1
+            self.sums = self._total() if is_last else self.sums.copy().replace(old, visit.sums)
+            self.update()
+        if self.settings.learn_alpha:
+            counts = sparse.vstack(self.batch_counts, format="csr")
+            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=_PRIOR_RATE)
+            self.model = self.model.with_alpha(alpha)
+        self.stamp += 1
+        self.log_joint = self.compute_log_joint()
+        return account, counters
+
+    def _order(self):
+        if isinstance(self.schedule, Memoized):
+            return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
+        return [0]
+
+    def _visit(self, b):
+        chosen, alpha = self.batches[b], self.model.pseudocounts
+        visit = self.passes.visit_groups(chosen, self.tables(), alpha, self.batch_counts[b])
+        self.labels[self.passes.rows_of(chosen)[0]] = visit.labels
+        self.batch_counts[b] = sparse.csr_array(sparse.vstack(visit.counts, format="csr"))
+        return visit
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def set_model(self, model):
+        """Use other hyper-parameters or pseudo-counts with the same statistics."""
+        self.model = model
+        self.phi.with_family(model.family)
+        self.converged = False
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
+    def check(self):
+        """Compare statistics with what is remembered of the groups; AssertionError names what differs."""
+        slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
+        counts = self.group_counts()
+        assert abs(counts.sum(axis=0) - self.n).max() <= slack * self.total_weight, "counts differ from the groups'"
+        weight = self.data.weight
+        sizes = np.bincount(self.data.groups.of_row, weights=weight, minlength=self.data.groups.n_groups)
+        assert abs(counts.sum(axis=1) - sizes).max() <= slack * self.total_weight, (
+            "groups' counts differ from their rows"
+        )
+        total = self._total()
+        scale = 1.0 + abs(self.sums.S).max()
+        assert abs(total.S - self.sums.S).max() <= slack * scale, "sums differ from the batches'"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        return {
+            "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
+            "labels": self.labels.copy(),
+            "counts": {str(b): counts.copy() for b, counts in enumerate(self.batch_counts)},
+            "batch_n": np.stack([sums.n for sums in self.batch_sums]),
+            "batch_S": np.stack([sums.S for sums in self.batch_sums]),
+            "batch_entropy": np.array([sums.entropy for sums in self.batch_sums]),
+            "scalars": np.array([self.log_joint]),
+            "counters": np.array([self.n_steps, self.stamp, self.converged], dtype=np.int64),
+            "memory": memory_arrays(self.memory),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        shape = (len(self.batches), self.K)
+        if arrays["batch_n"].shape != shape:
+            raise ExpFamError(
+                f"the checkpoint has batches and clusters {arrays['batch_n'].shape}, this state {shape}: make it with"
+                " the same kernel"
+            )
+        family = with_family_arrays(self.model.family, arrays["model"])
+        self.model = self.model.with_family(family).with_alpha(np.array(arrays["model"]["alpha"]))
+        self.phi.with_family(family)
+        self.labels = np.array(arrays["labels"], dtype=np.int32)
+        self.batch_counts = [sparse.csr_array(arrays["counts"][str(b)]) for b in range(len(self.batches))]
+        parts = zip(arrays["batch_n"], arrays["batch_S"], arrays["batch_entropy"])
+        self.batch_sums = [Sums(np.array(n), np.array(S), float(entropy)) for n, S, entropy in parts]
+        self.sums = self._total()
+        self.log_joint = float(arrays["scalars"][0])
+        self.n_steps, self.stamp, converged = (int(v) for v in arrays["counters"])
+        self.converged = bool(converged)
+        self.memory = dict(arrays.get("memory", {}))
+        self.update()
+
+
+__all__ = ["GroupedVariational", "GroupedVariationalState"]

@@ -1,0 +1,239 @@
+"""A pass of variational inference over rows in groups: weights and responsibilities of each group, and their sums.
+
+Blocks are whole groups: the scores of their rows are computed once, by the blocks of `sparse_pass`, and the weights of
+each group and its rows take turns on them. A group of more rows than a block holds gets one turn in a pass. It costs
+O(N K F) for the scores and O(N K) for each turn; memory is that of a block and of the groups' counts, at most N L.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln, psi
+
+from expfam.samplers._group_step import group_step
+from expfam.samplers._sparse_pass import work_size
+from expfam.samplers.concentration import positive
+from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
+
+_ALPHA_STEPS = 5  # of the fixed point, after a pass
+
+
+@dataclass
+class GroupedVisit(Visit):
+    """What a pass found for the groups it was given.
+
+    Attributes
+    ----------
+    counts : list of (g, K) float64 CSR
+        What the rows of each group give each cluster; in the order of the groups.
+    counters : (3,) int64 ndarray
+        Iterations of groups, restarts tried and accepted.
+    """
+
+    counts: list
+    counters: np.ndarray
+
+
+class GroupedPass(SparsePass):
+    """Passes over groups of rows with K clusters, of which each row keeps L.
+
+    Parameters
+    ----------
+    phi : DensePhi, PackedPhi or SparsePhi
+    n_clusters, n_active : int
+    groups : Groups
+    settings : GroupedVariational
+    weight : (N,) float64 ndarray or None
+    """
+
+    def __init__(self, phi, n_clusters, n_active, groups, settings, *, weight=None):
+        super().__init__(phi, n_clusters, n_active, weight=weight, n_threads=settings.n_threads)
+        self.groups, self.settings = groups, settings
+        self.largest = int(groups.sizes.max(initial=0))
+
+    def block_rows(self, n_scores=None):
+        """Rows of a block: those of the largest group, up to some thousand, or more where that costs little."""
+        return max(super().block_rows(n_scores), min(MOST_ROWS, self.largest))
+
+    def rows_of(self, chosen):
+        """Rows of some groups, group by group, and where each begins among them: (m,) and (g + 1,) int64."""
+        groups = self.groups
+        sizes = groups.sizes[chosen]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes) + np.repeat(groups.starts[chosen], sizes)
+        return groups.rows[places], starts.astype(np.int64)
+
+    def visit_groups(self, chosen, tables, alpha, before):
+        """Weights and responsibilities of some groups under given parameters, and their sums.
+
+        Parameters
+        ----------
+        chosen : (g,) int64 ndarray
+            Groups.
+        tables : Tables
+        alpha : (K,) float64 ndarray
+        before : (g, K) CSR
+            What the rows of each group gave each cluster last.
+
+        Returns
+        -------
+        GroupedVisit
+        """
+        rows, starts = self.rows_of(chosen)
+        m = len(rows)
+        empty = self._empty_visit(m)
+        visit = GroupedVisit(**vars(empty), counts=[], counters=np.zeros(3, dtype=np.int64))
+
+        def group_at(place):
+            return len(chosen) if place == m else int(np.searchsorted(starts, place))
+
+        def part(start, stop):
+            work = _GroupedPart(self, rows, tables, visit, starts, alpha, before)
+            return work.run(group_at(start), group_at(stop))
+
+        def add(sums, account, counts, counters):
+            visit.sums.add(sums)
+            visit.account.add(account)
+            visit.counts.extend(counts)
+            visit.counters += counters
+
+        self._run(part, m, add)
+        return visit
+
+
+class _GroupedPart(PassPart):
+    """Buffers and sums of one part of a visit of groups."""
+
+    def __init__(self, owner, rows, tables, visit, starts, alpha, before):
+        super().__init__(owner, rows, tables, None, None, visit)
+        self.group_starts, self.alpha, self.before = starts, alpha, before
+        self.counts, self.counters = [], np.zeros(3, dtype=np.int64)
+
+    def run(self, first, last):
+        """All blocks of the groups first..last-1 of the visit."""
+        self._allocate()
+        K = self.owner.K
+        self.turn = np.empty(K + work_size(K), dtype=self.phi.dtype)
+        self.scratch = np.empty(4 * K + work_size(K))
+        self.responsibilities = np.empty((self.n_block, self.owner.L), dtype=self.phi.dtype)
+        while first < last:
+            reach = self.group_starts[first] + self.n_block
+            stop = int(np.searchsorted(self.group_starts, reach, side="right")) - 1
+            if stop > first:
+                stop = min(stop, last, first + self.n_block)
+                self._visit_whole(first, stop)
+            else:
+                stop = first + 1
+                self._visit_long(first)
+            first = stop
+        sums, _, _, account = self._finished()
+        return sums, account, self.counts, self.counters
+
+    def _visit_whole(self, first, stop):
+        """Groups that fit into a block together."""
+        starts = self.group_starts[first : stop + 1]
+        settings = self.owner.settings
+        self.here = starts - starts[0]
+        self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
+        self.N = self.before[first:stop].toarray()
+        self._visit_places(starts[0], starts[-1])
+        self.counts.append(sparse.csr_array(self.N))
+
+    def _visit_long(self, g):
+        """A group of more rows than a block holds: all of its pieces from the weights that it had last."""
+        start, stop = self.group_starts[g : g + 2]
+        last, total = self.before[g : g + 1].toarray(), np.zeros((1, self.owner.K))
+        self.turns = (1, 0.0, 0, 1)
+        for first in range(start, stop, self.n_block):
+            end = min(stop, first + self.n_block)
+            self.here, self.N = np.array([0, end - first], dtype=np.int64), last.copy()
+            self._visit_places(first, end)
+            total += self.N
+        self.counts.append(sparse.csr_array(total))
+
+    def _visit_places(self, first, stop):
+        if stop > first:
+            self._visit_block(slice(int(first), int(stop)), int(stop - first))
+        else:
+            self.N[:] = 0.0
+
+    def _select(self, scores, buckets, last, rows, m):
+        kept = self.responsibilities[:m]
+        weight = self._weight(rows)
+        bad = group_step(
+            scores,
+            self.here,
+            weight,
+            self.alpha,
+            self.N,
+            kept,
+            self.indices[:m],
+            self.entropy[:m],
+            *self.turns,
+            self.turn,
+            self.scratch,
+            self.counters,
+        )
+        self._refuse(bad, rows)
+        self.objective[:m] = 0.0  # the bound is taken from sums
+        if self.owner.is_dense:
+            scores[:] = kept
+        else:
+            self.values[:m] = kept
+
+
+class GroupProportions:
+    """Weights that belong to groups, as a posterior of parameters sees them: no part of it."""
+
+    objective = "vb"
+
+    def better_order(self, n, order):
+        """The present order: clusters have none."""
+        return order
+
+    def log_pi(self, n, order):
+        """Zero for each cluster: (K,); groups add their own."""
+        return np.zeros(len(n))
+
+    def optimum(self, n, order):
+        """Zero: see `weights_evidence`."""
+        return 0.0
+
+
+def weights_evidence(alpha, counts):
+    """The part of the bound that is of the weights of groups, at their optimum for (G, K) CSR counts: nats.
+
+    Notes
+    -----
+    Sum over groups of log B(alpha + N_g) - log B(alpha), as of a Polya urn with fractional counts.
+    """
+    n, a = counts.data, alpha[counts.indices]
+    total, A = counts.sum(axis=1), alpha.sum()
+    return float((gammaln(a + n) - gammaln(a)).sum() - (gammaln(A + total) - gammaln(A)).sum())
+
+
+def better_pseudocounts(alpha, counts, *, rate=1.0):
+    """Pseudo-counts of clusters at which the bound is higher, with the log density of a Gamma(1, rate) prior of each.
+
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+    counts : (G, K) CSR
+    rate : float
+
+    Returns
+    -------
+    (K,) float64 ndarray
+
+    Notes
+    -----
+    Fixed point of Minka 2000, "Estimating a Dirichlet distribution", from lower bounds that touch at `alpha`: no step
+    lowers it. The prior of shape 1 adds its rate to the denominator.
+    """
+    total = counts.sum(axis=1)
+    for _ in range(_ALPHA_STEPS):
+        a = alpha[counts.indices]
+        gains = np.bincount(counts.indices, weights=psi(a + counts.data) - psi(a), minlength=len(alpha))
+        alpha = positive(alpha * gains / ((psi(alpha.sum() + total) - psi(alpha.sum())).sum() + rate))
+    return alpha
