@@ -264,16 +264,23 @@ def quality(args):
     )
     curves, rows = [], []
     for seed in range(args.seeds):
-        start = samplers.starting_labels(args.start, model, data, seed=seed, n_clusters=args.clusters)
+        begin = clocks()
+        start = samplers.starting_labels(
+            args.start, model, data, seed=seed, n_clusters=args.clusters, n_threads=args.threads
+        )
+        cpu, wall = clocks() - begin
+        print(f"seed {seed}: start {args.start} in {cpu:.1f} CPU s, {wall:.1f} s", flush=True)
         of_seed = {}
         for name in args.kernels:
+            print(f"{TITLES[name]}: up to {args.seconds:g} CPU s", flush=True)
             curve = sklearn_curve if name in SKLEARN else kernel_curve
             of_seed[name] = curve(name, model, data, start, (test, gold_test), seed, args)
             gc.collect()
         curves.append(of_seed)
         rows.append(quality_rows(of_seed))
-        print(f"seed {seed}")
-        print_table(rows[-1])
+        print(f"\nseed {seed}")
+        if rows[-1]:
+            print_table(rows[-1])
     if args.figure:
         draw_curves(curves, TITLES, args.figure)
     return {"rows": rows, "curves": curves}
@@ -296,6 +303,7 @@ def kernel_curve(name, model, data, start, held_out, seed, args):
         if info.step >= next_point or is_over:
             points.append(point(info.step, spent, judge(*held_out, parameters_of(state))))
             next_point = max(info.step + 1, int(1.25 * info.step))
+            show(points[-1])
     return points
 
 
@@ -313,21 +321,34 @@ def point(sweep, spent, judged):
     }
 
 
+def show(reached):
+    """Print a point as soon as it is known."""
+    share = "" if reached["purity"] is None else f", purity {reached['purity']:.3f}"
+    print(
+        f"  sweep {reached['sweep']}, {reached['cpu']:.2f} CPU s, {reached['wall']:.2f} s:"
+        f" {reached['log_likelihood']:.4f} nats{share}",
+        flush=True,
+    )
+
+
 def sklearn_curve(name, model, data, start, held_out, seed, args):
     """Points of scikit-learn's EM: a whole fit from the same labels for each number of iterations, 1, 2, 4, ...
+
+    The next one is not begun where twice the seconds of the last are more than there are.
 
     A fit ends with an E step more than it has iterations, as a sweep of the others ends with labels.
     """
     K, X = model.weights.max_components, data.X
     if (need := 3 * X.dtype.itemsize * len(X) * K) > MOST_SKLEARN_BYTES:
-        print(f"{TITLES[name]}: left out, it would need about {format_bytes(need)}")
+        print(f"  left out: its tables of data x components would need about {format_bytes(need)}", flush=True)
         return []
     points, n_iterations = [], 1
-    while not points or (points[-1]["cpu"] < args.seconds and points[-1]["sweep"] < args.sweeps):
+    while not points or (2 * points[-1]["cpu"] <= args.seconds and points[-1]["sweep"] < args.sweeps):
         mixture, spent = sklearn_fit(name, X, start, K, n_iterations, seed, args)
         log_density, best = mixture.score_samples(held_out[0].X), mixture.predict(held_out[0].X)
         share = None if held_out[1] is None else purity(held_out[1], best)
         points.append(point(n_iterations, spent, (float(log_density.mean()), share)))
+        show(points[-1])
         n_iterations *= 2
     return points
 

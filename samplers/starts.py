@@ -2,8 +2,8 @@
 
 A start is a function of the data, the seed and the number of clusters alone; its random numbers have their own
 purpose, so it never depends on threads, and random labels of a shard are those of its rows in the whole. Random and
-one cost O(N); k-means++ O(N K F) in blocks; tree the building of a cover tree; sequential one predictive of every
-cluster for each datum.
+one cost O(N); k-means++ O(N K F) in products of matrices, mostly in single precision; tree the building of a cover
+tree; sequential one predictive of every cluster for each datum.
 """
 
 import math
@@ -11,15 +11,16 @@ import math
 import numpy as np
 
 from expfam.families.components import Components
-from expfam.samplers.coordinates import Rows, nearest, squared_distances, squared_norms
+from expfam.samplers.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.tree_start import tree_labels
 from expfam.structures._rng import generator
-from expfam.structures._threads import single_blas
+from expfam.structures._threads import run, single_blas
 
 _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
 _MOST_BITS = 30
+_PICKED_A_DRAW = 4  # seeds that there are for each row drawn at once
 
 
 def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None):
@@ -54,7 +55,7 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
         easily than new ones open, those of vectors rather stay. "sequential" opens as many as it draws, up to
         `n_clusters` if that is given.
     n_threads : int or None
-        Threads of "tree" and "tree_point"; the labels do not depend on it.
+        Threads of "kmeans++", "tree" and "tree_point"; the labels do not depend on it.
 
     Returns
     -------
@@ -177,25 +178,43 @@ def _kmeans(model, data, seed, limit, n_threads):
     rng = generator(seed, "start")
     rows = Rows(data)
     chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
-    with single_blas():  # the bits of a product must not depend on the number of threads
-        seeds = distant_rows(rows.take(chosen), K, rng)
-        return np.concatenate([nearest(rows.take(slice(a, b)), seeds) for a, b in rows.blocks(seeds.shape[0])])
+    seeds = distant_rows(rows.take(chosen), K, rng, n_threads)
+    blocks = rows.blocks(min(seeds.shape[0], SEEDS_AT_ONCE))
+    return np.concatenate(run(lambda a, b: nearest(rows.take(slice(a, b)), seeds), blocks, n_threads))
 
 
-def distant_rows(points, K, rng):
-    """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones."""
-    norms = squared_norms(points)
+def distant_rows(points, K, rng, n_threads=None):
+    """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones.
+
+    Rows are drawn some at a time by their distances to those picked before, and each is kept with the share of that
+    distance that the ones kept before it leave: rejection, by which the law is that of picking one by one. So the
+    distances of all data come as products of matrices.
+    """
     picked = [int(rng.integers(points.shape[0]))]
-    distance = np.full(points.shape[0], np.inf)
-    while len(picked) < K:
-        last = points[picked[-1] : picked[-1] + 1]
-        distance = np.minimum(distance, squared_distances(points, norms, last)[:, 0])
-        distance[picked[-1]] = 0.0
-        total = np.cumsum(distance)
-        if total[-1] == 0:
-            break
-        picked.append(int(np.searchsorted(total, rng.random() * total[-1], side="right")))
+    found = NearestSeeds(points)
+    with single_blas():  # the bits of a product must not depend on the number of threads
+        found.add(points[picked], n_threads)
+        while len(picked) < K:
+            total = np.cumsum(found.distance)
+            if total[-1] == 0:
+                break
+            size = min(max(1, len(picked) // _PICKED_A_DRAW), SEEDS_AT_ONCE, K - len(picked))
+            drawn = np.searchsorted(total, rng.random(size) * total[-1], side="right")
+            kept = _kept(points[drawn], found.norms[drawn], found.distance[drawn], rng.random(size))
+            found.add(points[drawn[kept]], n_threads)
+            picked.extend(drawn[kept].tolist())
     return points[picked]
+
+
+def _kept(points, norms, distance, uniform):
+    """Places of the points that stay, of points drawn by `distance`, each with the share that those before it leave."""
+    between, left, kept = squared_distances(points, norms, points), distance.copy(), []
+    for j in range(len(uniform)):
+        if uniform[j] * distance[j] < left[j]:
+            kept.append(j)
+            left = np.minimum(left, between[j])
+            left[j] = 0.0
+    return np.array(kept)
 
 
 def _tree(model, data, seed, limit, n_threads):

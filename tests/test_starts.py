@@ -20,6 +20,7 @@ from expfam.samplers import (
     starts,
     tree_start,
 )
+from expfam.samplers.coordinates import NearestSeeds, nearest
 from expfam.samplers.starts import default_n_clusters, distant_rows, starting_labels
 from expfam.samplers.tree_start import _level
 from expfam.structures import CoverTree, CoverTreeWarning
@@ -154,6 +155,60 @@ def test_seeds_are_drawn_by_squared_distance():
     expected = 2000 * np.array([[0, 0.1, 0.9], [0.2, 0, 0.8], [9 / 13, 4 / 13, 0]])
     assert counts[expected == 0].sum() == 0
     assert ((counts - expected)[expected > 0] ** 2 / expected[expected > 0]).sum() < 25.7  # 5 degrees, 1e-4
+
+
+def law_of_left_out(points, K):
+    """Law of the set of points that D^2 sampling of K, one by one, leaves out."""
+    squares = (points[:, None] - points) ** 2
+    law = {frozenset([i]): 1 / len(points) for i in range(len(points))}
+    for _ in range(K - 1):
+        longer = {}
+        for picked, p in law.items():
+            distance = squares[list(picked)].min(axis=0)
+            for i in np.flatnonzero(distance):
+                key = picked | {int(i)}
+                longer[key] = longer.get(key, 0.0) + p * distance[i] / distance.sum()
+        law = longer
+    return {frozenset(range(len(points))) - picked: p for picked, p in law.items()}
+
+
+def test_seeds_drawn_together_have_the_law_of_one_by_one(monkeypatch):
+    points, K, n_runs = np.array([0.0, 1.0, 1.4, 3.0, 4.5, 6.0]), 4, 3000
+    expected = law_of_left_out(points, K)
+    monkeypatch.setattr(starts, "_PICKED_A_DRAW", 1)  # draws of one, then of two and more
+    rng, counts = np.random.default_rng(8), dict.fromkeys(expected, 0)
+    for _ in range(n_runs):
+        picked = distant_rows(points[:, None], K, rng)
+        counts[frozenset(np.flatnonzero(~np.isin(points, picked)).tolist())] += 1
+    found, law = np.array(list(counts.values())), n_runs * np.array(list(expected.values()))
+    order = np.argsort(law)
+    parts = np.searchsorted(np.cumsum(law[order]), [25])  # rare sets are judged together
+    found, law = (np.add.reduceat(v[order], [0, *range(parts[0] + 1, len(law))]) for v in (found, law))
+    assert len(law) >= 8
+    assert ((found - law) ** 2 / law).sum() < 42.6  # at most 14 degrees, 1e-4
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset"), [(1.0, 0.0), (1e-5, 1.0), (1.0, 1e4), (1e30, 0.0)], ids=["plain", "tight", "far", "huge"]
+)
+def test_nearest_seeds_are_those_of_double_precision(scale, offset):
+    rng = np.random.default_rng(3)
+    points = offset + scale * (rng.normal(size=(1500, 6)) + 4 * rng.integers(0, 3, size=(1500, 1)))
+    seeds = points[rng.permutation(1500)[:700]]
+    squares = ((points[:, None] - seeds) ** 2).sum(axis=2)
+    found = NearestSeeds(points)
+    for part in np.split(seeds, [*range(1, 40), 300]):
+        found.add(part, n_threads=2)
+    np.testing.assert_array_equal(found.index, squares.argmin(axis=1))
+    np.testing.assert_array_equal(nearest(points, seeds), squares.argmin(axis=1))
+    assert np.all(np.abs(found.distance - squares.min(axis=1)) <= 1e-12 * (4 * points**2).sum(axis=1))
+
+
+def test_kmeans_does_not_depend_on_threads():
+    X = np.random.default_rng(5).normal(size=(5000, 4))
+    one = starting_labels("kmeans++", *setup(X), seed=1, n_clusters=600, n_threads=1)
+    np.testing.assert_array_equal(one, starting_labels("kmeans++", *setup(X), seed=1, n_clusters=600, n_threads=2))
+    assert np.unique(one).size == 600
 
 
 def test_kmeans_on_sparse_counts_is_that_on_dense_ones():
