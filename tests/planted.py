@@ -1,4 +1,4 @@
-"""Data whose clusters are known: about six of every family, and twelve of short texts and of points for whole sweeps."""
+"""Data whose clusters are known: about six of every family, and twelve of short texts and of points."""
 
 import numpy as np
 from scipy import sparse
