@@ -1,9 +1,9 @@
 """Sparse variational inference of mixtures: each datum keeps responsibilities for its L most probable clusters.
 
-A pass scores the data against all K clusters, or against few candidates, keeps
-the L largest scores of each and sums statistics with their softmax; the posterior of weights and parameters follows
-from the sums. Deterministic but for the start and the order of batches. O(N K F) a pass, O(N G F) with G candidates,
-and O(N L F) for the sums; memory O(K F + N L).
+A pass scores the data against all K clusters, or against few candidates, keeps the L largest scores of each and sums
+statistics with their softmax; the posterior of weights and parameters follows from the sums. Deterministic but for the
+start and the order of batches. O(N K F) a pass, O(N G F) with G candidates, and O(N L F) for the sums; memory
+O(K F + N L).
 """
 
 import warnings

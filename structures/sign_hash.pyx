@@ -226,7 +226,8 @@ def nearest_codes(codes, norms, of_codes, of_norms, bias, n_top):
     cdef const uint64_t[:, ::1] row = np.ascontiguousarray(codes, dtype=np.uint64)
     of_codes = np.asarray(of_codes, dtype=np.uint64)
     K, n_words = of_codes.shape
-    cdef Py_ssize_t i, n = row.shape[0], size = K, words = n_words, top = n_top, padded = (size + 63) // 64 * 64, bad = -1
+    cdef Py_ssize_t i, n = row.shape[0], size = K, words = n_words, top = n_top, bad = -1
+    cdef Py_ssize_t padded = (size + 63) // 64 * 64
     if row.shape[1] != n_words or not 1 <= n_top <= K:
         raise DataError(f"codes of {row.shape[1]} and {n_words} words, and {n_top} of {K} clusters, do not fit")
     planes, lengths = np.zeros((n_words, padded), dtype=np.uint64), np.zeros(padded, dtype=np.float32)
