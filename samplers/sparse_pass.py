@@ -2,9 +2,9 @@
 
 The rows are cut into parts by the sizes alone; each part runs through its blocks in order and keeps sums of its own,
 which are added in the order of the parts, each when its turn comes: results are the same bits for every number of
-threads. A block makes its statistics, scores them against all clusters (or against the candidates that another object
-names for them), keeps the L largest scores of each row and adds up what these weigh. Memory is that of one block and one
-(K, F) table for each part at work, and N L for rows that are to be kept; nothing is N x K.
+threads. A block makes its statistics, scores them against all clusters (or against candidates), keeps the L largest
+scores of each row and adds up what these weigh. Memory is that of one block and one (K, F) table for each part at work,
+and N L for rows that are to be kept; nothing is N x K.
 """
 
 from dataclasses import dataclass, field

@@ -25,7 +25,8 @@ _CANDIDATES = 48
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
 _SAMPLED_ROWS = 1024
-_DENSE_COST, _SPARSE_COST = 0.25, 10.0  # of a score, in units of a product of the graph: fixed, so that results are
+# cost of a score of dense or sparse data in products of the graph: fixed, a clock would make results depend on the load
+_DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
 class SparseVariational(Kernel):
@@ -311,11 +312,8 @@ class SparseVariational(Kernel):
         is_graph = self.candidates == "graph"
         if is_graph and isinstance(self.n_candidates, str) and not _graph_pays(state):
             return True
-        return (
-            (is_graph and state.share_moved >= SETTLED_SHARE)
-            or state.since_wide + 1 >= self.full_every
-            or state.must_widen
-        )
+        is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
+        return is_unsettled or state.since_wide + 1 >= self.full_every or state.must_widen
 
     def _candidates(self, state):
         """Function of the tables of a visit: the graph is made once a pass, what holds parameters for each of them."""

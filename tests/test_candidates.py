@@ -1,4 +1,4 @@
-"""Clusters that a variational pass scores: found by a tree they are those of a full pass, by codes they keep the law."""
+"""Clusters that a variational pass scores: found by a tree they are those of a full pass, by codes the law holds."""
 
 import numpy as np
 import pytest
@@ -177,7 +177,7 @@ def test_learned_hyper_parameters_go_with_them(candidates):
 
 @pytest.mark.parametrize("candidates", ["tree", "hash"])
 def test_the_estimator_takes_them_and_chunks_are_refused(candidates):
-    X, z = nested(3000, 160)
+    X, _ = nested(3000, 160)
     sampler = SparseVariational(candidates=candidates, n_candidates=16)
     settings = {"sampler": sampler, "n_steps": 20, "n_warmup": 0, "learn_hyper": False, "random_state": 0}
     mixture = Mixture("gaussian_spherical", 160, **settings).fit(X)
