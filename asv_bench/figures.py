@@ -73,12 +73,15 @@ def draw_climbs(curves, truth, path):
                 shown = [p for p in points if p[key] > 0]
                 colour = f"C{names.index(name)}"
                 label = name if seed == 0 else None
-                axes.plot([p[key] for p in shown], [p["log_joint"] for p in shown], color=colour, lw=1.4, label=label)
+                values = [p["log_joint"] for p in shown]  # each holds until the next step ends
+                x = [p[key] for p in shown]
+                axes.plot(x, values, color=colour, lw=1.4, label=label, drawstyle="steps-post")
         axes.axhline(truth, color="#333333", lw=0.8, ls=":", label="true labels")
         axes.set(xscale="log", xlabel={"moves": "moves (splits, merges, single data)", "seconds": "seconds"}[key])
         _clean(axes)
+    _seconds(all_axes[1])
     all_axes[0].set_ylabel("log joint (nats)")
-    all_axes[1].legend(frameon=False, fontsize="small", loc="lower right")
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
@@ -102,7 +105,7 @@ def draw_by_sparsity(curves, path):
         _clean(axes)
     all_axes[0, 0].set_ylabel("held-out log likelihood (nats a patch)")
     handles = all_axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=len(kept), frameon=False)
+    figure.legend(*handles, loc="outside upper center", ncols=min(len(kept), 3 * len(sizes)), frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
@@ -150,9 +153,62 @@ def draw_topic_scores(rows, path):
     plt.close(figure)
 
 
+SYSTEM_STYLES = ("#1f5a85", "#d55e00", "#009e73", "#cc79a7", "#999999", "#e69f00", "#56b4e9", "#333333")
+
+
+def draw_systems(panels, rows, unit, path):
+    """Curves against seconds: a column of panels for each data set, a row for each quantity, a line for each system."""
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    figure, all_axes = plt.subplots(
+        len(rows),
+        len(panels),
+        sharex="col",
+        squeeze=False,
+        figsize=(max(5.5, 4.6 * len(panels)), 1.0 + 2.9 * len(rows)),
+        layout="constrained",
+    )
+    handles = {}
+    for of_panel, (title, curves) in zip(all_axes.T, panels.items()):
+        for axes, key in zip(of_panel, rows):
+            for name, points in curves.items():
+                x, y = [max(p["seconds"], 1e-4) for p in points], [p[key] for p in points]
+                style = {"color": SYSTEM_STYLES[names.index(name)], "lw": 1.6, "drawstyle": "steps-post"}
+                ends = sorted({0, len(x) - 1})
+                handles[name] = axes.plot(x, y, marker="o", ms=3.5, markevery=ends, label=name, **style)[0]
+            axes.set_xscale("log")
+            if key == "clusters":
+                axes.set_yscale("log")
+                axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.yaxis.set_minor_formatter(NullFormatter())
+            else:
+                _focus(axes, [p[key] for points in curves.values() for p in points])
+                axes.ticklabel_format(axis="y", style="plain", useOffset=False)
+            _clean(axes)
+        of_panel[0].set_title(title)
+        of_panel[-1].set_xlabel(unit)
+        _seconds(of_panel[-1])
+    for axes, word in zip(all_axes[:, 0], rows.values()):
+        axes.set_ylabel(word)
+    labels = [handle.get_label() for handle in handles.values()]
+    figure.legend(handles.values(), labels, loc="outside upper center", ncols=min(3, len(labels)), frameon=False)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def draw_dendrogram(hierarchy, path):
+    """The top of a tree, merges in the colours of their odds."""
+    from expfam.dendrogram import DendrogramDisplay
+
+    display = DendrogramDisplay.from_estimator(hierarchy).plot(n_tips=40)
+    display.figure_.savefig(path, dpi=160, bbox_inches="tight")
+    plt.close(display.figure_)
+
+
 def _seconds(axes):
-    """Plain numbers at 1, 2 and 5 of each decade."""
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    """Plain numbers at 1, 2 and 5 of each decade; at decades alone where they are many."""
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 500 * low else (1,)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
 

@@ -158,7 +158,7 @@ class _GroupedPart(PassPart):
         else:
             self.N[:] = 0.0
 
-    def _select(self, scores, buckets, last, rows, m):
+    def _select(self, scores, near, rows, m):
         kept = self.responsibilities[:m]
         weight = self._weight(rows)
         bad = group_step(

@@ -12,6 +12,7 @@ from scipy.special import betaln, psi
 from expfam.structures._threads import run
 
 _CHUNK_VALUES = 1 << 16  # of statistics, so that a few hundred wide clusters are work for several threads
+_GRAPH_ROWS = 128  # of a product that reads all parameters: fewer would be bound by memory
 
 
 class Proportions:
@@ -129,9 +130,9 @@ class Posterior:
         run(fill, self._chunks(), n_threads)
         self.log_pi = proportions.log_pi(n, order)
 
-    def _chunks(self):
+    def _chunks(self, least=1):
         K, F = self.S.shape
-        size = max(1, _CHUNK_VALUES // F)
+        size = max(least, _CHUNK_VALUES // F)
         return [(slice(k, min(k + size, K)),) for k in range(0, K, size)]
 
     def _cluster_values(self):
@@ -176,4 +177,4 @@ class Posterior:
             scores[rows, chunk.start + rows] = np.inf
             return select_top(scores, n_near)[1]
 
-        return np.sort(np.concatenate(run(near, self._chunks(), self.n_threads)), axis=1)
+        return np.sort(np.concatenate(run(near, self._chunks(_GRAPH_ROWS), self.n_threads)), axis=1)

@@ -2,9 +2,9 @@
 
 The rows are cut into parts by the sizes alone; each part runs through its blocks in order and keeps sums of its own,
 which are added in the order of the parts, each when its turn comes: results are the same bits for every number of
-threads. A block makes its statistics, scores them against all clusters (or against the candidates of the clusters that
-its rows had last), keeps the L largest scores of each row and adds up what these weigh. Memory is that of one block and
-one (K, F) table for each part at work, and N L for rows that are to be kept; nothing is N x K.
+threads. A block makes its statistics, scores them against all clusters (or against candidates), keeps the L largest
+scores of each row and adds up what these weigh. Memory is that of one block and one (K, F) table for each part at work,
+and N L for rows that are to be kept; nothing is N x K.
 """
 
 from dataclasses import dataclass, field
@@ -212,15 +212,15 @@ class SparsePass:
         """Whether rows keep all clusters."""
         return self.L >= self.K
 
-    def visit(self, rows, tables, *, graph=None, last=None, remembered=None, keep=False):
+    def visit(self, rows, tables, *, candidates=None, last=None, remembered=None, keep=False):
         """Responsibilities of some rows under given parameters, and their sums.
 
         Parameters
         ----------
         rows : slice with start and stop, or (m,) int array
         tables : Tables
-        graph : (K, G) int32 ndarray, optional
-            Candidates of each cluster; `last` is then needed.
+        candidates : GraphCandidates, TreeCandidates or CodeCandidates, optional
+            Where the clusters come from that rows are scored against; `last` is then needed.
         last : (m, L) int32 ndarray, optional
             Clusters that the rows had last.
         remembered : (indices, values), each (m, L), optional
@@ -238,12 +238,12 @@ class SparsePass:
             Naming a row without a finite score.
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        order = None if graph is None else np.argsort(last[:, 0], kind="stable")
+        order = None if candidates is None else np.argsort(last[:, 0], kind="stable")
         visit = self._empty_visit(m, remembered=remembered is not None, keep=keep)
-        candidates = None if graph is None else (graph, last)
+        source = None if candidates is None else (candidates, last)
 
         def part(start, stop):
-            return PassPart(self, rows, tables, candidates, remembered, visit).run(start, stop, order)
+            return PassPart(self, rows, tables, source, remembered, visit).run(start, stop, order)
 
         def add(sums, replaced, value, account):
             visit.sums.add(sums)
@@ -252,7 +252,7 @@ class SparsePass:
                 visit.replaced.add(replaced)
             visit.account.add(account)
 
-        self._run(part, m, add, is_narrow=graph is not None)
+        self._run(part, m, add, is_narrow=candidates is not None)
         visit.value += tables.left_out(visit.sums)
         return visit
 
@@ -321,7 +321,7 @@ class PassPart:
         self.sums = Sums.zeros(K, F)
         self.replaced = None if remembered is None else Sums.zeros(K, F)
         self.value, self.account = 0.0, Account()
-        self.n_scores = K if candidates is None else candidates[0].shape[1] + owner.L
+        self.n_scores = K if candidates is None else candidates[0].n_scores + owner.L
         self.n_block = owner.block_rows(self.n_scores)
         width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
         self.starts, self.places = np.empty(K + 2, dtype=np.int64), np.empty(self.n_block * width, dtype=np.int64)
@@ -369,7 +369,7 @@ class PassPart:
         self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)
         self.indices = np.empty((self.n_block, width), dtype=np.int32)
         if self.candidates is not None and not self.phi.is_sparse:
-            self.gathered = np.empty((self.candidates[0].shape[1], self.phi.n_statistics), dtype=self.phi.dtype)
+            self.gathered = np.empty((self.candidates[0].n_scores, self.phi.n_statistics), dtype=self.phi.dtype)
         elif owner.is_dense and not self.phi.is_sparse:
             self.product = np.empty((owner.K, self.phi.n_statistics), dtype=self.phi.dtype)
 
@@ -399,9 +399,9 @@ class PassPart:
         clock = [perf_counter()]
         phi = self._statistics(rows, m)
         clock.append(perf_counter())
-        scores, buckets, last = self._score(phi, places, m)
+        scores, near = self._score(phi, rows, places, m)
         clock.append(perf_counter())
-        self._select(scores, buckets, last, rows, m)
+        self._select(scores, near, rows, m)
         weight = self._weight(rows)
         clock.append(perf_counter())
         self._sum_block(phi, scores, places, weight, m)
@@ -416,30 +416,30 @@ class PassPart:
         if visit.indices is not None:
             visit.indices[places], visit.values[places] = self.indices[:m], self.values[:m]
 
-    def _score(self, phi, places, m):
+    def _score(self, phi, rows, places, m):
         tables, scores = self.tables, self.scores[:m]
         arrays = phi if self.phi.is_sparse else (phi,)
         if self.candidates is None:
             (sparse_scores if self.phi.is_sparse else dense_scores)(*arrays, tables.theta, tables.c, scores)
-            return scores, None, None
-        graph, last = self.candidates
+            return scores, None
+        source, last = self.candidates
         last = np.ascontiguousarray(last[places])
-        buckets = np.ascontiguousarray(last[:, 0])
+        graph, buckets = source.of_block(phi, rows, last)
         settings = (tables.theta, tables.c, buckets, graph, last, self.owner.with_stragglers)
         if self.phi.is_sparse:
             self.account.n_stragglers += sparse_candidates(*arrays, *settings, scores)
         else:
             self.account.n_stragglers += dense_candidates(*arrays, *settings, self.gathered, scores)
-        return scores, buckets, last
+        return scores, (buckets, graph, last)
 
-    def _select(self, scores, buckets, last, rows, m):
+    def _select(self, scores, near, rows, m):
         results = (self.objective[:m], self.entropy[:m], self.work)
         if self.owner.is_dense:
             bad = soft_rows(scores, self.indices[:m], *results)
         else:
-            graph = None if self.candidates is None else self.candidates[0]
-            bad = select_rows(scores, buckets, graph, last, self.values[:m], self.indices[:m], *results)
-            if graph is None and bad < 0:
+            near_rows = near or (None, None, None)
+            bad = select_rows(scores, *near_rows, self.values[:m], self.indices[:m], *results)
+            if near is None and bad < 0:
                 self._sample_lost_mass(scores, rows, m)
         self._refuse(bad, rows)
 

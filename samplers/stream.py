@@ -15,6 +15,7 @@ from scipy import sparse
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.protocols import Info
+from expfam.samplers.candidates import GraphCandidates
 from expfam.samplers.phi_blocks import restored_phi
 from expfam.samplers.schedules import Full, Memoized, Stochastic
 from expfam.samplers.soft_state import HELD, SETTLED_SHARE, SoftState, weight_of
@@ -269,11 +270,11 @@ class VariationalStream(SoftState):
         is_narrow = has_rows and not wide and self.settings.has_candidates(self.K)
         if is_narrow:
             is_narrow = last.share_moved < SETTLED_SHARE and last.since_wide + 1 < self.settings.full_every
-        graph = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if is_narrow else None
+        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if is_narrow else None
         visit = passes.visit(
             slice(0, data.n_rows),
             self.tables(),
-            graph=graph,
+            candidates=GraphCandidates(near) if is_narrow else None,
             last=last.indices if is_narrow else None,
             remembered=(last.indices, last.values) if has_rows else None,
             keep=self._memo_kind(data.n_rows) == "rows",

@@ -1,9 +1,9 @@
 """Sparse variational inference of mixtures: each datum keeps responsibilities for its L most probable clusters.
 
-A pass scores the data against all K clusters, or against the few candidates of the cluster that they had last, keeps
-the L largest scores of each and sums statistics with their softmax; the posterior of weights and parameters follows
-from the sums. Deterministic but for the start and the order of batches. O(N K F) a pass, O(N G F) with G candidates,
-and O(N L F) for the sums; memory O(K F + N L).
+A pass scores the data against all K clusters, or against few candidates, keeps the L largest scores of each and sums
+statistics with their softmax; the posterior of weights and parameters follows from the sums. Deterministic but for the
+start and the order of batches. O(N K F) a pass, O(N G F) with G candidates, and O(N L F) for the sums; memory
+O(K F + N L).
 """
 
 import warnings
@@ -12,6 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import CapabilityError, DataWarning
+from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
@@ -23,6 +24,9 @@ _FEW_CLUSTERS = 128  # below it all clusters are scored: choosing candidates cos
 _CANDIDATES = 48
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
+_SAMPLED_ROWS = 1024
+# cost of a score of dense or sparse data in products of the graph: fixed, a clock would make results depend on the load
+_DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
 class SparseVariational(Kernel):
@@ -40,10 +44,16 @@ class SparseVariational(Kernel):
         likelihood.
     n_candidates : "auto", int or None
         Clusters against which a datum is scored between full passes; None for all of them, "auto" for all of up to
-        127, else 48. A datum's last clusters are always among them.
+        127, and where data are so few and wide that the graph would cost more than a pass, else 48. A datum's last
+        clusters are always among them.
+    candidates : {"graph", "tree", "hash"}
+        Which clusters these are. "graph": the nearest ones of the cluster that the datum had last. "tree": its best
+        ones of all, found by branch and bound over a tree of the clusters, as many as are kept; such passes give what
+        passes over all clusters give, to rounding. "hash": those that 256-bit sign codes of datum and cluster say are
+        best. Graph and codes may miss clusters, and the bound may stay below what passes over all clusters reach.
     full_every : int
-        Passes from one that scores all clusters to the next. The first ones do, until one changes less than a tenth of
-        the labels.
+        Passes from one that scores all clusters to the next. With the graph the first ones do too, until one changes
+        less than a tenth of the labels. A tree needs none.
     memo : {"auto", "statistics", "rows"}
         What a memoized schedule remembers of a batch, sums or rows; "auto" takes what is smaller. For the exact
         result they are the same.
@@ -91,6 +101,7 @@ class SparseVariational(Kernel):
         schedule="auto",
         objective="vb",
         n_candidates="auto",
+        candidates="graph",
         full_every=10,
         memo="auto",
         tol=1e-5,
@@ -100,7 +111,8 @@ class SparseVariational(Kernel):
         n_threads=None,
     ):
         self.n_active, self.schedule, self.objective = n_active, schedule, objective
-        self.n_candidates, self.full_every, self.memo, self.tol = n_candidates, full_every, memo, tol
+        self.n_candidates, self.candidates, self.full_every = n_candidates, candidates, full_every
+        self.memo, self.tol = memo, tol
         self.dtype, self.truncation, self.sticks, self.n_threads = dtype, truncation, sticks, n_threads
 
     # ---- settings for given sizes ------------------------------------------------------------------------------------
@@ -134,6 +146,7 @@ class SparseVariational(Kernel):
                 raise ValueError(f"SparseVariational: {name} must be an integer of at least 1; got {value!r}")
         choices = {
             "objective": ("vb", "map"),
+            "candidates": KINDS,
             "memo": ("auto", "statistics", "rows"),
             "dtype": ("float64", "float32"),
             "sticks": ("open", "closed"),
@@ -202,6 +215,8 @@ class SparseVariational(Kernel):
         K = self.n_clusters_of(model, data)
         L, size, schedule = self.n_active_of(K), np.dtype(self.dtype).itemsize, self.schedule_of(K, data.n_rows)
         kept = data.n_rows * L * (4 + size) if L < K else 0
+        if self.candidates == "hash" and self.has_candidates(K):
+            kept += RowCodes.bytes_a_row * data.n_rows
         if self.memo_of(K, data) == "statistics":
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
@@ -261,6 +276,11 @@ class SparseVariational(Kernel):
     def check_stream(self, model, data):
         """`check` for a run that learns chunks, of which this is one."""
         self._check_settings()
+        if self.candidates != "graph" and self.has_candidates(self.max_clusters(model)):
+            raise CapabilityError(
+                f"SparseVariational(candidates={self.candidates!r}) needs all rows at hand; for chunks use"
+                " candidates='graph', or n_candidates=None"
+            )
         if isinstance(self.schedule, Schedule):
             self.schedule.check_settings()
         self._check_abilities(model, data, self.max_clusters(model))
@@ -271,9 +291,10 @@ class SparseVariational(Kernel):
         before, labels = state.log_joint, state.labels.copy()
         is_wide = self._is_wide(state)
         account, seconds = Account(), _Clock()
-        graph = None if is_wide else state.posterior.cluster_graph(self.n_candidates_of(state.K))
+        candidates = None if is_wide else self._candidates(state)
         seconds.lap()
-        state.log_joint = _pass_of(state.schedule)(state, graph, account, seconds)
+        state.log_joint = _pass_of(state.schedule)(state, candidates, account, seconds)
+        is_wide = is_wide or self.candidates == "tree"
         state.since_wide = 0 if is_wide else state.since_wide + 1
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
@@ -285,8 +306,26 @@ class SparseVariational(Kernel):
         return state.data.n_rows, n_moved, extra
 
     def _is_wide(self, state):
-        due = state.share_moved >= SETTLED_SHARE or state.since_wide + 1 >= self.full_every or state.must_widen
-        return due or not self.has_candidates(state.K)
+        if not self.has_candidates(state.K) or self.candidates == "tree":
+            return not self.has_candidates(state.K)
+        # the graph knows the clusters near the last one, the codes each datum
+        is_graph = self.candidates == "graph"
+        if is_graph and isinstance(self.n_candidates, str) and not _graph_pays(state):
+            return True
+        is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
+        return is_unsettled or state.since_wide + 1 >= self.full_every or state.must_widen
+
+    def _candidates(self, state):
+        """Function of the tables of a visit: the graph is made once a pass, what holds parameters for each of them."""
+        G, phi = self.n_candidates_of(state.K), state.phi
+        if self.candidates == "tree":
+            return lambda tables: TreeCandidates(tables, state.posterior, phi, state.labels, state.passes.L)
+        if self.candidates == "hash":
+            if state.row_codes is None:
+                state.row_codes = RowCodes(phi, state.seed, n_threads=self.n_threads)
+            return lambda tables: CodeCandidates(tables, state.row_codes, G, is_sparse=phi.is_sparse)
+        graph = GraphCandidates(state.posterior.cluster_graph(G))
+        return lambda tables: graph
 
     def _look_for_convergence(self, state, before, is_wide):
         gained_little = state.n_steps > 0 and state.log_joint - before < self.tol * abs(state.log_joint)
@@ -318,6 +357,15 @@ class SparseVariational(Kernel):
         elif state.since_wide > 0:
             state.must_widen = True
             self.step(state)
+
+
+def _graph_pays(state):
+    """Whether a graph, a product K x F x K in double precision, costs less than scores of the data: by sizes alone."""
+    K, N, phi = state.K, state.data.n_rows, state.phi
+    if not phi.is_sparse:
+        return _DENSE_COST * N > K
+    rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
+    return _SPARSE_COST * phi.entries(rows)[0][-1] / len(rows) * N > K * phi.n_statistics
 
 
 def _fitted(labels, K):
@@ -358,9 +406,11 @@ def _pass_of(schedule):
     return _stochastic_pass if isinstance(schedule, Stochastic) else _full_pass
 
 
-def _visit(state, rows, graph, **options):
-    last = state.indices[rows] if graph is not None else None
-    return state.passes.visit(rows, state.tables(), graph=graph, last=last, **options)
+def _visit(state, rows, candidates, **options):
+    tables = state.tables()
+    if candidates is not None:
+        options |= {"candidates": candidates(tables), "last": state.indices[rows]}
+    return state.passes.visit(rows, tables, **options)
 
 
 def _remember(state, rows, visit):
@@ -371,10 +421,10 @@ def _remember(state, rows, visit):
         state.values[rows] = visit.values
 
 
-def _full_pass(state, graph, account, clock):
+def _full_pass(state, candidates, account, clock):
     """All rows, then the posterior; returns the bound."""
     rows = slice(0, state.data.n_rows)
-    visit = _visit(state, rows, graph, keep=state.indices is not None)
+    visit = _visit(state, rows, candidates, keep=state.indices is not None)
     account.add(visit.account)
     clock.start()
     _remember(state, rows, visit)
@@ -385,7 +435,7 @@ def _full_pass(state, graph, account, clock):
     return bound
 
 
-def _memoized_pass(state, graph, account, clock):
+def _memoized_pass(state, candidates, account, clock):
     """Each batch in turn: its new sums replace its old ones, then the posterior; returns the bound.
 
     The last batch completes the sums of this pass, which replace the running ones: rounding does not pile up.
@@ -395,7 +445,7 @@ def _memoized_pass(state, graph, account, clock):
     for place, b in enumerate(order):
         rows = state.batches[b]
         remembered = None if state.values is None else (state.indices[rows], state.values[rows])
-        visit = _visit(state, rows, graph, remembered=remembered, keep=state.indices is not None)
+        visit = _visit(state, rows, candidates, remembered=remembered, keep=state.indices is not None)
         account.add(visit.account)
         clock.start()
         old = visit.replaced if state.values is not None else state.batch_sums[b]
@@ -415,12 +465,12 @@ def _memoized_pass(state, graph, account, clock):
     return bound
 
 
-def _stochastic_pass(state, graph, account, clock):
+def _stochastic_pass(state, candidates, account, clock):
     """Each batch in turn: a step of the sums towards its own, scaled up; returns the mean of the noisy bounds."""
     schedule, bounds = state.schedule, []
     weight = state.data.weight
     for rows in schedule.batches(state.data.n_rows, state.seed, state.n_steps):
-        visit = _visit(state, rows, graph, keep=state.indices is not None)
+        visit = _visit(state, rows, candidates, keep=state.indices is not None)
         account.add(visit.account)
         clock.start()
         share = len(rows) if weight is None else float(weight[rows].sum())

@@ -57,6 +57,8 @@ SAMPLERS = {
     "ExpectationMaximization()": ExpectationMaximization(),
     "SparseVariational()": SparseVariational(),
     'SparseVariational(objective="map")': SparseVariational(objective="map"),
+    'SparseVariational(candidates="tree")': SparseVariational(2, n_candidates=3, candidates="tree"),
+    'SparseVariational(candidates="hash")': SparseVariational(2, n_candidates=3, candidates="hash"),
     "HierarchicalClustering()": HierarchicalClustering(),
     "Cycle(CollapsedGibbs(), UpdateHyper())": Cycle(CollapsedGibbs(), UpdateHyper()),
 }

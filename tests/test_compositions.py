@@ -14,6 +14,8 @@ CLIMBS = {  # whose objective never falls
     "ExpectationMaximization()",
     "SparseVariational()",
     'SparseVariational(objective="map")',
+    'SparseVariational(candidates="tree")',
+    'SparseVariational(candidates="hash")',
 }
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning", "ignore:.*CoverTree.*")
 

@@ -47,6 +47,7 @@ from expfam.samplers import (
 from expfam.samplers import sparse_pass as passes
 from expfam.samplers._sparse_pass import select_rows, work_size
 from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.candidates import GraphCandidates
 from expfam.samplers.posterior import Posterior, Proportions
 from expfam.samplers.variational_state import VariationalState
 
@@ -397,7 +398,7 @@ def test_all_clusters_as_candidates_are_a_pass_over_all(kind):
     everything = np.tile(np.arange(10, dtype=np.int32), (10, 1))
     rows = slice(0, 400)
     a = state.passes.visit(rows, state.tables(), keep=True)
-    b = state.passes.visit(rows, state.tables(), graph=everything, last=state.indices, keep=True)
+    b = state.passes.visit(rows, state.tables(), candidates=GraphCandidates(everything), last=state.indices, keep=True)
     assert b.account.n_stragglers == 0
     assert np.array_equal(a.indices, b.indices)
     np.testing.assert_allclose(a.values, b.values, rtol=1e-12)

@@ -64,7 +64,7 @@ class Moves:
         except (AttributeError, ImportError) as error:
             raise NotImplementedError(f"no SplitMerge: {error}") from error  # asv then skips
         self.kernel = SplitMerge(preset)
-        model, rows, labels = problem(100_000, 2000)
+        model, rows, labels = problem(10_000, 200)  # published presets take minutes of a step at ten times the size
         self.state = self.kernel.init(model, rows, seed=0, start=labels)
         self.kernel.step(self.state)
 
