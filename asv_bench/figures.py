@@ -115,6 +115,7 @@ TOPIC_STYLES = {
     "gibbs, last": ("#009e73", "--"),
     "active": ("#d55e00", "-"),
     "active, stochastic": ("#d55e00", ":"),
+    "active, learned": ("#d55e00", "--"),
     "dense": ("#1f5a85", "-"),
     "tokens": ("#e69f00", "-"),
     "tomotopy": ("#cc79a7", "--"),

@@ -1,10 +1,8 @@
-"""Fits of a mixture from chunks of data that are not kept: one at a time, or in passes over an iterable of them.
+"""Fits from chunks of data that are not kept: one at a time, or in passes over an iterable of them.
 
-A chunk is whatever the estimator's `fit` takes. Statistics of the clusters are all that stays of it, so memory does
-not grow with the number of rows but by what a memoized schedule remembers of each chunk.
+A chunk is whatever the estimator's `fit` takes. Statistics of clusters or topics are all that stays of it, so memory
+does not grow with the number of rows but by what a memoized schedule remembers of each chunk.
 """
-
-from itertools import chain
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -29,8 +27,104 @@ def _learns_chunks(estimator):
     return True
 
 
-class ChunkedFit:
-    """`partial_fit` and `fit_chunks` of the estimators whose sampler can learn chunks of data.
+class ChunkLearner:
+    """What estimators that learn chunks have in common.
+
+    Subclasses write `_open_stream`, `_stream_kernel`, `_data_of`, `_validate_chunk` and `_take_stream`, and have
+    `callbacks` and `n_steps`.
+
+    Attributes
+    ----------
+    stream_ : ChunkStream
+        What learning goes on from.
+    """
+
+    def _learn_chunk(self, X, weight, batch, *, is_first):
+        """One more chunk: `partial_fit`."""
+        X = self._validate_chunk(X, None, reset=is_first)
+        if hasattr(self, "stream_"):
+            self._check_same_settings()
+            data = self._data_of(X, weight, self.stream_)
+        else:
+            self.stream_, data = self._open_stream(X, weight, is_first=is_first)
+            self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
+        info = self.stream_.learn(data, batch=batch)
+        self._take_learned([info])
+        return self
+
+    def _learn_chunks(self, chunks):
+        """Passes over all chunks: `fit_chunks`."""
+        walk = iter(chunks)
+        first = next(walk, None)
+        if first is None:
+            raise DataError("there are no chunks: nothing to learn from")
+        for name in ("stream_", "labels_"):
+            self.__dict__.pop(name, None)
+        X, weight = _parts(first)
+        stream, data = self._open_stream(
+            self._validate_chunk(X, None, reset=True), weight, is_first=True, in_passes=True
+        )
+        first = X = weight = None  # nor held while the others come
+
+        def next_data(chunk):
+            X, weight = _parts(chunk)
+            return self._data_of(self._validate_chunk(X, stream, reset=False), weight, stream)
+
+        n_passes = 1 if walk is chunks else max(1, self._count("n_steps"))
+        begin = [data]
+        data = None
+        infos, self.interrupted_ = [], False
+        try:
+            for info in stream.sweeps(_joined(begin, map(next_data, walk)), lambda: map(next_data, chunks), n_passes):
+                infos.append(info)
+                stops = [bool(callback(info, stream)) for callback in self.callbacks or ()]
+                if any(stops):
+                    break
+        except KeyboardInterrupt:
+            if not infos:
+                raise
+            self.interrupted_ = True
+        finally:
+            for callback in self.callbacks or ():
+                if hasattr(callback, "close"):
+                    callback.close()
+        self.stream_, self.trace_, self.n_iter_ = stream, Trace(), 0
+        self._take_learned(infos)
+        self.__dict__.pop("labels_", None)
+        return self
+
+    def _check_same_settings(self):
+        changed = self.stream_.settings_changed(self._stream_kernel())
+        if changed:
+            raise CapabilityError(
+                f"the sampler's {', '.join(changed)} changed since the first chunk: set what it was, or fit anew"
+            )
+
+    def _take_learned(self, infos):
+        self._take_stream(self.stream_)
+        if not isinstance(getattr(self, "trace_", None), Trace):  # that of a file cannot be gone on with
+            self.trace_ = Trace()
+        for info in infos:
+            self.trace_.append(info, self.stream_)
+        self.n_iter_ += len(infos)
+        self.interrupted_ = getattr(self, "interrupted_", False)
+
+    def _count(self, name):
+        value = getattr(self, name)
+        if value != int(value) or value < 0:
+            raise ValueError(f"{name} must be a non-negative integer; got {value!r}")
+        return int(value)
+
+
+def _joined(held, others):
+    """Items of a list, each given away, and then others."""
+    while held:
+        yield held.pop(0)
+    yield from others
+
+
+class ChunkedFit(ChunkLearner):
+    """`partial_fit` and `fit_chunks` of mixtures whose sampler can learn chunks of data.
 
     Attributes
     ----------
@@ -78,17 +172,7 @@ class ChunkedFit:
         >>> mixture.cluster_sizes_
         array([100, 100])
         """
-        is_first = not hasattr(self, "family_")
-        X = self._validate(X, reset=is_first)
-        if hasattr(self, "stream_"):
-            data = self._chunk(X, sample_weight)
-            self._check_same_sampler()
-        else:
-            self.stream_, data = self._open_stream(X, sample_weight, is_first=is_first)
-            self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
-        info = self.stream_.learn(data, batch=batch)
-        self._take_stream([info])
-        return self
+        return self._learn_chunk(X, sample_weight, batch, is_first=not hasattr(self, "family_"))
 
     @available_if(_learns_chunks)
     def fit_chunks(self, chunks, y=None):
@@ -130,39 +214,7 @@ class ChunkedFit:
         >>> Mixture("poisson", 2, sampler="variational", random_state=0).fit_chunks(chunks).cluster_sizes_
         array([100, 100])
         """
-        walk = iter(chunks)
-        first = next(walk, None)
-        if first is None:
-            raise DataError("there are no chunks: nothing to learn from")
-        for name in ("stream_", "labels_"):
-            self.__dict__.pop(name, None)
-        X, weight = _parts(first)
-        stream, data = self._open_stream(self._validate(X, reset=True), weight, is_first=True)
-
-        def again():
-            return (self._next_chunk(chunk, stream) for chunk in chunks)
-
-        rest = (self._next_chunk(chunk, stream) for chunk in walk)
-        n_passes = 1 if walk is chunks else max(1, self._count("n_steps"))
-        infos, self.interrupted_ = [], False
-        try:
-            for info in stream.sweeps(chain([data], rest), again, n_passes):
-                infos.append(info)
-                stops = [bool(callback(info, stream)) for callback in self.callbacks or ()]
-                if any(stops):
-                    break
-        except KeyboardInterrupt:
-            if not infos:
-                raise
-            self.interrupted_ = True
-        finally:
-            for callback in self.callbacks or ():
-                if hasattr(callback, "close"):
-                    callback.close()
-        self.stream_, self.trace_, self.n_iter_ = stream, Trace(), 0
-        self._take_stream(infos)
-        del self.labels_
-        return self
+        return self._learn_chunks(chunks)
 
     def restore_stream(self, arrays):
         """The stream whose `to_arrays` these are, for this estimator's model and sampler."""
@@ -173,14 +225,15 @@ class ChunkedFit:
     def _kernel(self, weights=None):
         return load_sampler(self.sampler, n_threads=self.n_threads, weights=weights)
 
-    def _chunk(self, X, weight):
-        return Dataset(X, self.stream_.model.family, weight=weight)
+    _stream_kernel = _kernel
 
-    def _next_chunk(self, chunk, stream):
-        X, weight = _parts(chunk)
-        return Dataset(self._validate(X, reset=False, family=stream.model.family), stream.model.family, weight=weight)
+    def _validate_chunk(self, X, stream, *, reset):
+        return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
 
-    def _open_stream(self, X, weight, *, is_first):
+    def _data_of(self, X, weight, stream):
+        return Dataset(X, stream.model.family, weight=weight)
+
+    def _open_stream(self, X, weight, *, is_first, in_passes=False):
         """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
         if self.learn_hyper is True:
             raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
@@ -194,22 +247,9 @@ class ChunkedFit:
             return kernel.stream(model, data, seed=seed, start=self.start), data
         return kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed), data
 
-    def _check_same_sampler(self):
-        changed = self.stream_.settings_changed(self._kernel())
-        if changed:
-            raise CapabilityError(
-                f"the sampler's {', '.join(changed)} changed since the first chunk: set what it was, or fit anew"
-            )
-
-    def _take_stream(self, infos):
-        self._adopt(self.stream_, *self.stream_.soft_partition())
+    def _take_stream(self, stream):
+        self._adopt(stream, *stream.soft_partition())
         self.cluster_sizes_ = np.rint(self.n_).astype(np.int64)
-        if not isinstance(self.trace_, Trace):  # that of a file cannot be gone on with
-            self.trace_ = Trace()
-        for info in infos:
-            self.trace_.append(info, self.stream_)
-        self.n_iter_ += len(infos)
-        self.interrupted_ = getattr(self, "interrupted_", False)
 
 
 def _parts(chunk):

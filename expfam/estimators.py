@@ -292,12 +292,6 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
         return [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
 
-    def _count(self, name):
-        value = getattr(self, name)
-        if value != int(value) or value < 0:
-            raise ValueError(f"{name} must be a non-negative integer; got {value!r}")
-        return int(value)
-
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _log_scores(self, X, take):

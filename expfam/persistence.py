@@ -33,8 +33,17 @@ _RESULTS = (
 )
 _HIERARCHY_RESULTS = ("alpha_", "leaf_", "labels_", "order_", "n_scores_", "interrupted_", "n_features_in_")
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
-_TOPIC_RESULTS = ("components_", "alpha_", "eta_", "log_joint_", "n_iter_", "interrupted_", "method_", "n_features_in_")
-_TOPIC_RESULTS += ("word_counts_", "n_seen_", "seed_")  # what `partial_fit` goes on from
+_TOPIC_RESULTS = (
+    "components_",
+    "alpha_",
+    "eta_",
+    "log_joint_",
+    "n_iter_",
+    "interrupted_",
+    "method_",
+    "n_features_in_",
+    "n_documents_",
+)
 _LABEL_SETTINGS = ("start", "init_labels")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -232,6 +241,8 @@ def save_topics(estimator, path):
     results = {name: getattr(estimator, name) for name in _TOPIC_RESULTS if hasattr(estimator, name)}
     if hasattr(estimator, "feature_names_in_"):
         results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    if hasattr(estimator, "stream_"):
+        results["stream_"] = estimator.stream_.to_arrays()
     header = {"estimator": type(estimator).__name__, "params": params, "not_kept": not_kept}
     header["results"] = _pack(results, ("results",), arrays)
     write_archive(path, TOPICS, header=header, arrays=arrays)
@@ -259,8 +270,11 @@ def load_topics(path):
         raise _cannot_make(path, error) from error
     if "feature_names_in_" in results:
         results["feature_names_in_"] = results["feature_names_in_"].astype(object)
+    stream = results.pop("stream_", None)
     for name, value in results.items():
         setattr(estimator, name, value)
+    if stream is not None:
+        estimator.stream_ = estimator.restore_stream(stream)
     return estimator
 
 

@@ -7,19 +7,25 @@ new documents, scores and saved files need no more than these.
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from expfam.chunks import ChunkLearner
 from expfam.errors import CapabilityError, DataError
 from expfam.families.multinomial import Multinomial
+from expfam.families.support import as_matrix, first_where
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.samplers._topic_step import collapsed_counts
 from expfam.samplers.callbacks import Progress
+from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
-from expfam.samplers.schedules import Stochastic
+from expfam.samplers.schedules import Memoized, Stochastic
 from expfam.samplers.topic_gibbs import TopicGibbs
-from expfam.samplers.topic_pass import Counts, TopicPass
-from expfam.samplers.topics import TopicState, TopicVariational, seed_counts
+from expfam.samplers.topic_pass import TopicPass
+from expfam.samplers.topic_stream import TopicStream
+from expfam.samplers.topic_sums import TopicSums, log_evidence_of_topics
+from expfam.samplers.topics import TopicVariational
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run, segments
 
@@ -28,7 +34,13 @@ _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
 
 
-class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+def _learns_documents(model):
+    if model.local == "gibbs":
+        raise AttributeError("local='gibbs' samples all documents at once; chunks are learned by the other ways")
+    return True
+
+
+class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Latent Dirichlet allocation: topics that documents mix, by exact Gibbs sampling or variational inference.
 
     Parameters
@@ -36,22 +48,25 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_topics : int
         K.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each topic in a document. "auto" learns one for each topic where `local` is "gibbs", and is 0.1
-        elsewhere.
+        Pseudo-count of each topic in a document. "auto" learns one for each topic, from 0.1 on: by exact draws where
+        `local` is "gibbs", else by raising the lower bound, from the sixth pass on.
     eta : "auto", float or (V,) array_like
-        Pseudo-count of each word in a topic. "auto" learns one for all words where `local` is "gibbs", from the
-        second half of the warm-up on, and is 0.01 elsewhere.
+        Pseudo-count of each word in a topic. "auto" learns one for all words, from 0.01 on, as `alpha` is learned; by
+        draws only from the second half of the warm-up on.
     local : {"auto", "gibbs", "active", "dense", "tokens"}
         "gibbs" samples the topic of each token exactly; the others are ways of the local step of
-        `TopicVariational`. "auto" is "gibbs" for whole counts, and variational for others and in `partial_fit`.
+        `TopicVariational`. "auto" is "gibbs" for whole counts without weights, and variational for others and for
+        chunks.
     n_steps : int
         Sweeps over which the topics are averaged, or variational passes at most.
     n_warmup : int or "auto"
         Sweeps before them; "auto" is as many. Variational inference has none.
     n_active, documents, schedule, n_restarts : optional
-        As of `TopicVariational`.
-    total_documents : int, optional
-        Documents that `partial_fit` will see in all; if not given, those that it has seen.
+        As of `TopicVariational`. A `schedule` of None is Full() in `fit`, Memoized() in `fit_chunks`, and in
+        `partial_fit` Stochastic(), or Memoized() where `documents` is not "cold".
+    total_documents : float, optional
+        Documents, or their weight, that chunks under a stochastic schedule stand for in all; if not given, those that
+        have been seen so far.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
     random_state : None, int, numpy Generator or RandomState
@@ -68,10 +83,14 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     eta_ : float or (V,) float64 ndarray
     log_joint_ : float
         Log joint of the last topics of tokens, or the lower bound of the log evidence; nats.
+    n_documents_ : float
+        Documents that were learned, or the sum of their weights.
     method_ : str
         What "auto" was resolved to.
     trace_ : Trace
-        Not after `partial_fit` or `load`.
+        Not after `load`.
+    stream_ : TopicStream
+        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
     n_iter_ : int
         Sweeps, passes or batches.
     interrupted_ : bool
@@ -132,30 +151,39 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Find the topics of documents.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (D, V)
-            Counts of words.
+            Counts of words. CSR parts on a disk (float64 or whole counts with int32 indices, as memory maps) are read
+            where they lie by variational inference.
         y : ignored
+        sample_weight : (D,) array_like of non-negative float, optional
+            Multiplicity of each document, for variational inference: of weight 2 it counts as two copies.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        CapabilityError
+            For weights other than 1 with ``local="gibbs"``: the copies of a document have topics of their own there.
         """
         n_steps, n_warmup = self._numbers()
         X = self._validate(X, reset=True)
-        model, data = self._model(X)
-        method = self._method(X)
+        model, data = self._model(X, sample_weight)
+        method = self._method(data)
         phases = self._phases(method, n_warmup, n_steps)
         # from random topics the sampler needs twice the sweeps, and ends behind on long documents
         start = "variational" if method == "gibbs" else "auto"
         state = phases[0][0].init(model, data, seed=resolve_seed(self.random_state), start=start)
         average = _Average()
         self._run(state, phases, average)
-        self._adopt(state, average)
+        self.__dict__.pop("stream_", None)
+        self._adopt(state, weight_of(data), average)
         self.method_ = method
         return self
 
@@ -171,16 +199,23 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return int(n_steps), int(n_warmup)
 
-    def _model(self, X):
+    def _model(self, X, weight=None):
         family = Multinomial(_ETA if _is_auto(self.eta) else self.eta, allow_fractional=True)
-        data = Dataset(X, family)
+        data = Dataset(X, family, weight=weight)
         return AdmixtureModel(data.family, self.n_topics, _ALPHA if _is_auto(self.alpha) else self.alpha), data
 
-    def _method(self, X):
+    def _method(self, data):
+        is_weighted = data.weight is not None and (data.weight != 1.0).any()
+        if self.local == "gibbs" and is_weighted:
+            raise CapabilityError(
+                "TopicModel: local='gibbs' cannot use sample_weight, for the tokens of each copy of a document have"
+                " topics of their own: repeat the documents (whole weights: X[np.repeat(np.arange(D), weight)]), or use"
+                " local='active' or 'dense'"
+            )
         if self.local != "auto":
             return self.local
-        values = X.data if sparse.issparse(X) else X
-        return "gibbs" if (values == np.floor(values)).all() else self._kernel("auto").local_of(self.n_topics)
+        is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
+        return "gibbs" if is_whole and not is_weighted else self._kernel("auto").local_of(self.n_topics)
 
     def _phases(self, method, n_warmup, n_steps):
         """Kernels and numbers of steps, in order.
@@ -202,6 +237,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             documents=self.documents,
             schedule=self.schedule,
             n_restarts=self.n_restarts,
+            learn_alpha=_is_auto(self.alpha),
+            learn_eta=_is_auto(self.eta),
             n_threads=self.n_threads,
         )
 
@@ -222,55 +259,144 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                     callback.close()
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
-    def _adopt(self, state, average):
+    def _adopt(self, state, n_documents, average):
         counts, self.alpha_ = average.means(state)
         eta = state.model.family.concentration
         self.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
         self.components_ = np.ascontiguousarray((counts + state.eta[:, None]).T)
-        self.log_joint_ = float(state.log_joint)
+        self.log_joint_, self.n_documents_ = float(state.log_joint), float(n_documents)
         self._n_features_out = len(self.components_)
 
-    def partial_fit(self, X, y=None):
-        """One stochastic step of variational inference from a batch of documents.
+    # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    @available_if(_learns_documents)
+    def partial_fit(self, X, y=None, sample_weight=None, *, batch=None):
+        """Learn one more chunk of documents, which is not kept: one visit, one update of the topics.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (D, V)
+        y : ignored
+        sample_weight : (D,) array_like of non-negative float, optional
+            Multiplicity of each document.
+        batch : int or str, optional
+            Under a memoized schedule: name of the chunk, which when it comes again replaces what it contributed; a
+            chunk without a name is added for good. A stochastic schedule takes no names.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        AttributeError
+            Where `local` is "gibbs".
+        CapabilityError
+            For settings that changed since the first chunk.
+
+        Notes
+        -----
+        The first chunk also gives the topics to begin with. After `fit` or `load` learning goes on from the topics of
+        the fit. Steps of a stochastic schedule are those of Hoffman, Blei, Wang and Paisley 2013, "Stochastic
+        variational inference"; pseudo-counts at "auto" are learned from the tenth chunk on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import TopicModel
+        >>> from expfam.samplers import Memoized
+        >>> rng = np.random.default_rng(0)
+        >>> model = TopicModel(2, schedule=Memoized(), random_state=0)
+        >>> for chunk in 3 * list(range(4)):
+        ...     X = np.random.default_rng(chunk).poisson([[3, 3, 0, 0], [0, 0, 3, 3]] * 20)
+        ...     model = model.partial_fit(X, batch=chunk)
+        >>> model.n_documents_
+        160.0
+        """
+        return self._learn_chunk(X, sample_weight, batch, is_first=not hasattr(self, "components_"))
+
+    @available_if(_learns_documents)
+    def fit_chunks(self, chunks, y=None):
+        """Fit to documents that come in chunks and are never held together.
+
+        Parameters
+        ----------
+        chunks : iterable
+            Arrays or sparse matrices of documents, or pairs of one and its ``sample_weight`` as a tuple. From an
+            iterator, which gives each chunk once, one pass is made. From anything that can be gone through again, such
+            as a list of CSR matrices over memory maps, up to `n_steps` passes, until the bound has settled; the same
+            chunks must then come in the same order.
         y : ignored
 
         Returns
         -------
         self
 
+        Raises
+        ------
+        AttributeError
+            Where `local` is "gibbs".
+        DataError
+            When there is no chunk.
+
         Notes
         -----
-        The first batch also gives the topics to begin with; sizes of the steps are those of `schedule`, if that is a
-        Stochastic, else of its defaults (Hoffman, Blei, Wang and Paisley 2013, "Stochastic variational inference").
+        Each chunk is a batch of the schedule, whatever its number or size of batches.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import TopicModel
+        >>> rng = np.random.default_rng(0)
+        >>> chunks = [rng.poisson([[3, 3, 0, 0], [0, 0, 3, 3]] * 20) for _ in range(4)]
+        >>> TopicModel(2, random_state=0).fit_chunks(chunks).n_documents_
+        160.0
         """
         self._numbers()
-        if self.local == "gibbs":
-            raise CapabilityError("TopicModel: partial_fit is variational; use another local than 'gibbs'")
-        is_first = not hasattr(self, "word_counts_")
-        X = self._validate(X, reset=is_first)
-        model, data = self._model(X)
-        schedule = self.schedule if isinstance(self.schedule, Stochastic) else Stochastic()
-        kernel = self._kernel("auto" if self.local == "auto" else self.local)
+        return self._learn_chunks(chunks)
+
+    def _stream_kernel(self, *, in_passes=False):
+        kernel = self._kernel(self.local)
+        if kernel.schedule is None and hasattr(self, "stream_"):
+            kernel.schedule = self.stream_.schedule
+        elif kernel.schedule is None:
+            kernel.schedule = Memoized() if in_passes or self.documents != "cold" else Stochastic()
+        if isinstance(kernel.schedule, Stochastic) and self.total_documents is not None:
+            schedule = kernel.schedule.get_params() | {"n_total": self.total_documents}
+            kernel.schedule = Stochastic(**schedule)
+        return kernel
+
+    def _validate_chunk(self, X, stream, *, reset):
+        return self._validate(X, reset=reset)
+
+    def _data_of(self, X, weight, stream):
+        return Dataset(X, stream.model.family, weight=weight)
+
+    def _open_stream(self, X, weight, *, is_first, in_passes=False):
+        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
+        self._numbers()
+        kernel, seed = self._stream_kernel(in_passes=in_passes), resolve_seed(self.random_state)
         if is_first:
-            self.n_seen_, self.n_iter_ = 0, 0
-            self.seed_ = resolve_seed(self.random_state)
-            self.word_counts_ = seed_counts(data, self.n_topics, generator(self.seed_, "start"))
-        kernel.schedule = Stochastic(data.n_rows, schedule.kappa, schedule.delay)
-        kernel.documents = "cold"
-        kernel.check(model, data)
-        state = TopicState(model, data, self.word_counts_, settings=kernel, seed=self.seed_)
-        self.n_seen_ += data.n_rows
-        self.n_iter_ += 1
-        rows = np.arange(data.n_rows, dtype=np.int64)
-        state.follow(rows, schedule.step_size(self.n_iter_), float(self.total_documents or self.n_seen_))
-        self.word_counts_ = state.word_counts
-        self._adopt(state, _Average())
-        self.method_, self.interrupted_ = kernel.local_of(self.n_topics), False
-        return self
+            model, data = self._model(X, weight)
+            return kernel.stream(model, data, seed=seed), data
+        model = self._fitted_model()
+        data, eta = Dataset(X, model.family, weight=weight), model.family.pseudocounts()[0]
+        counts = np.maximum(self.components_.T - eta[:, None], 0.0, order="C")
+        rest = self.log_joint_ - log_evidence_of_topics(counts, eta)  # its documents' part of the bound, as it stands
+        sums = TopicSums.of_counts(counts, rest=rest, weight=getattr(self, "n_documents_", 0.0))
+        return kernel.resumed_stream(model, data, sums, seed=seed), data
+
+    def _fitted_model(self):
+        family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
+        return AdmixtureModel(family, len(self.components_), self.alpha_)
+
+    def restore_stream(self, arrays):
+        """The stream whose `to_arrays` these are, for this model's settings."""
+        return TopicStream.from_arrays(self._fitted_model(), self._stream_kernel(), arrays)
+
+    def _take_stream(self, stream):
+        self._adopt(stream, stream.total_weight, _Average())
+        self.method_ = stream.settings.local_of(stream.model.n_topics)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
@@ -309,13 +435,33 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return sparse.csr_array((values, columns, np.arange(X.shape[0] + 1) * L), shape=(X.shape[0], K))
 
     def score(self, X, y=None):
-        """Mean log probability of left-out tokens of documents, nats: see `document_completion`."""
+        """Mean log probability of a left-out token, nats per token: the larger the better.
+
+        A fifth of the word types of each document is left out, and predicted from the others: see
+        `document_completion`. All left-out tokens count alike, whichever document they are of.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (D, V)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        return self._completion(X, "token")
+
+    def score_documents(self, X):
+        """Mean log probability of the left-out tokens of a document together, nats per document; see `score`."""
+        return self._completion(X, "document")
+
+    def _completion(self, X, per):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        return document_completion(self.components_, self.alpha_, X, n_threads=self.n_threads)[0]
+        return document_completion(self.components_, self.alpha_, X, per=per, n_threads=self.n_threads)[0]
 
     def perplexity(self, X):
-        """exp(-score) of documents."""
+        """Perplexity per left-out token, exp(-score): as many equally probable words would be as hard to tell."""
         return float(np.exp(-self.score(X)))
 
     def top_words(self, n=10, vocabulary=None):
@@ -361,10 +507,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _validate(self, X, *, reset):
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32, np.int64, np.int32])
-        values = X.data if sparse.issparse(X) else X
-        if (values < 0).any():
+        negative = first_where(X, lambda values: values < 0)
+        if negative is not None:
             # the words that scikit-learn's checks look for
-            raise DataError(f"Negative values in data passed to TopicModel: {values.min()}; give counts of words")
+            raise DataError(f"Negative values in data passed to TopicModel: {negative[2]}; give counts of words")
         return X
 
     def __sklearn_is_fitted__(self):
@@ -447,7 +593,7 @@ def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
     alpha = np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), K))
     if rule not in ("collapsed", "variational"):
         raise ValueError(f"rule must be 'collapsed' or 'variational'; got {rule!r}")
-    X = sparse.csr_array(X)
+    X = sparse.csr_array(as_matrix(X, family="document_weights", accepts_sparse=True, n_features=components.shape[1]))
     N = (_collapsed if rule == "collapsed" else _variational)(components, alpha, X, n_threads)
     N += alpha
     return N / N.sum(axis=1, keepdims=True)
@@ -472,15 +618,18 @@ def _variational(components, alpha, X, n_threads):
     tables = passes.tables(np.ascontiguousarray(components.T), np.zeros(components.shape[1]))
     N = np.zeros((X.shape[0], len(components)))
     for part in passes.parts(passes.step(tables, alpha), np.arange(X.shape[0])):
-        counts = Counts.joined([part])
+        counts = part.counts()
         N[np.repeat(part.rows, part.sizes), counts.topics] = counts.N
     return N
 
 
-def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collapsed", n_threads=None):
+def document_completion(
+    components, alpha, X, *, share=0.2, unit="type", per="token", seed=0, rule="collapsed", n_threads=None
+):
     """Held-out score of topics: how well they complete documents of which they saw a part.
 
-    Of each document a share of its word types, with all their tokens, is left out; weights come from the others.
+    Of each document a share of its word types, with all their tokens, or of its tokens is left out; weights come from
+    the others. Perplexity per token is exp(-score) of the default `per`.
 
     Parameters
     ----------
@@ -488,11 +637,17 @@ def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collap
         Pseudo-counts of words in topics; words that were never seen should have some.
     alpha : float or (K,) array_like
     X : array_like or sparse matrix, shape (D, V)
-        Documents; those with fewer than two word types are skipped.
+        Documents; those with fewer than two of the unit are skipped.
     share : float in (0, 1)
-        Rounded for each document, at least one word type on each side.
+        Rounded for each document, at least one of the unit on each side.
+    unit : {"type", "token"}
+        What is left out; tokens need whole counts. Left-out types are words that the weights have not seen, which is
+        the harder of the two.
+    per : {"token", "document"}
+        Unit of the score: nats per left-out token, all of them alike, or nats per document, all left-out tokens of a
+        document together.
     seed : int
-        Of the choice of word types.
+        Of the choice of what is left out.
     rule : {"collapsed", "variational"}
         How the weights are worked out: see `document_weights`.
     n_threads : int or None
@@ -500,7 +655,7 @@ def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collap
     Returns
     -------
     score : float
-        Mean of log sum_k weight_k phi_kv over all left-out tokens, nats.
+        Sum of log sum_k weight_k phi_kv over all left-out tokens, divided by their number or that of the documents.
     n_tokens : int
         Left-out tokens.
     n_skipped : int
@@ -509,7 +664,7 @@ def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collap
     Raises
     ------
     DataError
-        If no document has two word types.
+        If no document has two of the unit.
 
     Examples
     --------
@@ -519,12 +674,13 @@ def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collap
     >>> document_completion(good, 0.1, X)[0] > document_completion(bad, 0.1, X)[0]
     True
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie between 0 and 1; got {share!r}")
+    if per not in ("token", "document"):
+        raise ValueError(f"per must be 'token' or 'document'; got {per!r}")
     components = np.asarray(components, dtype=np.float64)
-    seen, held, n_skipped = split_documents(X, share=share, seed=seed)
+    seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
     if held.shape[0] == 0:
-        raise DataError("document completion needs documents with at least two word types; there is none")
+        what = "word types" if unit == "type" else "tokens"
+        raise DataError(f"document completion needs documents with at least two {what}; there is none")
     weights = document_weights(components, alpha, seen, rule=rule, n_threads=n_threads)
     phi = np.ascontiguousarray((components / components.sum(axis=1, keepdims=True)).T)
     docs = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
@@ -534,16 +690,18 @@ def document_completion(components, alpha, X, *, share=0.2, seed=0, rule="collap
         p = np.einsum("ik,ik->i", weights[docs[part]], phi[held.indices[part]])
         total += float(held.data[part] @ np.log(p))
     n_tokens = held.data.sum()
-    return total / float(n_tokens), int(n_tokens), n_skipped
+    return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
 
 
-def split_documents(X, *, share=0.2, seed=0):
-    """Documents in two: what is seen and what is left out, by word types; and how many were too short.
+def split_documents(X, *, share=0.2, unit="type", seed=0):
+    """Documents in two: what is seen and what is left out; and how many were too short.
 
     Parameters
     ----------
     X : array_like or sparse matrix, shape (D, V)
-    share : float
+    share : float in (0, 1)
+    unit : {"type", "token"}
+        Whether word types go to one side with all their tokens, or tokens by themselves.
     seed : int
 
     Returns
@@ -557,21 +715,34 @@ def split_documents(X, *, share=0.2, seed=0):
     >>> seen, held, n_skipped = split_documents([[1, 2, 0], [0, 5, 0]])
     >>> seen.shape, held.nnz, n_skipped
     ((1, 3), 1, 1)
+    >>> split_documents([[0, 5, 0]], unit="token")[1].toarray()
+    array([[0, 1, 0]])
     """
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie between 0 and 1; got {share!r}")
+    if unit not in ("type", "token"):
+        raise ValueError(f"unit must be 'type' or 'token'; got {unit!r}")
     X = sparse.csr_array(X, copy=True)
+    X.sum_duplicates()
     X.eliminate_zeros()
-    types = np.diff(X.indptr)
-    kept = np.flatnonzero(types >= 2)
-    n_skipped, X, types = int(len(types) - len(kept)), X[kept], types[kept]
-    docs = np.repeat(np.arange(len(kept)), types)
-    order = np.lexsort((generator(seed, "subsample").random(X.nnz), docs))
-    rank = np.empty(X.nnz, dtype=np.int64)
-    rank[order] = np.arange(X.nnz) - np.repeat(np.cumsum(types) - types, types)
-    is_held = rank < np.clip(np.round(share * types), 1, types - 1)[docs]
+    if unit == "token" and first_where(X, lambda values: values != np.floor(values)) is not None:
+        raise DataError("unit='token' needs whole counts, each is so many tokens; use unit='type' for others")
+    sizes = np.diff(X.indptr) if unit == "type" else np.asarray(X.sum(axis=1)).ravel().astype(np.int64)
+    kept = np.flatnonzero(sizes >= 2)
+    n_skipped, X, sizes = int(len(sizes) - len(kept)), X[kept], sizes[kept]
+    entries = np.arange(X.nnz) if unit == "type" else np.repeat(np.arange(X.nnz), X.data.astype(np.int64))
+    docs = np.repeat(np.arange(len(kept)), sizes)  # of each unit
+    order = np.lexsort((generator(seed, "subsample").random(len(entries)), docs))
+    rank = np.empty(len(entries), dtype=np.int64)
+    rank[order] = np.arange(len(entries)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_held = rank < np.clip(np.round(share * sizes), 1, sizes - 1)[docs]
+    counts = X.data if unit == "type" else np.ones(len(entries), dtype=X.dtype)
     parts = []
     for chosen in (~is_held, is_held):
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(docs[chosen], minlength=len(kept)))])
-        parts.append(sparse.csr_array((X.data[chosen], X.indices[chosen], indptr), shape=X.shape))
+        values = np.bincount(entries[chosen], weights=counts[chosen], minlength=X.nnz).astype(X.dtype)
+        part = sparse.csr_array((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+        part.eliminate_zeros()
+        parts.append(part)
     return parts[0], parts[1], n_skipped
 
 

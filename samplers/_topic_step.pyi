@@ -47,7 +47,7 @@ def add_rows(
     sign: float,
 ) -> None: ...
 def draw_tokens(
-    documents: tuple[Any, ...],
+    indptr: NDArray[np.int64],
     rows: NDArray[np.int64],
     sizes: NDArray[np.int32],
     topics: NDArray[np.int32],

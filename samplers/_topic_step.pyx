@@ -719,13 +719,15 @@ def add_rows(documents, const int64_t[::1] rows, const double[::1] weight, const
             n_pairs += size
 
 
-def draw_tokens(documents, const int64_t[::1] rows, const int32_t[::1] sizes, const int32_t[::1] topics,
+def draw_tokens(const int64_t[::1] indptr, const int64_t[::1] rows, const int32_t[::1] sizes, const int32_t[::1] topics,
                 const real[::1] values, const int64_t[::1] token_start, uint64_t seed, int32_t[::1] out):
     """Draw a topic for each token of documents from its responsibilities.
 
     Parameters
     ----------
-    documents, rows, sizes, topics, values
+    indptr : (D + 1,) int64 ndarray
+        First entry of each document.
+    rows, sizes, topics, values
         As of `add_rows`.
     token_start : (E + 1,) int64 ndarray
         First token of each entry of the documents.
@@ -733,12 +735,10 @@ def draw_tokens(documents, const int64_t[::1] rows, const int32_t[::1] sizes, co
     out : (T,) int32 ndarray
         Topics, filled for these documents.
     """
-    cdef const int64_t[::1] indptr
     cdef Py_ssize_t place, i, e, k, size, n_pairs = 0, n_values = 0
     cdef int64_t t
     cdef double rest
     cdef philox_stream rng
-    indptr = documents[0]
     with nogil:
         philox_init(&rng, seed, START)
         for place in range(rows.shape[0]):

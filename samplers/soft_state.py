@@ -6,6 +6,7 @@ parameters cost, O(K F) and for full covariances O(K d^3).
 
 import numpy as np
 
+from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.phi_blocks import phi_blocks
 from expfam.samplers.posterior import Posterior, Proportions
 from expfam.samplers.sparse_pass import SparsePass, Tables
@@ -105,8 +106,3 @@ class SoftState:
     def compute_log_joint(self):
         """Bound of the statistics and the entropy, at the posterior that they imply: nats, without log-base."""
         return self.posterior.bound(self.entropy) + self.total_weight * self.phi.log_det
-
-
-def weight_of(data):
-    """Number of rows, or the sum of their weights."""
-    return float(data.n_rows if data.weight is None else data.weight.sum())

@@ -10,6 +10,7 @@ and N L for rows that are to be kept; nothing is N x K.
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -28,6 +29,7 @@ from expfam.samplers._sparse_pass import (
     sparse_scores,
     work_size,
 )
+from expfam.samplers.sums import Additive
 from expfam.structures._threads import N_SEGMENTS, resolve_n_threads, run
 
 SCORE_BYTES = 1 << 20  # of the scores of a block
@@ -39,7 +41,7 @@ SAMPLED_ROWS = 1000  # whose lost mass is looked at in a pass over all clusters
 
 
 @dataclass
-class Sums:
+class Sums(Additive):
     """Soft statistics of some rows.
 
     Attributes
@@ -54,38 +56,17 @@ class Sums:
     S: np.ndarray
     entropy: float = 0.0
 
+    kept_positive: ClassVar[str] = "n"
+
+    @property
+    def weight(self):
+        """Of the rows: their number, or the sum of their weights."""
+        return float(self.n.sum())
+
     @classmethod
     def zeros(cls, n_clusters, n_statistics):
         """Of no rows."""
         return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
-
-    def add(self, other, factor=1.0):
-        """Add the sums of other rows, in place."""
-        if factor == 1.0:
-            self.n += other.n
-            self.S += other.S
-        else:
-            self.n += factor * other.n
-            self.S += factor * other.S
-        self.entropy += factor * other.entropy
-        return self
-
-    def replace(self, old, new):
-        """Take the sums of the same rows as they are now for what they were, in place."""
-        self.add(old, -1.0).add(new)
-        np.maximum(self.n, 0.0, out=self.n)  # rounding must not leave less than nothing
-        return self
-
-    def scale(self, factor):
-        """Multiply by a number, in place."""
-        self.n *= factor
-        self.S *= factor
-        self.entropy *= factor
-        return self
-
-    def copy(self):
-        """The same, in memory of its own."""
-        return Sums(self.n.copy(), self.S.copy(), self.entropy)
 
 
 @dataclass

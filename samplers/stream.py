@@ -7,18 +7,17 @@ chunk: O(K F), and for each remembered chunk of m rows the smaller of K F and m 
 
 import json
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 from scipy import sparse
 
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.families.support import dense_rows
-from expfam.protocols import Info
 from expfam.samplers.candidates import GraphCandidates
+from expfam.samplers.chunk_stream import ChunkStream, weight_of
 from expfam.samplers.phi_blocks import restored_phi
-from expfam.samplers.schedules import Full, Memoized, Stochastic
-from expfam.samplers.soft_state import HELD, SETTLED_SHARE, SoftState, weight_of
+from expfam.samplers.schedules import Memoized
+from expfam.samplers.soft_state import HELD, SETTLED_SHARE, SoftState
 from expfam.samplers.sparse_pass import Account, Sums
 
 
@@ -67,7 +66,7 @@ class Contribution:
         return cls(n_rows, weight, entropy, sums, *rows, since_wide=since_wide, share_moved=share_moved)
 
 
-class VariationalStream(SoftState):
+class VariationalStream(ChunkStream, SoftState):
     """Soft statistics of K clusters, learned chunk by chunk; made by `SparseVariational.stream`.
 
     Parameters
@@ -104,13 +103,8 @@ class VariationalStream(SoftState):
 
     def __init__(self, model, data, *, n_clusters, settings, seed):
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)
-        self.schedule = Memoized() if settings.has_auto_schedule() else settings.schedule
         self.phi = self.phi.over(None)
-        self.sums = Sums.zeros(self.K, self.phi.n_statistics)
-        self.total_weight, self.memo, self.n_steps, self.n_updates = 0.0, {}, 0, 0
-        self.n_sweeps, self._repeats = 0, False
-        self.is_guess = False  # whether the statistics are those of starting labels, which no chunk has confirmed
-        self.labels = np.empty(0, dtype=np.int32)
+        self.start_stream(Memoized() if settings.has_auto_schedule() else settings.schedule)
 
     # ---- beginnings --------------------------------------------------------------------------------------------------
 
@@ -119,152 +113,33 @@ class VariationalStream(SoftState):
         passes = self.passes_over(self.phi.over(data), data.weight)
         ones = np.ones((data.n_rows, 1), dtype=self.phi.dtype)
         hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
-        self.sums = passes.sums_of(slice(0, data.n_rows), hard, ones)
-        self.is_guess, self.total_weight = True, weight_of(data)
-        self.update()
+        self.take_start(passes.sums_of(slice(0, data.n_rows), hard, ones), weight_of(data))
 
     def resume(self, n, S):
-        """Take the statistics (n, S) of a finished fit; of its rows nothing else is known.
-
-        A stochastic schedule goes on as if they had come in batches of its size.
-        """
+        """Take the statistics (n, S) of a finished fit; of its rows nothing else is known."""
         if len(n) > self.K:
             raise CapabilityError(f"{len(n)} clusters of the fit so far, but there is room for {self.K}")
-        self.sums.n[: len(n)] = n
-        self.sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
-        self.total_weight = float(np.sum(n))
-        if isinstance(self.schedule, Stochastic):
-            self.n_updates = int(self.total_weight // self.schedule.batch_size)
-        self.update()
+        sums = self.empty_sums()
+        sums.n[: len(n)] = n
+        sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
+        self.take_fit(sums, float(np.sum(n)))
 
-    # ---- learning ----------------------------------------------------------------------------------------------------
+    # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def learn(self, data, *, batch=None, wide=False):
-        """Visit a chunk and update the posterior.
+    empty_account = Account
 
-        Parameters
-        ----------
-        data : Dataset
-            Of the stream's bound family.
-        batch : int or str, optional
-            Name of the chunk. Under a memoized schedule a chunk that comes again under its name replaces what it
-            contributed; one without a name is added for good.
-        wide : bool
-            Score all clusters, whatever `n_candidates` says.
+    def empty_sums(self):
+        """Sums of no rows."""
+        return Sums.zeros(self.K, self.phi.n_statistics)
 
-        Returns
-        -------
-        Info
-            Its objective is the bound for all that was learned so far; under a stochastic schedule a noisy one.
-
-        Raises
-        ------
-        CapabilityError
-            Under the schedule `Full`, which learns from passes over all chunks alone.
-        DataError
-            For a chunk of another size under the name of one that was learned.
-        """
-        if isinstance(self.schedule, Full):
-            raise CapabilityError(
-                "the schedule Full() updates after a pass over all data; to learn chunk by chunk use Memoized() or"
-                " Stochastic()"
-            )
-        begin, last = perf_counter(), self._last(data, batch)
-        visit, is_wide = self._visit(data, last, wide=wide)
-        if isinstance(self.schedule, Stochastic):
-            self._step_towards(visit, weight_of(data))
-        else:
-            self._replace(visit, data, batch, last, is_wide=is_wide)
-        return self._info(data.n_rows, visit.account, begin, is_wide)
-
-    def sweep(self, chunks, *, wide=False):
-        """One pass over chunks that come in the same order each time.
-
-        Parameters
-        ----------
-        chunks : iterable of Dataset
-            Each is asked for when the one before it is learned.
-        wide : bool
-            As of `learn`.
-
-        Returns
-        -------
-        Info
-        """
-        begin, account, n_rows, is_wide = perf_counter(), Account(), 0, True
-        self._repeats = self.n_sweeps > 0  # rows that have been counted already
-        fresh, n_chunks = Sums.zeros(self.K, self.phi.n_statistics), 0
-        is_full, is_memoized = isinstance(self.schedule, Full), isinstance(self.schedule, Memoized)
-        for place, data in enumerate(chunks):
-            if is_full:
-                visit, _ = self._visit(data, None, wide=True)
-                fresh.add(visit.sums)
-                account.add(visit.account)
-                n_chunks, n_rows, self.labels = place + 1, n_rows + data.n_rows, visit.labels
-                continue
-            info = self.learn(data, batch=place if is_memoized else None, wide=wide)
-            n_chunks, n_rows = place + 1, n_rows + data.n_rows
-            is_wide = is_wide and bool(info.extra["all_clusters"])
-            account.add(self._account)
-            if is_memoized:
-                fresh.add(self._latest)
-        if n_chunks == 0:
-            raise DataError("there are no chunks: nothing to learn from")
-        if is_full or (is_memoized and n_chunks == len(self.memo)):
-            self.sums = fresh  # complete sums of this pass: rounding does not pile up
-            self.total_weight, self.is_guess = float(fresh.n.sum()), False
-            self.update()
-            self.log_joint = self.compute_log_joint()
-        self.n_sweeps, self._repeats = self.n_sweeps + 1, False
-        return self._info(n_rows, account, begin, is_wide)
-
-    def sweeps(self, first, again, n_passes):
-        """Passes until the bound has settled, the last of them over all clusters; an Info of each.
-
-        Parameters
-        ----------
-        first : iterable of Dataset
-            For the first pass.
-        again : callable
-            Gives the chunks once more, in the same order.
-        n_passes : int
-            At most, where the last one need not be repeated over all clusters.
-        """
-        info = self.sweep(first)
-        yield info
-        must_widen = False
-        for _ in range(n_passes - 1):
-            before = info.objective
-            info = self.sweep(again(), wide=must_widen)
-            yield info
-            if isinstance(self.schedule, Stochastic):
-                continue
-            must_widen = info.objective - before < self.settings.tol * abs(info.objective)
-            if must_widen and info.extra["all_clusters"]:
-                return
-        if not info.extra["all_clusters"]:
-            yield self.sweep(again(), wide=True)
-
-    def _last(self, data, batch):
-        """What the chunk contributed last, or None; checks that it can be the same one."""
+    def check_kind(self, data):
+        """Refuse chunks whose statistics are not of the kind of those of the first one."""
         if data.has_sparse_phi != self.phi.is_sparse:
             was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
             raise DataError(f"the first chunk was {was}, this one is {now}: give all of one kind")
-        if batch is None:
-            return None
-        if isinstance(self.schedule, Stochastic):
-            raise ValueError(f"batch={batch!r}: a stochastic schedule remembers nothing of a chunk; leave the name out")
-        if isinstance(batch, bool) or not isinstance(batch, (int, np.integer, str)):
-            raise ValueError(f"batch must be an integer or a string; got {batch!r}")
-        last, weight = self.memo.get(batch), weight_of(data)
-        if last is not None and (last.n_rows != data.n_rows or abs(last.weight - weight) > 1e-9 * weight):
-            raise DataError(
-                f"batch {batch!r} had {last.n_rows} rows of total weight {last.weight:g} when it was learned; got"
-                f" {data.n_rows} rows of weight {weight:g}"
-            )
-        return last
 
-    def _visit(self, data, last, *, wide):
+    def visit(self, data, last, *, wide):
+        """Responsibilities of a chunk, and whether they are over all clusters."""
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
         is_narrow = has_rows and not wide and self.settings.has_candidates(self.K)
@@ -279,7 +154,6 @@ class VariationalStream(SoftState):
             remembered=(last.indices, last.values) if has_rows else None,
             keep=self._memo_kind(data.n_rows) == "rows",
         )
-        self.labels = visit.labels
         return visit, not is_narrow
 
     def _memo_kind(self, n_rows):
@@ -291,25 +165,14 @@ class VariationalStream(SoftState):
         as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
         return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
 
-    def _replace(self, visit, data, batch, last, *, is_wide):
-        """The memoized update: the chunk's sums in place of its last ones, or of the guess that began the stream."""
-        if self.is_guess:
-            self.sums, self.total_weight, self.is_guess = Sums.zeros(self.K, self.phi.n_statistics), 0.0, False
-        sums = self.sums.copy()
-        if last is None:
-            sums.add(visit.sums)
-            self.total_weight += weight_of(data)
-        else:
-            old = visit.replaced if last.sums is None else last.sums
-            old.entropy = last.entropy
-            sums.replace(old, visit.sums)
-        self.sums, self._latest = sums, visit.sums
-        if batch is not None:
-            self.memo[batch] = self._contribution(visit, data, last, is_wide)
-        self.update()
-        self.log_joint = self.compute_log_joint()
+    def sums_of_contribution(self, last, visit):
+        """Sums of what a chunk contributed before this visit."""
+        old = visit.replaced if last.sums is None else last.sums
+        old.entropy = last.entropy
+        return old
 
-    def _contribution(self, visit, data, last, is_wide):
+    def contribution(self, visit, data, last, is_wide):
+        """What is remembered of a visit."""
         new = Contribution(data.n_rows, weight_of(data), visit.sums.entropy)
         if visit.indices is None:
             new.sums = visit.sums
@@ -320,28 +183,9 @@ class VariationalStream(SoftState):
             new.since_wide, new.share_moved = (0, moved) if is_wide else (last.since_wide + 1, last.share_moved)
         return new
 
-    def _step_towards(self, visit, weight):
-        """The stochastic update: a step of the sums towards those of the chunk, both scaled to all rows."""
-        schedule = self.schedule
-        seen = weight if self.is_guess else self.total_weight + (0.0 if self._repeats else weight)
-        total, before = schedule.n_total or seen, float(self.sums.n.sum())
-        if before > 0:
-            self.sums = self.sums.copy().scale(total / before)
-        scale = total / weight
-        constant = total * self.phi.log_det
-        self.log_joint = scale * visit.value - self.posterior.divergence() + constant
-        self.n_updates += 1
-        step = schedule.step_size(self.n_updates)
-        self.sums = self.sums.copy().scale(1.0 - step).add(visit.sums, step * scale)
-        self.total_weight, self.is_guess = seen, False
-        self.update()
-
-    def _info(self, n_rows, account, begin, is_wide):
-        self.n_steps += 1
-        self._account = account
-        seconds = perf_counter() - begin
-        extra = account.extra() | {"all_clusters": int(is_wide)}
-        return Info(self.n_steps, self.log_joint, self.n_clusters, n_rows, n_rows, seconds, extra)
+    def noisy_bound(self, visit, scale, total):
+        """Estimate of the bound from one visit, before its update."""
+        return scale * visit.value - self.posterior.divergence() + total * self.phi.log_det
 
     # ---- results -----------------------------------------------------------------------------------------------------
 
@@ -405,11 +249,6 @@ class VariationalStream(SoftState):
         self.memo = {name: Contribution.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
         self.update(keep_order=True)
         return self
-
-    def settings_changed(self, settings):
-        """Names of the settings that differ, the number of threads aside."""
-        mine, its = self.settings.get_params(), settings.get_params()
-        return [name for name in mine if name != "n_threads" and mine[name] != its[name]]
 
 
 def _plain(name):

@@ -4,6 +4,7 @@ Documents are cut into chunks and these into tasks by their sizes alone; what th
 of the documents, so results are the same for any number of threads. Responsibilities are held for a chunk at a time.
 """
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -30,18 +31,34 @@ _TASK_VALUES = 1 << 21
 
 
 class Part:
-    """Results of some documents: rows, sizes, bounds, topics, counts and responsibilities."""
+    """Results of some documents: rows, sizes, bounds, topics, counts and responsibilities.
 
-    def __init__(self, rows, outputs):
+    Parameters
+    ----------
+    documents : Documents
+        With those of the part.
+    start, stop : int
+        Their places in it.
+    outputs : Outputs
+    """
+
+    def __init__(self, documents, start, stop, outputs):
         n, pairs, values = outputs.n_docs, outputs.n_pairs, outputs.n_values
-        self.rows, self.sizes, self.bounds = rows, outputs.size[:n], outputs.bound[:n]
+        self.documents, self.places = documents, np.arange(start, stop, dtype=np.int64)
+        self.rows, self.sizes, self.bounds = documents.rows[start:stop], outputs.size[:n], outputs.bound[:n]
         self.topics, self.N, self.values = outputs.topics[:pairs], outputs.N[:pairs], outputs.values[:values]
         self.counters = outputs.counters
 
     def copied(self):
-        """The same in memory of its own, without counts of documents."""
-        self.topics, self.values, self.N = self.topics.copy(), self.values.copy(), None
+        """The same in memory of its own, without documents and their counts."""
+        self.topics, self.values = self.topics.copy(), self.values.copy()
+        self.documents = self.places = self.N = None
         return self
+
+    def counts(self):
+        """Counts of topics in the documents, to be kept."""
+        starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        return Counts(starts, self.topics.copy(), self.N.copy())
 
 
 class Counts:
@@ -51,15 +68,44 @@ class Counts:
         self.starts, self.topics, self.N = starts, topics, N
 
     @classmethod
-    def joined(cls, parts):
-        """Those of consecutive parts."""
-        sizes = np.concatenate([part.sizes for part in parts])
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(starts, np.concatenate([p.topics for p in parts]), np.concatenate([p.N for p in parts]))
+    def joined(cls, counts):
+        """Those of consecutive documents."""
+        starts = [counts[0].starts[:1]]
+        for one in counts:
+            starts.append(starts[-1][-1] + one.starts[1:])
+        return cls(*(np.concatenate(x) for x in (starts, [c.topics for c in counts], [c.N for c in counts])))
+
+    def to_arrays(self):
+        """As a dict of arrays."""
+        return {"starts": self.starts, "topics": self.topics, "N": self.N}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """What `to_arrays` gave."""
+        return cls(*(np.array(arrays[name]) for name in ("starts", "topics", "N")))
 
     def slice(self, start, stop):
         """Arguments of the local step for some places."""
         return self.starts[start : stop + 1], self.topics, self.N
+
+
+class Documents:
+    """Some rows as compiled code reads them: CSR parts (R + 1,) int64, int32 and float64, and weights or None."""
+
+    def __init__(self, rows, X, weight):
+        self.rows = rows
+        indices, counts = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
+        if len(indices) == 0:  # compiled code takes the address of the first entry
+            indices, counts = np.zeros(1, dtype=np.int32), np.zeros(1)
+        self.csr = (X.indptr.astype(np.int64), indices, counts)
+        self.weight = None if weight is None else weight[rows]
+
+    @cached_property
+    def lengths(self):
+        """Tokens of each document: (R,) float64."""
+        indptr, _, counts = self.csr
+        ends = np.concatenate([[0.0], np.cumsum(counts)])
+        return ends[indptr[1:]] - ends[indptr[:-1]]
 
 
 class TopicPass:
@@ -77,14 +123,9 @@ class TopicPass:
     """
 
     def __init__(self, data, n_topics, settings, *, tau=TAU, n_first=FIRST_TOPICS):
-        X = sparse.csr_array(data.X)
-        X.sort_indices()
-        indices, values = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
-        if len(indices) == 0:  # compiled code takes the address of the first entry
-            indices, values = np.zeros(1, dtype=np.int32), np.zeros(1)
-        self.documents = (X.indptr.astype(np.int64), indices, values)
-        self.n_types = np.diff(self.documents[0])
-        self.n_words, self.n_topics, self.weight = X.shape[1], n_topics, data.weight
+        self.X, self.weight = sparse.csr_array(data.X), data.weight  # canonical: a Dataset sees to that
+        self.n_types = np.diff(self.X.indptr)
+        self.n_words, self.n_topics = self.X.shape[1], n_topics
         self.settings, self.dtype, self.tau = settings, np.dtype(settings.dtype), tau
         self.local = settings.local_of(n_topics)
         self.n_active = settings.n_active_of(n_topics)
@@ -124,13 +165,24 @@ class TopicPass:
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
+    def documents_of(self, rows):
+        """Some documents; neighbours are a view of the data where these have the types of compiled code."""
+        rows = np.asarray(rows)
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            start, stop = self.X.indptr[rows[0]], self.X.indptr[rows[-1] + 1]
+            indptr = self.X.indptr[rows[0] : rows[-1] + 2] - start
+            parts = (self.X.data[start:stop], self.X.indices[start:stop], indptr)
+            return Documents(rows, sparse.csr_array(parts, shape=(len(rows), self.n_words)), self.weight)
+        return Documents(rows, self.X[rows], self.weight)
+
     def parts(self, step, rows, stored=None):
-        """Results of documents in order, a chunk in memory at a time: yields Part."""
+        """Results of documents in ascending order, a chunk in memory at a time: yields Part."""
         has_stored = stored is not None and len(stored.topics) > 0  # none where all documents are empty
         for start, stop in self._cut(rows, 0, len(rows), _CHUNK_ENTRIES):
+            documents = self.documents_of(rows[start:stop])
             most = max(1, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
             tasks = [
-                (step, rows[a:b], stored.slice(a, b) if has_stored else None)
+                (step, documents, a - start, b - start, stored.slice(a, b) if has_stored else None)
                 for a, b in self._cut(rows, start, stop, most)
             ]
             for found in run(self._work, tasks, self.settings.n_threads, uses_blas=False):
@@ -144,8 +196,8 @@ class TopicPass:
         bounds = [start, *cuts.tolist(), stop]
         return [(a, b) for a, b in pairwise(bounds) if b > a]
 
-    def _work(self, step, rows, stored):
-        types = self.n_types[rows]
+    def _work(self, step, documents, start, stop, stored):
+        types, places = self.n_types[documents.rows[start:stop]], np.arange(start, stop, dtype=np.int64)
         most = int(types.max(initial=1)) or 1
         widths = np.fromiter((step.width(n) for n in types.tolist()), dtype=np.int64, count=len(types))
         width = int(widths.max(initial=16))
@@ -153,35 +205,39 @@ class TopicPass:
             width = max(width, int(np.diff(stored[0]).max(initial=0)) + 16)
         scratch = Scratch(most, width, self.n_topics, self.n_active, self.dtype)
         n_values = max(most * width, min(int((types * width).sum()), _TASK_VALUES))
-        n_pairs = max(width, min(len(rows) * width, _TASK_VALUES))
-        found, start = [], 0
-        while start < len(rows):
-            outputs = Outputs(len(rows) - start, n_pairs, n_values, self.dtype)
-            stop = step.run(self.documents, rows, start, stored, scratch, outputs)
-            found.append(Part(rows[start:stop], outputs))
-            start = stop
+        n_pairs = max(width, min(len(places) * width, _TASK_VALUES))
+        found, done = [], 0
+        while done < len(places):
+            outputs = Outputs(len(places) - done, n_pairs, n_values, self.dtype)
+            end = step.run(documents.csr, places, done, stored, scratch, outputs)
+            found.append(Part(documents, start + done, start + end, outputs))
+            done = end
         return found
 
     def add(self, part, total, sign=1.0):
         """Add a part's responsibilities to the sums of words (V, K)."""
-        add_rows(self.documents, part.rows, self.weight, part.sizes, part.topics, part.values, total, sign)
+        documents, places = part.documents, part.places
+        if documents is None:
+            documents, places = self.documents_of(part.rows), np.arange(len(part.rows), dtype=np.int64)
+        add_rows(documents.csr, places, documents.weight, part.sizes, part.topics, part.values, total, sign)
 
     def entropy(self, part, tables):
         """What the bound of a part is without the expected log probability of its words: nats."""
-        bounds = part.bounds if self.weight is None else part.bounds * self.weight[part.rows]
+        weight = part.documents.weight
+        bounds = part.bounds if weight is None else part.bounds * weight[part.places]
         expected = expected_inner(
-            self.documents, part.rows, self.weight, part.sizes, part.topics, part.values, tables[0], tables
+            part.documents.csr, part.places, weight, part.sizes, part.topics, part.values, tables[0], tables
         )
         return float(bounds.sum()) - expected
+
+    def add_tangent(self, part, sums, alpha):
+        """Add the tangent of a part's bound, in alpha, to the sums."""
+        lengths, weight = part.documents.lengths[part.places], 1.0
+        if part.documents.weight is not None:
+            weight = part.documents.weight[part.places]
+        of_pairs = weight if np.ndim(weight) == 0 else np.repeat(weight, part.sizes)
+        sums.add_tangent(alpha, part.topics, part.N, of_pairs, (weight, lengths))
 
     def weight_of(self, rows):
         """Weight of some documents together."""
         return float(len(rows)) if self.weight is None else float(self.weight[rows].sum())
-
-
-def log_evidence_of_topics(word_counts, eta):
-    """Sum over topics of log B(eta + counts) - log B(eta): nats."""
-    total = eta.sum()
-    v, k = np.nonzero(word_counts > 0)
-    inner = (gammaln(eta[v] + word_counts[v, k]) - gammaln(eta)[v]).sum()
-    return float(inner - (gammaln(total + word_counts.sum(axis=0)) - gammaln(total)).sum())

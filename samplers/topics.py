@@ -8,16 +8,21 @@ from time import perf_counter
 
 import numpy as np
 
-from expfam.errors import ExpFamError
+from expfam.errors import CapabilityError, ExpFamError
 from expfam.samplers._topic_step import draw_tokens
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.topic_gibbs import check_admixture
-from expfam.samplers.topic_pass import Counts, Part, TopicPass, log_evidence_of_topics
+from expfam.samplers.topic_pass import Counts, Part, TopicPass
+from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
+from expfam.samplers.topic_stream import TopicStream
+from expfam.samplers.topic_sums import TopicSums
 from expfam.structures._rng import generator
+from expfam.structures._threads import segments
 
 _SEED_DOCUMENTS = 10  # of each topic at most
+_SUMMED = 1 << 20  # entries at a time
 _FEW_TOPICS = 32  # below it all topics are active
 _TOKEN_TOPICS = 8  # of each word with local="tokens"
 
@@ -47,6 +52,9 @@ class TopicVariational(Kernel):
         The run has converged where a pass gains less than this share of the bound.
     dtype : {"float32", "float64"}
         Of a document's block; sums are float64.
+    learn_alpha, learn_eta : bool
+        Raise the bound by the pseudo-counts of the model too, from the sixth pass on: those of topics in documents,
+        each its own, and the one of words in topics.
     n_threads : int or None
         The result does not depend on it.
 
@@ -89,17 +97,31 @@ class TopicVariational(Kernel):
         tol=0.05,
         bound_tol=1e-5,
         dtype="float32",
+        learn_alpha=False,
+        learn_eta=False,
         n_threads=None,
     ):
         self.n_active, self.local, self.schedule, self.documents = n_active, local, schedule, documents
         self.n_restarts, self.restart_iterations, self.max_iterations = n_restarts, restart_iterations, max_iterations
         self.tol, self.bound_tol, self.dtype, self.n_threads = tol, bound_tol, dtype, n_threads
+        self.learn_alpha, self.learn_eta = learn_alpha, learn_eta
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
     def check(self, model, data):
         """Refuse settings out of their ranges, and models that are no admixtures of words."""
+        self._check_settings(model)
+        self.schedule_of().check(data.n_rows)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings(model)
+        self.stream_schedule().check_settings()
+
+    def _check_settings(self, model):
         check_admixture(model, "TopicVariational")
+        if self.learn_eta and np.ndim(model.family.concentration):
+            raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
         self._check_numbers()
         choices = {
             "local": ("auto", "active", "dense", "tokens"),
@@ -112,7 +134,6 @@ class TopicVariational(Kernel):
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule):
             raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
-        schedule.check(data.n_rows)
         if self.documents != "cold" and isinstance(schedule, Stochastic):
             raise ValueError(f"TopicVariational: documents={self.documents!r} needs the schedule Full() or Memoized()")
 
@@ -135,6 +156,10 @@ class TopicVariational(Kernel):
     def schedule_of(self):
         """The schedule; Full where none is given."""
         return Full() if self.schedule is None else self.schedule
+
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks; Memoized where none is given."""
+        return Memoized() if self.schedule is None else self.schedule
 
     def local_of(self, n_topics):
         """Way of the local step for so many topics."""
@@ -163,6 +188,33 @@ class TopicVariational(Kernel):
             raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
         return start
 
+    def stream(self, model, data, *, seed=None, start="auto"):
+        """State of a run that learns chunks of documents and keeps none; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        data : Dataset
+            The first chunk: binds the family and draws the start.
+        seed, start
+            As of `init`.
+
+        Returns
+        -------
+        TopicStream
+        """
+        model, data, seed, counts = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
+        stream = TopicStream(model, settings=self, seed=seed)
+        stream.begin(data, counts)
+        return stream
+
+    def resumed_stream(self, model, data, sums, *, seed):
+        """`stream` that goes on from the `TopicSums` of a finished fit, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = TopicStream(model, settings=self, seed=seed)
+        stream.take_fit(sums, sums.weight)
+        return stream
+
     def init_state(self, model, data, labels, *, seed):
         """State whose topics are those of the counts."""
         return TopicState(model, data, labels, settings=self, seed=seed)
@@ -182,7 +234,7 @@ class TopicVariational(Kernel):
         return state.converged
 
 
-class TopicState(LoneState):
+class TopicState(LoneState, TopicPosterior):
     """Expected counts of words in topics, and what is remembered of the documents.
 
     Parameters
@@ -219,21 +271,22 @@ class TopicState(LoneState):
     way_on = "state.word_counts"
 
     def __init__(self, model, data, word_counts, *, settings, seed):
-        self.model, self.data, self.settings, self.seed = model, data, settings, int(seed)
-        self.passes = TopicPass(data, model.n_topics, settings)
-        self.word_counts = word_counts
+        super().__init__(model, settings=settings, seed=seed)
+        self.data, self.passes = data, TopicPass(data, model.n_topics, settings)
+        self.sums = TopicSums.of_counts(word_counts)
         self.start_counts = word_counts.copy()
         self.n_steps = self.stamp = self.n_updates = 0
         self.memory = {}
         self.labels = np.zeros(data.n_rows, dtype=np.int32)
-        self.log_joint, self.mean_active, self.converged = np.nan, np.nan, False
+        self.mean_active, self.converged = np.nan, False
         schedule = settings.schedule_of()
         self.is_noisy = isinstance(schedule, Stochastic)
         self.batches = self._batches(schedule)
-        self.remembered = [None] * len(self.batches)  # parts of each batch
-        self.counts = [None] * len(self.batches)  # Counts of each batch
-        self.entropy = np.zeros(len(self.batches))
-        self._counters, self._pairs = np.zeros(3, dtype=np.int64), 0  # of the pass under way
+        B = len(self.batches)
+        self.remembered = [None] * B  # parts of each batch
+        self.counts = [None] * B  # Counts of each batch
+        self.batch_sums = [None] * B  # those of each batch without its counts of words
+        self._account = TopicAccount()  # of the pass under way
 
     def _batches(self, schedule):
         N = self.data.n_rows
@@ -241,122 +294,85 @@ class TopicState(LoneState):
             return [rows.astype(np.int64) for rows in schedule.partition(N, self.seed)]
         return [] if self.is_noisy else [np.arange(N, dtype=np.int64)]
 
-    @property
-    def eta(self):
-        """Pseudo-count of each word: (V,) float64."""
-        return self.model.family.pseudocounts()[0]
-
-    @property
-    def n_clusters(self):
-        """Topics that hold at least half a token."""
-        return int((self.word_counts.sum(axis=0) >= 0.5).sum())
-
     # ---- passes ------------------------------------------------------------------------------------------------------
 
     def make_pass(self):
         """Visit all documents; returns iterations, restarts tried and accepted."""
-        schedule = self.settings.schedule_of()
-        self._counters[:], self._pairs = 0, 0
+        schedule, self._account = self.settings.schedule_of(), TopicAccount()
         if self.is_noisy:
             total = self.passes.weight_of(np.arange(self.data.n_rows))
             for rows in schedule.batches(self.data.n_rows, self.seed, self.n_steps):
                 self.n_updates += 1
-                self.follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
+                self._follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
         else:
             order = [0]
             if isinstance(schedule, Memoized):
                 order = schedule.order(self.data.n_rows, self.seed, self.n_steps)
-            for place, b in enumerate(order):
-                self._replace(b, place)
+            for b in order:
+                self._replace(b)
             if len(self.batches) > 1:
                 self._resum()
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_eta()
+        if not self.is_noisy:
             self.log_joint = self.compute_log_joint()
-        self.mean_active = self._pairs / max(1, self.data.n_rows)
+        self.mean_active = self._account.n_pairs / max(1, self.data.n_rows)
         self.stamp += 1
-        return self._counters
+        return self._account.counters
 
-    def _visit(self, rows, stored, take):
-        """Local step of some documents; each part goes to `take`. Returns their entropy and counts of topics."""
-        tables = self.passes.tables(self.word_counts, self.eta)
-        step = self.passes.step(tables, self.model.pseudocounts)
-        entropy, kept = 0.0, []
-        for part in self.passes.parts(step, rows, stored):
-            entropy += self.passes.entropy(part, tables)
-            self._counters += part.counters
-            self._pairs += len(part.topics)
-            self._note_labels(part)
-            if self.settings.documents != "cold":
-                kept.append(Counts.joined([part]))
-            take(part)
-        return entropy, kept
+    def _visit(self, rows, stored=None, take=None):
+        visit = self.visit_rows(self.passes, rows, stored, take)
+        occupied = visit.labels >= 0
+        self.labels[rows[occupied]] = visit.labels[occupied]
+        self._account.add(visit.account)
+        return visit
 
-    def _note_labels(self, part):
-        occupied = part.sizes > 0
-        if not occupied.any():
-            return
-        ends = np.cumsum(part.sizes)
-        starts = (ends - part.sizes)[occupied]
-        best = np.maximum.reduceat(part.N, starts)
-        hits = np.flatnonzero(np.repeat(best, part.sizes[occupied]) == part.N)
-        first = hits[np.searchsorted(hits, starts)]
-        self.labels[part.rows[occupied]] = part.topics[first]
-
-    def _replace(self, b, place):
+    def _replace(self, b):
         """Visit a batch and put what it gives in the place of what it gave before."""
-        fresh, remembered = np.zeros_like(self.word_counts), []
-        keeps = len(self.batches) > 1
-
-        def take(part):
-            self.passes.add(part, fresh)
-            if keeps:
-                remembered.append(part.copied())
-
-        self.entropy[b], kept = self._visit(self.batches[b], self.counts[b], take)
-        if kept:
-            self.counts[b] = _join(kept)
+        keeps, remembered = len(self.batches) > 1, []
+        take = (lambda part: remembered.append(part.copied())) if keeps else None
+        visit = self._visit(self.batches[b], self.counts[b], take)
+        self.counts[b], fresh = visit.counts, visit.sums
         if not keeps:
-            self.word_counts = fresh
-        elif self.remembered[b] is None:  # in the first pass the start stands for the batches to come
-            share = self.passes.weight_of(self.batches[b]) / self.passes.weight_of(np.arange(self.data.n_rows))
-            self.word_counts = self.word_counts + fresh - share * self.start_counts
+            self.sums = fresh
+        elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches to come
+            share = fresh.weight / self.passes.weight_of(np.arange(self.data.n_rows))
+            started = TopicSums.of_counts(share * self.start_counts)
+            self.sums = self.sums.copy().add(fresh).add(started, -1.0)
+            np.maximum(self.word_counts, 0.0, out=self.word_counts)
         else:
-            for part in self.remembered[b]:
-                self.passes.add(part, fresh, -1.0)
-            self.word_counts = self.word_counts + fresh
-        np.maximum(self.word_counts, 0.0, out=self.word_counts)
-        self.remembered[b] = remembered if keeps else None
+            self.sums = self.sums.copy().replace(self._sums_of(b), fresh)
+        if keeps:
+            self.remembered[b], self.batch_sums[b] = remembered, fresh.without_counts()
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_alpha()
+
+    def _sums_of(self, b):
+        """Sums of a batch from what is remembered."""
+        sums = self.batch_sums[b].with_counts(np.zeros_like(self.word_counts))
+        for part in self.remembered[b]:
+            self.passes.add(part, sums.counts)
+        return sums
 
     def _resum(self):
         """Sums from what is remembered, so that roundings do not gather."""
-        total = np.zeros_like(self.word_counts)
-        for parts in self.remembered:
+        total = self.empty_sums()
+        for b, parts in enumerate(self.remembered):
             for part in parts:
-                self.passes.add(part, total)
-        self.word_counts = total
+                self.passes.add(part, total.counts)
+            total.add_rest(self.batch_sums[b])
+        self.sums = total
 
-    def follow(self, rows, rho, total):
-        """One step of the natural gradient from a batch.
-
-        Parameters
-        ----------
-        rows : (R,) int64 ndarray
-        rho : float
-            Size of the step, in (0, 1].
-        total : float
-            Documents, or their weight, for which the batch stands.
-        """
-        fresh, share = np.zeros_like(self.word_counts), self.passes.weight_of(rows)
-        entropy, _ = self._visit(rows, None, lambda part: self.passes.add(part, fresh))
+    def _follow(self, rows, rho, total):
+        """One step of the natural gradient from a batch that stands for so many documents, or their weight."""
+        visit = self._visit(rows)
+        share = visit.sums.weight
         if share == 0:
             return
-        scale = total / share
-        self.word_counts = (1.0 - rho) * self.word_counts + rho * scale * fresh
-        # the bound at the optimum for this batch repeated: an estimate for the trace
-        self.log_joint = scale * entropy + log_evidence_of_topics(scale * fresh, self.eta)
-
-    def compute_log_joint(self):
-        """Bound of the remembered documents under the topics that they imply: nats."""
-        return float(self.entropy.sum()) + log_evidence_of_topics(self.word_counts, self.eta)
+        self.log_joint = self.noisy_bound(visit, total / share, total)
+        self.sums = self.sums.copy().scale(1.0 - rho).add(visit.sums, rho * total / share)
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_alpha()
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 
@@ -377,16 +393,17 @@ class TopicState(LoneState):
         """Every bit that a later step reads, as a dict of arrays."""
         arrays = {
             "labels": self.labels.copy(),
-            "word_counts": self.word_counts.copy(),
+            "sums": self.sums.to_arrays(),
             "start_counts": self.start_counts.copy(),
-            "entropy": self.entropy.copy(),
             "scalars": np.array([self.log_joint, self.mean_active]),
             "counters": np.array([self.n_steps, self.stamp, self.n_updates, self.converged], dtype=np.int64),
-        }
+            "n_batches": np.array(len(self.batches)),
+        } | self.model_arrays()
         for b in range(len(self.batches)):
             if self.counts[b] is not None:
-                counts = self.counts[b]
-                arrays[f"counts_{b}"] = {"starts": counts.starts, "topics": counts.topics, "N": counts.N}
+                arrays[f"counts_{b}"] = self.counts[b].to_arrays()
+            if self.batch_sums[b] is not None:
+                arrays[f"batch_sums_{b}"] = self.batch_sums[b].to_arrays()
             if self.remembered[b]:
                 names = ("rows", "sizes", "bounds", "topics", "values")
                 joined = {n: np.concatenate([getattr(p, n) for p in self.remembered[b]]) for n in names}
@@ -395,19 +412,22 @@ class TopicState(LoneState):
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
-        if arrays["word_counts"].shape != self.word_counts.shape or len(arrays["entropy"]) != len(self.batches):
-            found = arrays["word_counts"].shape
+        found = arrays["sums"]["counts"].shape
+        if found != self.word_counts.shape or int(arrays["n_batches"]) != len(self.batches):
             raise ExpFamError(
                 f"the checkpoint has counts {found}, this state {self.word_counts.shape}, or other batches"
             )
-        for name in ("labels", "word_counts", "start_counts", "entropy"):
+        for name in ("labels", "start_counts"):
             setattr(self, name, np.array(arrays[name]))
+        self.sums = TopicSums.from_arrays(arrays["sums"])
+        self.take_model_arrays(arrays)
         self.log_joint, self.mean_active = (float(v) for v in arrays["scalars"])
         self.n_steps, self.stamp, self.n_updates, converged = (int(v) for v in arrays["counters"])
         self.converged = bool(converged)
         for b in range(len(self.batches)):
-            stored = arrays.get(f"counts_{b}")
-            self.counts[b] = Counts(stored["starts"], stored["topics"], stored["N"]) if stored else None
+            stored, light = arrays.get(f"counts_{b}"), arrays.get(f"batch_sums_{b}")
+            self.counts[b] = Counts.from_arrays(stored) if stored else None
+            self.batch_sums[b] = TopicSums.from_arrays(light) if light else None
             joined = arrays.get(f"batch_{b}")
             self.remembered[b] = [_restored(joined)] if joined else None
 
@@ -417,24 +437,22 @@ TopicVariational.state_type = TopicState
 
 def _restored(arrays):
     part = Part.__new__(Part)
+    part.documents = part.places = None
     for name, value in arrays.items():
         setattr(part, name, value)
     return part
 
 
-def _join(kept):
-    starts = [kept[0].starts[:1]]
-    for counts in kept:
-        starts.append(starts[-1][-1] + counts.starts[1:])
-    return Counts(np.concatenate(starts), np.concatenate([c.topics for c in kept]), np.concatenate([c.N for c in kept]))
-
-
 def seed_counts(data, n_topics, rng):
     """Counts (V, K) to begin with: a few random documents for each topic, over all documents shared out unevenly."""
-    D = data.n_rows
+    rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
+    D = len(rows)
     each = max(1, min(_SEED_DOCUMENTS, D // n_topics))
-    chosen = rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)
-    total = np.asarray(data.X.sum(axis=0), dtype=np.float64).ravel()
+    chosen = rows[rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)]
+    times, total = np.ones(data.n_rows) if data.weight is None else data.weight, np.zeros(data.n_features)
+    size = data.X.nnz if data.is_sparse else data.X.size
+    for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # a product makes a float64 copy of counts
+        total += times[a:b] @ data.X[a:b]
     counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
     for k in range(n_topics):
         seeds = np.asarray(data.X[np.sort(chosen[k])].sum(axis=0), dtype=np.float64).ravel()
@@ -464,14 +482,13 @@ def variational_topics(model, data, *, seed, n_passes=2):
     for _ in range(n_passes):
         kernel.step(state)
     passes = state.passes
-    indptr, indices, counts = passes.documents
-    n_entries = int(indptr[-1])
-    starts = np.concatenate([[0], np.cumsum(counts[:n_entries])]).astype(np.int64)
+    indptr = passes.X.indptr.astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(passes.X.data)]).astype(np.int64)
     drawn = np.zeros(int(starts[-1]), dtype=np.int32)
     step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
     for part in passes.parts(step, np.arange(data.n_rows)):
-        draw_tokens(passes.documents, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
-    order = np.argsort(indices[:n_entries], kind="stable")  # entries by word, each word's by document
+        draw_tokens(indptr, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
+    order = np.argsort(passes.X.indices, kind="stable")  # entries by word, each word's by document
     sizes = np.diff(starts)[order]
     return drawn[np.repeat(starts[:-1][order] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(drawn))]
 

@@ -6,7 +6,7 @@ from reference_topics import Reference
 from scipy import sparse
 
 from expfam import TopicModel
-from expfam.errors import ArchiveError, CapabilityError, DataError
+from expfam.errors import ArchiveError, DataError
 from expfam.samplers import Memoized, Stochastic
 from expfam.topics import document_completion, document_weights, split_documents
 
@@ -164,7 +164,7 @@ def test_batches_one_after_the_other_learn(planted):
     assert scores[-1] > words + 0.1
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :30])
-    with pytest.raises(CapabilityError, match="partial_fit"):
+    with pytest.raises(AttributeError, match="partial_fit"):
         TopicModel(5, local="gibbs").partial_fit(X)
 
 

@@ -62,11 +62,12 @@ def zipf_documents(n_rows, n_topics, *, n_words=20000, mean_length=100, mass=500
     return X, topics
 
 
-def admixtures(n_rows, n_topics, *, n_words=10000, mean_length=60, alpha=0.05, mass=300, seed=0):
+def admixtures(n_rows, n_topics, *, n_words=10000, mean_length=60, length_shape=None, alpha=0.05, mass=300, seed=0):
     """Word counts of documents that mix topics, in blocks, and the topics.
 
     Weights of a document are Dirichlet(alpha each); topics are Dirichlet of total concentration `mass` around a law of
-    Zipf's kind. Lengths are Poisson, at least 1.
+    Zipf's kind. Lengths are Poisson, at least 1; with `length_shape` around means that are gamma variables of this
+    shape, as long and short articles stand beside each other in news.
 
     Returns X (n_rows, n_words) CSR float64 with int32 indices and the true topics (n_topics, n_words).
     """
@@ -77,7 +78,8 @@ def admixtures(n_rows, n_topics, *, n_words=10000, mean_length=60, alpha=0.05, m
     blocks = []
     for start in range(0, n_rows, 1 << 14):
         size = min(n_rows - start, 1 << 14)
-        lengths = np.maximum(1, rng.poisson(mean_length, size))
+        means = mean_length if length_shape is None else rng.gamma(length_shape, mean_length / length_shape, size)
+        lengths = np.maximum(1, rng.poisson(means, size))
         weights = rng.dirichlet(np.full(n_topics, alpha), size=size).cumsum(axis=1)
         docs = np.repeat(np.arange(size), lengths)
         chosen = np.empty(len(docs), dtype=np.int64)

@@ -1,0 +1,172 @@
+"""Variational inference of topics from chunks of documents that are not kept.
+
+Memory beside one chunk: O(V K), and for each chunk that a memoized schedule remembers its counts of words in topics,
+as CSR where most are 0, with documents "warm" or "best" also the topics of its documents.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from expfam.errors import ExpFamError
+from expfam.samplers.chunk_stream import ChunkStream, weight_of
+from expfam.samplers.topic_pass import Counts, TopicPass
+from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
+from expfam.samplers.topic_sums import TopicSums
+
+_LEARN_EVERY = 10  # visits from one learning of the pseudo-count of words to the next, and before the first
+
+
+@dataclass
+class TopicContribution:
+    """What a chunk contributed when it was last learned.
+
+    Attributes
+    ----------
+    n_rows, weight : int, float
+        By which the chunk is recognised when it comes again.
+    sums : TopicSums
+        Compact.
+    counts : Counts or None
+        Of topics in documents.
+    """
+
+    n_rows: int
+    weight: float
+    sums: TopicSums
+    counts: Counts | None = None
+
+    def to_arrays(self):
+        """As a dict of arrays."""
+        arrays = {"n_rows": np.array(self.n_rows), "weight": np.array(self.weight), "sums": self.sums.to_arrays()}
+        return arrays if self.counts is None else arrays | {"counts": self.counts.to_arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """What `to_arrays` gave."""
+        counts = Counts.from_arrays(arrays["counts"]) if "counts" in arrays else None
+        return cls(int(arrays["n_rows"]), float(arrays["weight"]), TopicSums.from_arrays(arrays["sums"]), counts)
+
+
+class TopicStream(ChunkStream, TopicPosterior):
+    """Topics learned chunk by chunk; made by `TopicVariational.stream`.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    settings : TopicVariational
+    seed : int
+
+    Attributes
+    ----------
+    total_weight : float
+        Of the documents learned so far, each counted once.
+    labels : (m,) int32 ndarray
+        Largest topic of each document of the chunk learned last; -1 of an empty one.
+    memo : dict
+        `TopicContribution` of each chunk that was named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Dataset, Multinomial
+    >>> from expfam.samplers import Memoized, TopicVariational
+    >>> X = np.repeat([[4, 4, 0, 0], [0, 0, 4, 4]], 20, axis=0)
+    >>> chunks = [Dataset(X, Multinomial(0.1)) for _ in range(3)]
+    >>> model = AdmixtureModel(chunks[0].family, 2, alpha=0.5)
+    >>> stream = TopicVariational(schedule=Memoized()).stream(model, chunks[0], seed=0)
+    >>> for place, chunk in enumerate([*chunks, *chunks]):
+    ...     info = stream.learn(chunk, batch=place % 3)
+    >>> round(float(stream.word_counts.sum()))
+    960
+    """
+
+    empty_account = TopicAccount
+
+    def __init__(self, model, *, settings, seed):
+        super().__init__(model, settings=settings, seed=seed)
+        self.start_stream(settings.stream_schedule())
+
+    def begin(self, data, word_counts):
+        """Take counts of words in topics that stand for a chunk; the first one that is learned takes their place."""
+        weight = weight_of(data)
+        self.take_start(TopicSums.of_counts(word_counts, weight=weight), weight)
+
+    # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    def check_kind(self, data):
+        """Every chunk of words will do."""
+
+    def visit(self, data, last, *, wide):
+        """Local step of all documents of a chunk."""
+        passes = TopicPass(data, self.model.n_topics, self.settings)
+        stored = None if last is None else last.counts
+        return self.visit_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
+
+    def sums_of_contribution(self, last, visit):
+        """Sums of what a chunk contributed before this visit."""
+        return last.sums.dense()
+
+    def contribution(self, visit, data, last, is_wide):
+        """What is remembered of a visit."""
+        return TopicContribution(data.n_rows, weight_of(data), visit.sums.compact(), visit.counts)
+
+    def update(self):
+        """Learn what is to be learned; the topics are those of the sums."""
+        has_settled = self.n_steps >= _LEARN_EVERY or self.n_sweeps >= LEARN_AFTER
+        if has_settled and not self.is_guess:
+            self.learn_alpha()
+            if self.n_steps % _LEARN_EVERY == 0:
+                self.learn_eta()
+
+    def end_sweep(self):
+        """The pseudo-count of words is learned once a pass."""
+        if self.n_sweeps >= LEARN_AFTER:
+            self.learn_eta()
+
+    def settled_gain(self):
+        """Share of the bound that a pass gains at least while it has not settled."""
+        return self.settings.bound_tol
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """All that learning goes on from, as a dict of arrays."""
+        names = [int(name) if isinstance(name, np.integer) else name for name in self.memo]
+        return {
+            "sums": self.sums.to_arrays(),
+            "labels": self.labels.copy(),
+            "scalars": np.array([self.log_joint, self.total_weight]),
+            "counters": np.array([self.n_steps, self.n_updates, self.n_sweeps, self.is_guess], dtype=np.int64),
+            "seed": np.array(self.seed, dtype=np.uint64),
+            "batches": np.array([json.dumps(name) for name in names], dtype=str),
+            "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
+        } | self.model_arrays()
+
+    @classmethod
+    def from_arrays(cls, model, settings, arrays):
+        """The stream that `to_arrays` described, for the same model and settings.
+
+        Raises
+        ------
+        ExpFamError
+            Where the model has another number of topics.
+        """
+        if len(arrays["alpha"]) != model.n_topics:
+            raise ExpFamError(
+                f"the stored stream has {len(arrays['alpha'])} topics, the model {model.n_topics}: use the same model"
+            )
+        self = cls(model, settings=settings, seed=int(arrays["seed"]))
+        self.take_model_arrays(arrays)
+        self.sums, self.labels = TopicSums.from_arrays(arrays["sums"]), np.array(arrays["labels"], dtype=np.int32)
+        self.log_joint, self.total_weight = (float(v) for v in arrays["scalars"])
+        self.n_steps, self.n_updates, self.n_sweeps, is_guess = (int(v) for v in arrays["counters"])
+        self.is_guess, memo = bool(is_guess), arrays.get("memo", {})
+        names = [json.loads(str(name)) for name in arrays["batches"]]
+        self.memo = {name: TopicContribution.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
+        return self
+
+
+__all__ = ["TopicContribution", "TopicStream"]
