@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from benchmarks.data import gaussians, short_documents
@@ -32,7 +33,7 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import BayesianHierarchy, Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Multinomial
 from expfam.errors import DataWarning
 from expfam.forecast import format_bytes
-from expfam.samplers import HierarchicalClustering
+from expfam.samplers import HierarchicalClustering, hierarchy
 from expfam.samplers.coordinates import Rows
 from expfam.samplers.neighbours import hash_graph, neighbour_graph
 
@@ -220,6 +221,20 @@ def recall(name, family, X, args):
     return graph.multiply(nearest).sum() / max(nearest.sum(), 1)
 
 
+def copies(args):
+    """Columns of which each row stands several times: copies that share their scores, or are merged first."""
+    rows = []
+    for n in args.rows:
+        X, classes = (each[np.arange(n) % (n // args.copies)] for each in mixture(n, args.features, args))
+        found = [row_of(name, FAMILIES[args.family](), X, classes, args) for name in ("exact", "collapse")]
+        with mock.patch.object(hierarchy, "_FEWER", 0.0):
+            alone = row_of("exact", FAMILIES[args.family](), X, classes, args)
+        found.insert(0, alone | {"tree": "odds, each copy scored"})
+        print_table(found)
+        rows += found
+    return {"rows": rows}
+
+
 def rescoring(args):
     """Odds of every merge of a given linkage."""
     rows = []
@@ -321,12 +336,17 @@ def parser():
     command = add(sets, trees=["exact", "odds_size", "collapse", "knn", "fastcluster", "scipy"])
     command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
     command.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    command.add_argument("--most-rows", type=int, default=12_000)
+    command.add_argument("--most-rows", type=int, default=20_000, help="letters with full covariances: minutes")
     command = add(neighbours, rows=[10_000])
     command.add_argument("--grid", type=int, nargs="+", default=[3, 5, 10, 20])
     command.add_argument("--features", type=int, default=10)
     add_mixture(command)
     command.add_argument("--family", choices=[*FAMILIES, "multinomial"], default="diagonal")
+    command = add(copies, rows=[5000, 20_000])
+    command.add_argument("--copies", type=int, default=10, help="of each row")
+    command.add_argument("--features", type=int, default=10)
+    add_mixture(command)
+    command.add_argument("--family", choices=list(FAMILIES), default="diagonal")
     command = add(rescoring, rows=[10_000, 100_000])
     command.add_argument("--features", type=int, default=10)
     add_mixture(command)

@@ -10,7 +10,15 @@ class AllPartners:
     capsule: Any
     scores: OddsScores | CountScores
     is_wide: bool
-    def __init__(self, scores: OddsScores | CountScores, slots: ArrayLike, ids: ArrayLike, *, n_named: int) -> None: ...
+    def __init__(
+        self,
+        scores: OddsScores | CountScores,
+        slots: ArrayLike,
+        ids: ArrayLike,
+        *,
+        n_named: int,
+        group: ArrayLike | None = None,
+    ) -> None: ...
     def fork(self) -> AllPartners: ...
     @property
     def pending(self) -> BaseException | None: ...

@@ -33,6 +33,7 @@ _DUPLICATES = ("exact", "collapse")
 _INDEXES = ("exact", "overlap", None)
 _GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}
 _PARTNERS = {kind.__name__: kind for kind in (AllPartners, GraphPartners, IndexPartners)}
+_FEWER = 0.8  # of the leaves are distinct, where copies are looked for in groups
 _MANY = 50_000  # leaves whose pairs are scored without a warning
 
 
@@ -134,8 +135,18 @@ class MergeState:
             return GraphPartners(self.scores, leaf_graph(graph, self.leaf))
         if index is not None and isinstance(self.scores, CountScores):
             return IndexPartners(self.scores, with_disjoint=index == "exact")
-        leaves = np.arange(len(self.leaf_weight))
-        return AllPartners(self.scores, leaves, leaves, n_named=len(leaves))
+        group = self._copies()
+        loose = np.flatnonzero(group < 0)
+        return AllPartners(self.scores, loose, loose, n_named=len(group), group=group)
+
+    def _copies(self):
+        """Group of each leaf among single data that are equal; -1 of all leaves where few are."""
+        L = len(self.leaf_weight)
+        none = np.full(L, -1)
+        if L < self.data.n_rows:
+            return none
+        group = Grouping.from_duplicates(self.data.X, phi=np.zeros((L, 1))).group
+        return group if group.max() + 1 < _FEWER * L else none
 
     @classmethod
     def of_children(cls, model, data, children, *, labels=None, leaf_weight=None):
@@ -295,7 +306,8 @@ class HierarchicalClustering(Kernel):
         large clusters from swallowing neighbours where clusters overlap. The odds of a tree are defined the same way
         for both.
     duplicates : {"exact", "collapse"}
-        Treat equal data like any others; or merge them first, which is faster and may change the tree.
+        Equal data are leaves like any others, whose scores with another cluster are worked out once; or copies of a
+        datum are merged first, weighed like a chain of merges, which is faster still and may change the tree.
     index : {"exact", "overlap", None}
         For multinomial and Poisson data. An inverted index finds pairs that share a word, and one score speaks for all
         leaves of equal size that share none: the merges of "exact" are those of None, which scores all pairs. With

@@ -222,6 +222,54 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
             assert same(grown(HierarchicalClustering(**options), model, data), expected), (seed, options)
 
 
+@pytest.mark.parametrize("name", problems())
+def test_copies_have_one_score(name):
+    """To the bit, on either side of what they are scored with, in any company, beside leaves and merged clusters."""
+    family, X = problems()[name]
+    X = X[np.arange(24) % 8]
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, DirichletProcess()).bind(data)
+    scores = OddsScores(model, data, np.arange(24, dtype=np.int32), leaf_weight=None, by_size=False)
+    for l in (9, 17, 12):
+        scores.absorb(1, l)
+    for datum in (0, 2, 3, 5):
+        slots = datum + 8 * np.arange(3)
+        for other in (1, 4, 6, 7, 14, 15, 22, 23):
+            alone = [scores.score(k, [other])[0] for k in slots]
+            assert len({*alone, *scores.score(other, slots).tolist()}) == 1, (datum, other)
+
+
+@pytest.mark.parametrize("name", ["spherical", "diagonal", "full", "mean zero", "categorical", "numpy", "poisson"])
+def test_copies_that_share_their_scores_change_nothing(name, monkeypatch):
+    """Merges, ties and bits; for lists of every length, and when the search is written and read back."""
+    from expfam.samplers import hierarchy
+
+    rng = np.random.default_rng(5)
+    family, X = problems()[name]
+    X = X[rng.permutation(np.concatenate([np.arange(60) % 9, np.arange(9, 20)]) % len(X))]
+    data = Dataset(X, family)
+    model = MixtureModel(data.family, DirichletProcess(0.5))
+    for order in ("odds", "odds_size"):
+        expected = naive(model.bind(data), data, order=order)
+        for n_kept in (1, 3, 8, 40):
+            kernel = HierarchicalClustering(index=None, order=order, n_kept=n_kept, n_merges=9, n_threads=2)
+            state = kernel.init(model, data)
+            groups = np.asarray(state.partners.to_arrays()["group"])
+            assert groups.max() + 1 == len(np.unique(data.X, axis=0)) < 30
+            while kernel.step(state).accepted:
+                state.check()
+                other = kernel.init(model, data)
+                other.from_arrays(state.to_arrays())
+                state = other
+            assert same(state, expected), (order, n_kept)
+    kernel = HierarchicalClustering(index=None, n_kept=1)  # longer lists hold more copies
+    shared = grown(kernel, model, data).n_scores
+    monkeypatch.setattr(hierarchy, "_FEWER", 0.0)
+    assert shared < 0.8 * grown(kernel, model, data).n_scores
+    state = kernel.init(model, data, start=np.arange(len(X)) // 2)  # leaves of several data have no copies
+    assert max(state.partners.to_arrays()["group"]) == -1
+
+
 @pytest.mark.parametrize("name", ["multinomial, sparse", "poisson", "diagonal", "full", "spherical"])
 def test_threads_change_nothing(name):
     """More leaves than one task of the first scans has."""

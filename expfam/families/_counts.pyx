@@ -556,6 +556,30 @@ cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, dou
     return EXPFAM_OK
 
 
+cdef bint is_read(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Whether of two clusters the list of slot k is the one to read: the shorter one, never by number of the slot.
+
+    So both orders give the same bits, and so do slots of equal content.
+    """
+    cdef Py_ssize_t e = 0, w, other
+    cdef double count, held
+    if t.lists[k].present != t.lists[l].present:
+        return t.lists[k].present < t.lists[l].present
+    if t.n[k] != t.n[l]:
+        return t.n[k] < t.n[l]
+    while e < t.lists[k].length and e < t.lists[l].length:
+        w = t.lists[k].words[e]
+        other = t.lists[l].words[e]
+        if w != other:
+            return w < other
+        count = get(t, w, k)
+        held = get(t, w, l)
+        if count != held:
+            return count < held
+        e += 1
+    return t.lists[k].length <= t.lists[l].length
+
+
 cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                            double *out, double *work) noexcept nogil:
     cdef const count_table *t = <const count_table *> self
@@ -568,10 +592,7 @@ cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ss
         other = ls[j]
         if other < 0 or other >= t.capacity:
             return EXPFAM_RANGE
-        # the shorter list is read; of equal ones that of the higher slot, so that both orders give the same bits
-        source, target = (other, k) if other > k else (k, other)
-        if t.lists[source].present > t.lists[target].present:
-            source, target = target, source
+        source, target = (other, k) if is_read(t, other, k) else (k, other)
         value.factor = 1.0
         value.sum = evidence_of(t, target) - total_term(t, t.n[target], t.total[target])
         value.sum += total_term(t, t.n[k] + t.n[other], t.total[k] + t.total[other])
