@@ -1,6 +1,7 @@
 """Different systems together: run by hand, `python asv_bench/compositions.py --help`.
 
-`moves`: sweeps of FastEx with split-merge moves between them, the number of clusters unknown, beside each part alone.
+`moves`: sweeps of FastEx with split-merge moves between them, the number of clusters unknown, beside each part alone;
+the kernel that is named first takes the first step.
 `starts`: a sparse variational start, then exact sampling, beside exact sampling from other starts; the seconds of a
 start count. `candidates`: where a variational pass takes its clusters from, beside passes over all clusters.
 `hierarchy`: a tree over the clusters that a sampler found. Seconds are wall clock of starts and steps alone, CPU
@@ -46,6 +47,7 @@ KERNELS = {
     "split-merge": SplitMerge,
     "split-merge and Gibbs": lambda: Cycle(SplitMerge(), CollapsedGibbs()),
     "split-merge and FastEx": lambda: Cycle(SplitMerge(), FastEx()),
+    "FastEx and split-merge": lambda: Cycle(FastEx(), SplitMerge()),
 }
 TEXTS, VECTORS = (
     ("documents", "googlenews", "searchsnippets", "stackoverflow", "tweet"),

@@ -33,24 +33,33 @@ class Protocol(NamedTuple):
 PROTOCOLS = [
     Protocol("Structures", "structures.py", "all"),
     Protocol("Collapsed Gibbs on labelled texts", "real_data.py", "published", "--seeds 2", "--seeds 20", True),
-    Protocol("Labelled vectors", "real_data.py", "dense", wants_data=True),
+    Protocol("Defaults on labelled texts", "real_data.py", "default", "--seeds 1 --names tweet", "--seeds 2", True),
+    Protocol("Labelled vectors", "real_data.py", "dense", "--seeds 1 --steps 3", "--seeds 2 --steps 30", True),
+    Protocol("Memory of a fit", "real_data.py", "memory", "--rows 50000"),
+    Protocol("Labels by number of threads", "real_data.py", "threads", wants_data=True),
     Protocol("NumPy families beside built-in ones", "plugins.py", "", "--rows 5000 --collapsed-rows 200 --steps 2"),
     Protocol(
         "FastEx: time to a log joint",
         "fastex.py",
         "compare --data-set zipf",
-        "--documents 5000 --clusters 200 --seconds 5 --kernels FastEx",
+        "--documents 3000 --clusters 100 --seconds 2 --kernels FastEx",
         "--documents 100000 --clusters 1000 --seconds 55 --kernels uncollapsed FastEx",
     ),
     Protocol(
         "FastEx: microseconds a document",
         "fastex.py",
         "table1",
-        "--clusters 100 --lengths 14 --bits 64",
+        "--clusters 100 --lengths 14 --bits 64 --documents 3000",
         "--clusters 100 1000 --lengths 14 100 --bits 64 128",
     ),
+    Protocol("FastEx: threads", "fastex.py", "threads", "--documents 10000 --clusters 100 --sweeps 2", "--sweeps 6"),
+    Protocol("FastEx: copies of a corpus", "fastex.py", "copies", "--copies 2 --sweeps 2 --clusters 100", "", True),
     Protocol(
-        "Canopy: a draw", "canopy.py", "draws", "--rows 5000 --repeats 1 --cases 256,16,.5 1024,32,1", "--rows 100000"
+        "Canopy: a draw",
+        "canopy.py",
+        "draws",
+        "--rows 5000 --repeats 1 --cases 256,16,.5 1024,32,1",
+        "--rows 100000 --repeats 2",
     ),
     Protocol(
         "Canopy: quality against time",
@@ -64,23 +73,80 @@ PROTOCOLS = [
         "Canopy: growth",
         "canopy.py",
         "scaling",
-        "--rows 5000 10000 --clusters 64 128 256 --features 8 16",
+        "--rows 5000 --clusters 64 --features 8 --rows-grid 2500 5000 --clusters-grid 64 128 --features-grid 8 16",
         picture="--figure",
+    ),
+    Protocol("Canopy: memory", "canopy.py", "memory", "--rows 20000 --clusters 64 --features 8"),
+    Protocol(
+        "Canopy: starts and labelled data",
+        "canopy.py",
+        "table1",
+        "--clusters-grid 10 --sweeps 5 --seeds 1 --kernels em printed anchored",
     ),
     Protocol("Sparse variational: a pass", "variational.py", "passes", "--rows 4000 --held 500 --clusters 50"),
     Protocol(
         "Sparse variational: held-out score by sparsity",
         "variational.py",
         "curve",
-        "--rows 3000 --held 500 --passes 2 --clusters 50",
+        "--rows 3000 --held 500 --passes 3 --clusters 30 60 --active 1 4 dense",
         "--rows 200000 --held 10000 --stride 1 --passes 10 --batches 20",
         picture="--figure",
+    ),
+    Protocol(
+        "Sparse variational beside scikit-learn",
+        "variational.py",
+        "peers",
+        "--rows 2000 --held 500 --clusters 10 --passes 2 --active 4 dense",
+    ),
+    Protocol(
+        "Sparse variational: what L loses",
+        "variational.py",
+        "sparsity",
+        "--rows 3000 --held 500 --clusters 30 --passes 2",
+    ),
+    Protocol(
+        "Sparse variational: selection", "variational.py", "select", "--rows 2000 --clusters 50 200 --active 1 4 dense"
+    ),
+    Protocol("Sparse variational: memory", "variational.py", "memory", "--rows 50000 --clusters 100"),
+    Protocol(
+        "Sparse variational: rows on disk",
+        "variational.py",
+        "disk",
+        "--rows 20000 --clusters 10 --passes 2 --features 8",
+    ),
+    Protocol("Sparse variational: moves", "variational.py", "moves", "--rows 3000 --clusters 15 --passes 5"),
+    Protocol(
+        "Topics: held-out score against time",
+        "topics.py",
+        "quality --data-sets generated",
+        "--rows 1500 --topics 20 --seconds 1",
+        "--topics 200",
+        picture="--figure",
+    ),
+    Protocol(
+        "Topics: held-out score on labelled texts",
+        "topics.py",
+        "quality",
+        "--data-sets bbc_news --topics 20 --seconds 1",
+        "",
+        True,
+        "--figure",
+    ),
+    Protocol(
+        "Topics: a pass",
+        "topics.py",
+        "passes --data-sets generated",
+        "--rows 1000 --topics 20 --repeats 1",
+        "--topics 50 200",
     ),
     Protocol(
         "Hierarchies: documents", "hierarchy.py", "documents", "--rows 1000 2000", "--rows 5000 20000 50000 100000"
     ),
     Protocol("Hierarchies: columns", "hierarchy.py", "columns", "--cases diagonal,1000,10 full,500,10"),
     Protocol("Hierarchies: labelled data", "hierarchy.py", "sets", "--most-rows 1000", "", True),
+    Protocol("Hierarchies: neighbours", "hierarchy.py", "neighbours", "--rows 1000 --grid 3 10"),
+    Protocol("Hierarchies: odds of given trees", "hierarchy.py", "rescoring", "--rows 1000"),
+    Protocol("Hierarchies: memory", "hierarchy.py", "memory", "--rows 1000 2000"),
     Protocol(
         "Split and merge: the paper's table", "split_merge.py", "table1", "--sizes 100 1000 --seeds 1 --seconds .5"
     ),
@@ -92,11 +158,76 @@ PROTOCOLS = [
         "--seeds 5",
     ),
     Protocol(
+        "Split and merge: many clusters",
+        "split_merge.py",
+        "twin",
+        "--rows 2000 --clusters 50 --features 10 --seconds 1",
+    ),
+    Protocol("Split and merge: labelled data", "split_merge.py", "real", "--names tweet --seconds 1", "", True),
+    Protocol(
+        "Split and merge: effective samples",
+        "split_merge.py",
+        "equilibrium",
+        "--rows 300 --clusters 5 --seeds 1 --seconds .5 --shares .8",
+    ),
+    Protocol(
+        "Split and merge beside scikit-learn",
+        "split_merge.py",
+        "peer",
+        "--rows 1000 --clusters 10 --seeds 1 --seconds 2",
+    ),
+    Protocol(
         "Split and merge: log joint against moves and seconds",
         "split_merge.py",
         "figure",
         "--rows 500 --seeds 1 --seconds 1",
         picture="--png",
+    ),
+    Protocol(
+        "Together: FastEx and split-merge moves",
+        "compositions.py",
+        "moves",
+        "--rows 2000 --clusters 30 --seconds 1",
+        picture="--figure",
+    ),
+    Protocol(
+        "Together: FastEx and split-merge moves, labelled data",
+        "compositions.py",
+        "moves",
+        "--data-sets tweet --seconds 1",
+        "--data-sets googlenews birch1",
+        True,
+        "--figure",
+    ),
+    Protocol(
+        "Together: variational starts of exact chains",
+        "compositions.py",
+        "starts",
+        "--rows 2000 --clusters 30 --truncation 60 --seconds 1",
+        picture="--figure",
+    ),
+    *(
+        Protocol(
+            f"Together: candidates of variational passes, {name}",
+            "compositions.py",
+            f"candidates --data-set {name}",
+            "--rows 3000 --clusters 150 --passes 4",
+            sizes,
+            picture="--figure",
+        )
+        for name, sizes in (
+            ("spherical", ""),
+            ("diagonal", ""),
+            ("documents", "--clusters 1000"),
+            ("patches", "--clusters 1000"),
+        )
+    ),
+    Protocol(
+        "Together: a tree over the clusters of a sampler",
+        "compositions.py",
+        "hierarchy",
+        "--rows 3000 --clusters 30 --seconds 1",
+        picture="--figure",
     ),
 ]
 
@@ -109,6 +240,7 @@ def run(protocol, number, args):
     picture = f"{number:02d}.png" if protocol.picture else None
     if picture:
         words += [protocol.picture, str(args.output / picture)]
+        (args.output / picture).unlink(missing_ok=True)  # of an earlier run
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, str(HERE / protocol.script), *words],
@@ -127,9 +259,12 @@ def run(protocol, number, args):
     lines += ["```text", done.stdout.rstrip(), "```", ""]
     if done.returncode:
         lines += [f"**Failed** with status {done.returncode}:", "", "```text", done.stderr[-2000:].rstrip(), "```", ""]
-    elif picture:
+    has_picture = picture is None or (args.output / picture).exists()
+    if not done.returncode and not has_picture:
+        lines += [f"**Failed**: no picture at {picture}.", ""]
+    elif picture and has_picture:
         lines += [f"![{protocol.title}]({picture})", ""]
-    return "\n".join(lines), done.returncode == 0
+    return "\n".join(lines), seconds, done.returncode == 0 and has_picture
 
 
 def main(arguments=None):
@@ -140,20 +275,27 @@ def main(arguments=None):
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="labelled data, with text/ and dense/")
     parser.add_argument("--only", nargs="+", metavar="SCRIPT", help="scripts to run, without .py")
     args = parser.parse_args(arguments)
+    if args.data and not args.data.is_dir():
+        print(f"--data {args.data}: there is no such folder; protocols on labelled data are left out", flush=True)
+        args.data = None
     args.output.mkdir(parents=True, exist_ok=True)
     chosen = [p for p in PROTOCOLS if not args.only or p.script.removesuffix(".py") in args.only]
     runnable = [p for p in chosen if args.data or not p.wants_data]
-    parts, failed = [f"# Measured on {platform.machine()}, {os.cpu_count()} cores, profile {args.profile}\n"], []
+    parts, index, failed = [], [], []
     for number, protocol in enumerate(runnable, 1):
-        text, succeeded = run(protocol, number, args)
+        text, seconds, succeeded = run(protocol, number, args)
+        outcome = "done" if succeeded else "FAILED"
         parts.append(text)
+        index.append(f"| {number} | {protocol.title} | {outcome} | {seconds:.0f} |")
         failed += [] if succeeded else [protocol.title]
-        print(f"{number}/{len(runnable)} {protocol.title}: {'done' if succeeded else 'FAILED'}", flush=True)
+        print(f"{number}/{len(runnable)} {protocol.title}: {outcome}, {seconds:.0f} s", flush=True)
     left_out = [p.title for p in chosen if p not in runnable]
-    if left_out:
-        parts.append(f"Left out, for want of --data: {', '.join(left_out)}.\n")
-    (args.output / "report.md").write_text("\n".join(parts))
-    print(f"{args.output / 'report.md'}: {len(runnable)} protocols, {len(failed)} failed")
+    head = [f"# Measured on {platform.machine()}, {os.cpu_count()} cores, profile {args.profile}", ""]
+    head += [f"Failed: {', '.join(failed)}.", ""] if failed else []
+    head += [f"Left out, for want of --data: {', '.join(left_out)}.", ""] if left_out else []
+    head += ["| | protocol | outcome | seconds |", "|---|---|---|---|", *index, ""]
+    (args.output / "report.md").write_text("\n".join([*head, *parts]))
+    print(f"{args.output / 'report.md'}: {len(runnable)} protocols, {len(failed)} failed, {len(left_out)} left out")
     return 1 if failed or not runnable else 0
 
 

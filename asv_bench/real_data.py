@@ -26,7 +26,10 @@ def load(directory, name):
     if name == "digits":
         digits = load_digits()
         return digits.data, digits.target
-    path = next(p for p in (directory / "text" / f"{name}.npz", directory / "dense" / f"{name}.npz") if p.exists())
+    places = [directory / folder / f"{name}.npz" for folder in ("text", "dense")]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
+        raise SystemExit(f"{name}: neither {places[0]} nor {places[1]} is there; see --data")
     with np.load(path, allow_pickle=False) as f:
         if "X" in f:
             return f["X"], f["labels"]
@@ -144,18 +147,20 @@ def threads(args):
         print(f"{sampler}: labels with 1, 2, 4 threads {'are the same' if same else 'DIFFER'}")
 
 
+PROTOCOLS = {protocol.__name__: protocol for protocol in (published, default, dense, memory, threads)}
+
+
 def main():
     """Run one of the protocols."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    protocols = {f.__name__: f for f in (published, default, dense, memory, threads)}
-    parser.add_argument("protocol", choices=protocols)
+    parser.add_argument("protocol", choices=PROTOCOLS)
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--names", nargs="*", help="data sets of the protocol `default`")
     args = parser.parse_args()
-    protocols[args.protocol](args)
+    PROTOCOLS[args.protocol](args)
 
 
 if __name__ == "__main__":

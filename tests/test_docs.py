@@ -88,3 +88,19 @@ def test_every_doc_points_to_things_that_exist():
             r"`((?:tests|plugins|structures|samplers|expfam|asv_bench|docs)/[\w./-]+)`", page.read_text()
         ):
             assert (root / target.rstrip("/")).exists(), f"{page.name} names {target}"
+
+
+def test_the_compositions_run(capsys):
+    mpl.use("Agg")
+    page = GUIDE.with_name("composing.md").read_text(encoding="utf-8")
+    shown = ModuleType("composing")
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "composing.md", "exec"), vars(shown))
+    topics, start, bounds, tree = capsys.readouterr().out.splitlines()
+    assert 7 <= int(topics.split()[0]) <= 10
+    assert start.split()[1] == "True"
+    assert 11 <= int(start.split()[0]) <= 15
+    assert set(shown.bounds) == {"graph", "tree", "hash"}
+    assert max(shown.bounds.values()) - min(shown.bounds.values()) < 0.02 * abs(shown.bounds["tree"]), bounds
+    assert int(tree.split()[2]) == 3
+    mpl.pyplot.close("all")
