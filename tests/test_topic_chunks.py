@@ -129,13 +129,18 @@ def test_a_stochastic_schedule_is_the_rule(n_total):
     stream, data = begin(chunks, schedule=schedule)
     definition, before, seen = Definition(stream.word_counts.copy()), 20.0, 0
     for t, batch in enumerate((0, 1, 2), start=1):
-        _, total = definition.local(chunks[batch])
+        found, total = definition.local(chunks[batch])
         seen += 20
         D, rho = n_total or seen, (t + 2.0) ** -0.7
         definition.word_counts = (1 - rho) * (D / before) * definition.word_counts + rho * D / 20 * total
         before = D
-        stream.learn(data[batch])
+        noisy = stream.learn(data[batch]).objective
         np.testing.assert_allclose(stream.word_counts, definition.word_counts, rtol=1e-8)
+        # the bound of the chunk's documents, each so many times
+        reference, copies = definition.reference, D / 20 * total
+        E = reference.expected_logs(copies)
+        documents = sum(reference.bound(E[words], c, r) for words, c, r in found if len(words))
+        np.testing.assert_allclose(noisy, D / 20 * documents + reference.topics_bound(copies), rtol=1e-9)
 
 
 @pytest.mark.parametrize("how", ["dense", "active", "tokens"])
@@ -146,6 +151,19 @@ def test_the_bound_never_falls_when_chunks_come_again(documents, how):
     found = [stream.learn(data[b], batch=b).objective for _ in range(12) for b in (0, 2, 1)]
     assert (np.diff(found) >= -1e-9 * np.abs(found[1:])).all()
     assert found[-1] > found[0]
+
+
+@pytest.mark.parametrize(("documents", "has_law"), [("best", True), ("cold", False)])
+def test_documents_of_a_chunk_are_remembered_where_the_bound_needs_it(documents, has_law):
+    falls = 0
+    for seed in range(4):
+        X = corpus(60, n_words=40, length=20, seed=seed)
+        chunks = [Dataset(sparse.csr_array(x), Multinomial(ETA)) for x in in_chunks(X)]
+        kernel = TopicVariational(documents=documents, **(FREE | {"local": "active", "n_restarts": 0}))
+        stream = kernel.stream(AdmixtureModel(chunks[0].family, 12, 0.25), chunks[0], seed=seed)
+        found = np.array([stream.sweep(chunks).objective for _ in range(30)])
+        falls += (np.diff(found) < -1e-9 * abs(found[1:])).sum()
+    assert (falls == 0) == has_law
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------

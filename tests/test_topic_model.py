@@ -109,6 +109,46 @@ def test_the_score_is_its_definition(planted):
         document_weights(topics, 0.2, held, rule="exact")
 
 
+def test_units_of_the_score(planted):
+    X, held, topics = planted
+    lam = topics + 0.01
+    score, n_tokens, _ = document_completion(lam, 0.2, held)
+    by_document, same, _ = document_completion(lam, 0.2, held, per="document")
+    assert same == n_tokens
+    np.testing.assert_allclose(by_document, score * n_tokens / len(held))
+    model = TopicModel(5, **QUICK).fit(X)
+    np.testing.assert_allclose(model.score(held), document_completion(model.components_, model.alpha_, held)[0])
+    np.testing.assert_allclose(model.perplexity(held), np.exp(-model.score(held)))
+    np.testing.assert_allclose(model.score_documents(held), model.score(held) * n_tokens / len(held))
+    assert 1 < model.perplexity(held) < 50
+    with pytest.raises(ValueError, match="per must be"):
+        document_completion(lam, 0.2, held, per="word")
+
+
+def test_tokens_are_left_out_one_by_one(planted):
+    _, held, topics = planted
+    held = held.copy()
+    held[0], held[1] = 0, np.eye(50, dtype=int)[3]  # too short
+    seen, left, n_skipped = split_documents(held, share=0.3, unit="token", seed=4)
+    assert n_skipped == 2
+    np.testing.assert_array_equal((seen + left).toarray(), held[2:])
+    n = held[2:].sum(axis=1)
+    np.testing.assert_array_equal(left.toarray().sum(axis=1), np.clip(np.round(0.3 * n), 1, n - 1))
+    assert ((seen.toarray() > 0) & (left.toarray() > 0)).any()
+    repeated = np.full((400, 2), [6, 2])
+    shares = split_documents(repeated, share=0.25, unit="token")[1].toarray().mean(axis=0)
+    np.testing.assert_allclose(shares, [1.5, 0.5], atol=0.1)  # every token alike
+    # words of which some tokens are seen are easier to tell
+    scores = [document_completion(topics + 0.01, 0.2, held, unit=unit)[0] for unit in ("token", "type")]
+    assert scores[0] > scores[1] + 0.02
+    with pytest.raises(DataError, match="whole counts"):
+        split_documents(held + 0.5, unit="token")
+    with pytest.raises(DataError, match="two tokens"):
+        document_completion(topics, 0.2, np.eye(50, dtype=int), unit="token")
+    with pytest.raises(ValueError, match="unit must be"):
+        split_documents(held, unit="word")
+
+
 def test_left_out_words_have_no_part_in_the_weights(planted):
     """A scorer that peeks at what it is to predict scores higher."""
     _, held, topics = planted
