@@ -18,6 +18,7 @@ from expfam.samplers.settings import Settings
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"
+GROUPED = "grouped_mixture"
 _RESULTS = (
     "n_components_",
     "weights_",
@@ -31,6 +32,7 @@ _RESULTS = (
     "n_features_in_",
 )
 _HIERARCHY_RESULTS = ("alpha_", "leaf_", "labels_", "order_", "n_scores_", "interrupted_", "n_features_in_")
+_GROUPED_RESULTS = ("group_counts_", "alpha_", "n_", "S_", "log_joint_", "n_iter_", "interrupted_", "n_features_in_")
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -208,6 +210,62 @@ def load_hierarchy(path):
     for name, value in results.items():
         setattr(estimator, name, value)
     estimator._set_tree(tree, estimator.leaf_, family, labels=estimator.labels_)
+    return estimator
+
+
+def save_grouped(estimator, path, *, labels=False):
+    """Write a fitted mixture of groups to the directory `path`: clusters, pseudo-counts, and counts of the groups.
+
+    Parameters
+    ----------
+    estimator : GroupedMixture
+        Fitted.
+    path : path_like
+        As of `save_model`, whose notes on settings hold too.
+    labels : bool
+        Also keep `labels_`, 4 bytes a datum.
+    """
+    arrays = {}
+    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
+    header = {
+        "estimator": type(estimator).__name__,
+        "params": params,
+        "not_kept": not_kept,
+        "family": _pack(estimator.family_, ("family",), arrays),
+    }
+    results = {name: getattr(estimator, name) for name in _GROUPED_RESULTS}
+    if hasattr(estimator, "feature_names_in_"):
+        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    if labels:
+        results["labels_"] = estimator.labels_
+    header["results"] = _pack(results, ("results",), arrays)
+    write_archive(path, GROUPED, header=header, arrays=arrays)
+
+
+def load_grouped(path):
+    """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
+
+    Parameters
+    ----------
+    path : path_like
+
+    Returns
+    -------
+    GroupedMixture
+    """
+    from expfam.grouped import GroupedMixture
+
+    header, arrays = read_archive(path, GROUPED)
+    try:
+        estimator = GroupedMixture(**_unpack(header["params"], arrays, path))
+        results = _unpack(header["results"], arrays, path)
+        estimator.family_ = _unpack(header["family"], arrays, path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _cannot_make(path, error) from error
+    if "feature_names_in_" in results:
+        results["feature_names_in_"] = results["feature_names_in_"].astype(object)
+    for name, value in results.items():
+        setattr(estimator, name, value)
     return estimator
 
 

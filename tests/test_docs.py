@@ -88,3 +88,16 @@ def test_every_doc_points_to_things_that_exist():
             r"`((?:tests|plugins|structures|samplers|expfam|asv_bench|docs)/[\w./-]+)`", page.read_text()
         ):
             assert (root / target.rstrip("/")).exists(), f"{page.name} names {target}"
+
+
+def test_the_page_on_groups_runs_as_printed():
+    page = (GUIDE.parent / "groups.md").read_text(encoding="utf-8")
+    names = {"__name__": "guide"}
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "groups.md", "exec"), names)
+    mixture, kind = names["mixture"], names["kind"]
+    place = [np.bincount(kind[mixture.labels_ == k]).argmax() for k in range(4)]
+    assert sorted(place) == [0, 1, 2, 3]
+    assert (np.array(place)[mixture.labels_] == kind).mean() > 0.85
+    assert abs(mixture.group_weights_[:, np.argsort(place)] - names["shares"]).mean() < 0.06
+    assert names["chain"].group_counts().shape == (80, 4)
