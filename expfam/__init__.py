@@ -21,6 +21,7 @@ _HOMES = {
     "expfam.model.admixture": ["AdmixtureModel"],
     "expfam.estimators": ["Mixture"],
     "expfam.topics": ["TopicModel"],
+    "expfam.grouped": ["GroupedMixture"],
     "expfam.hierarchy": ["BayesianHierarchy"],
     "expfam.merger": ["merge"],
     "expfam.metrics": ["variation_of_information", "purity"],

@@ -6,6 +6,7 @@ parameters and learned attributes as JSON and arrays, and rebuilt through the pl
 """
 
 import math
+from contextlib import contextmanager
 from importlib import import_module
 
 import numpy as np
@@ -19,31 +20,15 @@ from expfam.samplers.settings import Settings
 KIND = "mixture"
 HIERARCHY = "hierarchy"
 TOPICS = "topic_model"
-_RESULTS = (
-    "n_components_",
-    "weights_",
-    "log_weight_new_",
-    "cluster_sizes_",
-    "n_",
-    "S_",
-    "log_joint_",
-    "n_iter_",
-    "interrupted_",
-    "n_features_in_",
-)
-_HIERARCHY_RESULTS = ("alpha_", "leaf_", "labels_", "order_", "n_scores_", "interrupted_", "n_features_in_")
+GROUPED = "grouped_mixture"
+_RESULTS = {
+    KIND: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
+    HIERARCHY: "alpha_ leaf_ labels_ order_ n_scores_ interrupted_ n_features_in_",
+    TOPICS: "components_ alpha_ eta_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
+    GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
+}
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
-_TOPIC_RESULTS = (
-    "components_",
-    "alpha_",
-    "eta_",
-    "log_joint_",
-    "n_iter_",
-    "interrupted_",
-    "method_",
-    "n_features_in_",
-    "n_documents_",
-)
+_TREE = ("children", "log_block", "counts")
 _LABEL_SETTINGS = ("start", "init_labels")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -101,28 +86,15 @@ def save_model(estimator, path, *, labels=False):
     generators) are written as text to the header's ``not_kept`` and come back as their defaults; predictions do not
     depend on them. Of a mixture that learned from chunks the file holds what learning goes on from.
     """
-    arrays = {}
-    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
-    header = {
-        "estimator": type(estimator).__name__,
-        "params": params,
-        "not_kept": not_kept,
-        "family": _pack(estimator.family_, ("family",), arrays),
-        "weights": _pack(estimator.model_.weights, ("weights",), arrays),
-    }
-    results = {name: getattr(estimator, name) for name in _RESULTS if hasattr(estimator, name)}
-    if hasattr(estimator, "feature_names_in_"):
-        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    results = _labels_of(estimator, labels)
     if hasattr(estimator, "trace_"):
         results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
-    if labels:
-        results["labels_"] = estimator.labels_
     if hasattr(estimator, "stream_"):
         results["stream_"] = estimator.stream_.to_arrays()
         if not labels:  # those of the last chunk, which nothing goes on from
             results["stream_"]["labels"] = np.empty(0, dtype=np.int32)
-    header["results"] = _pack(results, ("results",), arrays)
-    write_archive(path, KIND, header=header, arrays=arrays)
+    parts = {"family": estimator.family_, "weights": estimator.model_.weights}
+    _write(estimator, path, KIND, results, parts)
 
 
 def load_model(path):
@@ -146,21 +118,13 @@ def load_model(path):
     from expfam.estimators import Mixture
     from expfam.model.mixture import MixtureModel
 
-    header, arrays = read_archive(path, KIND)
-    try:
-        estimator = Mixture(**_unpack(header["params"], arrays, path))
-        results = _unpack(header["results"], arrays, path)
-        model = MixtureModel(_unpack(header["family"], arrays, path), _unpack(header["weights"], arrays, path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _cannot_make(path, error) from error
-    if "feature_names_in_" in results:
-        results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
+    estimator, results, parts = _read(path, KIND, Mixture)
+    with _refusing(path):
+        model = MixtureModel(parts["family"], parts["weights"])
     if "trace_" in results:
         results["trace_"] = StoredTrace(results["trace_"])
     stream = results.pop("stream_", None)
-    for name, value in results.items():
-        setattr(estimator, name, value)
-    estimator.model_, estimator.family_ = model, model.family
+    _set(estimator, results | {"model_": model, "family_": model.family})
     if stream is not None:
         estimator.stream_ = estimator.restore_stream(stream)
     return estimator
@@ -176,22 +140,10 @@ def save_hierarchy(estimator, path):
     path : path_like
         As of `save_model`, whose notes on settings hold too.
     """
-    arrays = {}
-    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
-    header = {
-        "estimator": type(estimator).__name__,
-        "params": params,
-        "not_kept": not_kept,
-        "family": _pack(estimator.family_, ("family",), arrays),
-    }
     tree = estimator.tree_
-    results = {name: getattr(estimator, name) for name in _HIERARCHY_RESULTS}
-    results |= {name: getattr(tree, name) for name in ("children", "log_block", "counts")}
+    results = {name: getattr(tree, name) for name in _TREE}
     results |= {"leaf_weight": tree.log_weight[: tree.n_leaves], "n": estimator._n, "S": estimator._S}
-    if hasattr(estimator, "feature_names_in_"):
-        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
-    header["results"] = _pack(results, ("results",), arrays)
-    write_archive(path, HIERARCHY, header=header, arrays=arrays)
+    _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
 
 
 def load_hierarchy(path):
@@ -208,21 +160,13 @@ def load_hierarchy(path):
     from expfam.hierarchy import BayesianHierarchy
     from expfam.samplers.hierarchy_tree import HierarchyTree
 
-    header, arrays = read_archive(path, HIERARCHY)
-    try:
-        estimator = BayesianHierarchy(**_unpack(header["params"], arrays, path))
-        results = _unpack(header["results"], arrays, path)
-        family = _unpack(header["family"], arrays, path)
-        parts = [results.pop(name) for name in ("children", "log_block", "counts")]
-        tree = HierarchyTree(*parts, alpha=results["alpha_"], leaf_weight=results.pop("leaf_weight"))
+    estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy)
+    with _refusing(path):
+        leaf_weight = results.pop("leaf_weight")
+        tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
         estimator._n, estimator._S = results.pop("n"), results.pop("S")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _cannot_make(path, error) from error
-    if "feature_names_in_" in results:
-        results["feature_names_in_"] = results["feature_names_in_"].astype(object)
-    for name, value in results.items():
-        setattr(estimator, name, value)
-    estimator._set_tree(tree, estimator.leaf_, family, labels=estimator.labels_)
+        _set(estimator, results)
+        estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
     return estimator
 
 
@@ -236,16 +180,8 @@ def save_topics(estimator, path):
     path : path_like
         As of `save_model`, whose notes on settings hold too.
     """
-    arrays = {}
-    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
-    results = {name: getattr(estimator, name) for name in _TOPIC_RESULTS if hasattr(estimator, name)}
-    if hasattr(estimator, "feature_names_in_"):
-        results["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
-    if hasattr(estimator, "stream_"):
-        results["stream_"] = estimator.stream_.to_arrays()
-    header = {"estimator": type(estimator).__name__, "params": params, "not_kept": not_kept}
-    header["results"] = _pack(results, ("results",), arrays)
-    write_archive(path, TOPICS, header=header, arrays=arrays)
+    results = {"stream_": estimator.stream_.to_arrays()} if hasattr(estimator, "stream_") else {}
+    _write(estimator, path, TOPICS, results)
 
 
 def load_topics(path):
@@ -261,21 +197,94 @@ def load_topics(path):
     """
     from expfam.topics import TopicModel
 
-    header, arrays = read_archive(path, TOPICS)
-    try:
-        estimator = TopicModel(**_unpack(header["params"], arrays, path))
-        results = _unpack(header["results"], arrays, path)
-        estimator._n_features_out = len(results["components_"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _cannot_make(path, error) from error
-    if "feature_names_in_" in results:
-        results["feature_names_in_"] = results["feature_names_in_"].astype(object)
+    estimator, results, _ = _read(path, TOPICS, TopicModel)
     stream = results.pop("stream_", None)
-    for name, value in results.items():
-        setattr(estimator, name, value)
+    _set(estimator, results)
+    with _refusing(path):
+        estimator._n_features_out = len(estimator.components_)
     if stream is not None:
         estimator.stream_ = estimator.restore_stream(stream)
     return estimator
+
+
+def save_grouped(estimator, path, *, labels=False):
+    """Write a fitted mixture of groups to the directory `path`: clusters, pseudo-counts, and counts of the groups.
+
+    Parameters
+    ----------
+    estimator : GroupedMixture
+        Fitted.
+    path : path_like
+        As of `save_model`, whose notes on settings hold too.
+    labels : bool
+        Also keep `labels_`, 4 bytes a datum.
+    """
+    _write(estimator, path, GROUPED, _labels_of(estimator, labels), {"family": estimator.family_})
+
+
+def load_grouped(path):
+    """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
+
+    Parameters
+    ----------
+    path : path_like
+
+    Returns
+    -------
+    GroupedMixture
+    """
+    from expfam.grouped import GroupedMixture
+
+    estimator, results, parts = _read(path, GROUPED, GroupedMixture)
+    with _refusing(path):
+        _set(estimator, results | {"family_": parts["family"]})
+    return estimator
+
+
+# ---- what all have ---------------------------------------------------------------------------------------------------
+
+
+def _write(estimator, path, kind, results, parts=None):
+    """Settings, results and parts of a fitted estimator as an archive."""
+    arrays = {}
+    params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
+    header = {"estimator": type(estimator).__name__, "params": params, "not_kept": not_kept}
+    header |= {name: _pack(part, (name,), arrays) for name, part in (parts or {}).items()}
+    kept = {name: getattr(estimator, name) for name in _RESULTS[kind].split() if hasattr(estimator, name)}
+    if hasattr(estimator, "feature_names_in_"):
+        kept["feature_names_in_"] = np.asarray(estimator.feature_names_in_, dtype=str)
+    header["results"] = _pack(kept | results, ("results",), arrays)
+    write_archive(path, kind, header=header, arrays=arrays)
+
+
+def _read(path, kind, estimator_class):
+    """What `_write` wrote: the estimator with its settings alone, its results, and its parts."""
+    header, arrays = read_archive(path, kind)
+    with _refusing(path):
+        estimator = estimator_class(**_unpack(header["params"], arrays, path))
+        results = _unpack(header["results"], arrays, path)
+        parts = {name: _unpack(header[name], arrays, path) for name in ("family", "weights") if name in header}
+    if "feature_names_in_" in results:
+        results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
+    return estimator, results, parts
+
+
+def _set(estimator, results):
+    for name, value in results.items():
+        setattr(estimator, name, value)
+
+
+def _labels_of(estimator, labels):
+    return {"labels_": estimator.labels_} if labels else {}
+
+
+@contextmanager
+def _refusing(path):
+    """Turn what a header that describes no model leads to into an error that says so."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _cannot_make(path, error) from error
 
 
 def _cannot_make(path, error):

@@ -104,3 +104,16 @@ def test_the_compositions_run(capsys):
     assert max(shown.bounds.values()) - min(shown.bounds.values()) < 0.02 * abs(shown.bounds["tree"]), bounds
     assert int(tree.split()[2]) == 3
     mpl.pyplot.close("all")
+
+
+def test_the_page_on_groups_runs_as_printed():
+    page = (GUIDE.parent / "groups.md").read_text(encoding="utf-8")
+    names = {"__name__": "guide"}
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "groups.md", "exec"), names)
+    mixture, kind = names["mixture"], names["kind"]
+    place = [np.bincount(kind[mixture.labels_ == k]).argmax() for k in range(4)]
+    assert sorted(place) == [0, 1, 2, 3]
+    assert (np.array(place)[mixture.labels_] == kind).mean() > 0.85
+    assert abs(mixture.group_weights_[:, np.argsort(place)] - names["shares"]).mean() < 0.06
+    assert names["chain"].group_counts().shape == (80, 4)

@@ -229,6 +229,13 @@ def test_bad_groups_are_named(groups, words):
         Dataset(X, family, groups=groups)
 
 
+def test_names_that_look_like_numbers_are_found_out():
+    names = [9_000_000_000_123, 9_000_000_000_456]
+    with pytest.raises(DataError, match="return_inverse"):
+        Groups(names)
+    assert Groups([0, 2_000_000], n_groups=2_000_001).sizes.sum() == 2
+
+
 @pytest.mark.parametrize("offsets", [[1, 3], [0, 3, 2], [0.0, 2.0], []])
 def test_bad_offsets_are_refused(offsets):
     with pytest.raises(DataError, match="offsets"):

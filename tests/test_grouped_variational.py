@@ -23,7 +23,7 @@ from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
 GROUPS = np.array([1, 0, 1, 0, 1])
-EXACT = {"dtype": "float64", "bound_tol": 0.0, "tol": 0.0}
+EXACT = {"dtype": "float64", "bound_tol": 0.0, "tol": 0.0, "n_restarts": 0}
 
 
 def dense(X):

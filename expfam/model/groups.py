@@ -7,6 +7,8 @@ import numpy as np
 
 from expfam.errors import DataError
 
+_MOST_EMPTY, _MOST_EMPTY_EACH = 1 << 20, 100  # groups without rows; more are names that were taken for numbers
+
 
 class Groups:
     """The group of each row, with the rows of each group.
@@ -52,6 +54,11 @@ class Groups:
         found = int(of_row.max()) + 1 if of_row.size else 0
         if n_groups is not None and found > n_groups:
             raise DataError(f"groups must be below {n_groups}; row {int(np.argmax(of_row))} holds {found - 1}")
+        if n_groups is None and found > _MOST_EMPTY + _MOST_EMPTY_EACH * of_row.size:
+            raise DataError(
+                f"groups reach {found - 1} for {of_row.size} rows: number them,"
+                " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if so many have no rows"
+            )
         self.of_row = np.ascontiguousarray(of_row, dtype=np.intp)
         self.n_groups = found if n_groups is None else int(n_groups)
         self.rows = np.argsort(self.of_row, kind="stable").astype(np.intp, copy=False)

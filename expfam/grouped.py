@@ -1,0 +1,456 @@
+"""Mixtures of rows in groups, in the conventions of scikit-learn: clusters that all share, weights of each group's own.
+
+A fitted model is a bound family, statistics of the clusters and pseudo-counts of clusters in groups, whichever sampler
+found them; weights of new groups, labels, scores and saved files need no more than these.
+"""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from expfam.errors import DataError, SupportError
+from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.families.components import Components
+from expfam.model.admixture import AdmixtureModel
+from expfam.model.data import Dataset
+from expfam.model.groups import Groups, as_groups
+from expfam.samplers._group_step import group_step
+from expfam.samplers._sparse_pass import work_size
+from expfam.samplers.callbacks import Progress
+from expfam.samplers.gibbs import GroupedGibbs
+from expfam.samplers.grouped import GroupedVariational
+from expfam.samplers.sampling import sample
+from expfam.structures._rng import generator, resolve_seed
+from expfam.structures._threads import run
+
+_ALPHA = 1.0  # of all clusters together, where learning begins
+_KEEP_EVERY = 4  # sweeps from one that counts to the next
+_ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new group's weights, in rows
+_SCORES = 1 << 17  # of a block
+_HELD_SHARE = 0.2
+
+
+class GroupedMixture(ClusterMixin, FamilyEstimator):
+    """Mixture of rows in groups: every group has weights of its own over clusters that all groups share.
+
+    For patches of images, cells of patients, purchases of customers: rows are told apart by what they are and by the
+    company they keep.
+
+    Parameters
+    ----------
+    family : str or Family
+        Name of a registered family, or a configured one.
+    n_components : int
+        K.
+    alpha : "auto", float or (K,) array_like
+        Pseudo-count of each cluster in a group; "auto" learns one for each, from 1/K on, under a Gamma(1, 1) prior.
+    sampler : {"gibbs", "variational"}, GroupedGibbs or GroupedVariational
+        Exact sampling, or variational inference, which uses several threads and takes sample weights. One that is
+        configured learns `alpha` or not as it says itself.
+    n_steps : int
+        Sweeps over which clusters and weights are averaged, or variational passes at most.
+    n_warmup : int or "auto"
+        Sweeps before them; "auto" is as many. Variational inference has none.
+    start : str or (N,) array_like of int
+        Starting clusters or the name of a start of `Mixture`.
+    n_threads : int or None
+        None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
+    random_state : None, int, numpy Generator or RandomState
+    callbacks : sequence of callable, optional
+        Called as ``callback(info, state)`` after each step; a true result ends the run.
+    verbose : int
+        1 for a progress bar.
+
+    Attributes
+    ----------
+    labels_ : (N,) int32 ndarray
+        Most probable cluster of each row, 0..K-1; some clusters may have none.
+    group_counts_ : (G, K) float64 CSR array
+        Mean or expected number of rows of each group in each cluster.
+    group_weights_ : (G, K) float64 ndarray
+        Weights of each group; rows sum to 1. Made when asked for.
+    alpha_ : (K,) float64 ndarray
+    n_, S_ : (K,) and (K, F) float64
+        Mean or expected statistics of the clusters; S_ is CSR where those of the data are.
+    family_ : Family
+        Bound.
+    log_joint_ : float
+        Log joint of the last clusters of rows and the data, or the lower bound of the log evidence; nats.
+    trace_ : Trace
+        Not after `load`.
+    n_iter_ : int
+    interrupted_ : bool
+    n_features_in_ : int
+    feature_names_in_ : (V,) ndarray of str
+        Only for data with column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import GroupedMixture
+    >>> X = np.repeat([[0.0], [9.0]], 30, axis=0) + np.linspace(0, 1, 60)[:, None]
+    >>> patient = np.where(np.arange(60) < 20, 0, 1 + np.arange(60) % 2)
+    >>> mixture = GroupedMixture("gaussian_diag", 2, random_state=0).fit(X, groups=patient)
+    >>> mixture.group_weights_.max(axis=1).round(1)
+    array([1. , 0.7, 0.7])
+
+    Notes
+    -----
+    The model of latent Dirichlet allocation with rows of any family in place of words: Blei, Ng and Jordan 2003,
+    "Latent Dirichlet allocation". Numbers of groups belong to a call: groups of new data are new groups.
+    """
+
+    def __init__(
+        self,
+        family="gaussian_diag",
+        n_components=10,
+        *,
+        alpha="auto",
+        sampler="gibbs",
+        n_steps=100,
+        n_warmup="auto",
+        start="auto",
+        n_threads=None,
+        random_state=None,
+        callbacks=None,
+        verbose=0,
+    ):
+        self.family = family
+        self.n_components = n_components
+        self.alpha = alpha
+        self.sampler = sampler
+        self.n_steps = n_steps
+        self.n_warmup = n_warmup
+        self.start = start
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # ---- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y=None, *, groups=None, sample_weight=None):
+        """Find clusters that the groups of rows share.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        y : ignored
+        groups : (N,) array_like of non-negative int, or Groups
+            Group of each row, in any order; a group may have no rows. Required.
+        sample_weight : (N,) array_like of non-negative float, optional
+            Multiplicity of each row, for variational inference.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, SupportError, CapabilityError
+            Before any work begins.
+        """
+        n_warmup, n_steps = self._numbers()
+        kernel = self._kernel()
+        X = self._validate(X, reset=True)
+        groups = _required(groups, X.shape[0])
+        data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
+        model = AdmixtureModel(data.family, self.n_components)
+        model = model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
+        state = kernel.init(model, data, seed=resolve_seed(self.random_state), start=self.start)
+        average = _Average()
+        self._run(kernel, state, n_warmup if isinstance(kernel, GroupedGibbs) else 0, n_steps, average)
+        self._adopt(state, average, groups)
+        return self
+
+    def _numbers(self):
+        n_warmup = self.n_steps if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
+        for name, value in (("n_steps", self.n_steps), ("n_warmup", n_warmup)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise ValueError(f"GroupedMixture: {name} must be a non-negative integer; got {value!r}")
+        return int(n_warmup), int(self.n_steps)
+
+    def _kernel(self):
+        if isinstance(self.sampler, (GroupedGibbs, GroupedVariational)):
+            return self.sampler
+        if self.sampler not in ("gibbs", "variational"):
+            raise ValueError(
+                "GroupedMixture: sampler must be 'gibbs', 'variational', a GroupedGibbs or a GroupedVariational; got"
+                f" {self.sampler!r}"
+            )
+        learns = _is_auto(self.alpha)
+        if self.sampler == "gibbs":
+            return GroupedGibbs(learn_alpha=learns)
+        return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
+
+    def _run(self, kernel, state, n_warmup, n_steps, average):
+        callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
+        counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
+        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted])
+        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+
+    def _adopt(self, state, average, groups):
+        self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
+        self.family_, self.log_joint_ = state.model.family, float(state.log_joint)
+        if average.n_kept == 0:
+            self.labels_ = state.labels.copy()
+            return
+        log_weights = np.log(self.group_weights_)
+
+        def take(scores, start, stop):
+            return (scores[:, :-1] + log_weights[groups.of_row[start:stop]]).argmax(axis=1).astype(np.int32)
+
+        self.labels_ = np.concatenate(self._log_densities(state.data, take))
+
+    @property
+    def group_weights_(self):
+        """Posterior mean weights of the groups of the fit: (G, K) float64, rows sum to 1."""
+        check_is_fitted(self)
+        return _weights(self.group_counts_.toarray(), self.alpha_)
+
+    # ---- use ---------------------------------------------------------------------------------------------------------
+
+    def transform(self, X, groups=None):
+        """Weights of new groups of rows.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        groups : (N,) array_like of non-negative int, or Groups
+            Group of each row, numbered anew for these data. Required.
+
+        Returns
+        -------
+        (G, K) float64 ndarray
+            Rows sum to 1; of a group without rows they are the prior's.
+
+        Notes
+        -----
+        Coordinate ascent of each group's weights and its rows at the clusters' posterior predictive densities.
+        """
+        X, groups = self._checked(X, groups)
+        return _weights(self._place(X, groups)[0], self.alpha_)
+
+    def predict(self, X, groups=None):
+        """Most probable cluster of each row of new groups, given all rows of its group.
+
+        Parameters
+        ----------
+        X, groups
+            As of `transform`.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+        """
+        X, groups = self._checked(X, groups)
+        return self._place(X, groups)[1]
+
+    def score(self, X, y=None, *, groups=None):
+        """Mean log predictive density of left-out rows of new groups, given the other rows of their group.
+
+        Parameters
+        ----------
+        X, groups
+            As of `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
+            fewer than two rows are skipped.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Nats a row, with log-base.
+
+        Raises
+        ------
+        DataError
+            If no group has two rows.
+        """
+        X, groups = self._checked(X, groups)
+        is_held = held_rows(groups)
+        if not is_held.any():
+            raise DataError("a score needs groups of at least two rows; there is none")
+        is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
+        seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
+        log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
+        held, of_row = Dataset(X[is_held], self.family_), groups.of_row[is_held]
+
+        def take(scores, start, stop):
+            return log_sum_exp(scores[:, :-1] + log_weights[of_row[start:stop]])
+
+        return float((np.concatenate(self._log_densities(held, take)) + held.log_base).mean())
+
+    def _checked(self, X, groups):
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return X, _required(groups, X.shape[0])
+
+    def _log_densities(self, data, take):
+        """`take(scores, start, stop)` of blocks of log predictive densities; the last column is no cluster's."""
+        return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), take, self.n_threads)
+
+    def _place(self, X, groups):
+        """Expected rows of each group in each cluster (G, K), and the label of each row (N,)."""
+        data, K = Dataset(X[groups.rows], self.family_), len(self.n_)
+        components = Components(data.family, data, K)
+        components.load(self.n_, self.S_)
+        counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
+        starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
+
+        def place(first, stop):
+            here = _Turns(components, groups.rows, starts[first : stop + 1], self.alpha_, most)
+            counts[first:stop], labels[groups.rows[starts[first] : starts[stop]]] = here.settle()
+
+        run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
+        return counts, labels
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def save(self, path, *, labels=False):
+        """Write the fitted mixture to a directory of JSON and npz, without pickle; with its labels on request."""
+        from expfam.persistence import save_grouped
+
+        check_is_fitted(self)
+        save_grouped(self, path, labels=labels)
+
+    @classmethod
+    def load(cls, path):
+        """Mixture read back from `save`; it predicts without the training data."""
+        from expfam.persistence import load_grouped
+
+        return load_grouped(path)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "group_counts_")
+
+
+class _Turns:
+    """Weights of some groups and their rows in turn, at fixed densities."""
+
+    def __init__(self, components, rows, starts, alpha, most_rows):
+        self.components, self.rows, self.starts, self.alpha = components, rows, starts, alpha
+        self.most_rows = most_rows
+        self.K, self.n_groups = len(alpha), len(starts) - 1
+        self.work, self.scratch = np.empty(self.K + work_size(self.K)), np.empty(4 * self.K + work_size(self.K))
+        self.counters = np.zeros(3, dtype=np.int64)
+
+    def settle(self):
+        """Counts (g, K) and labels of the rows."""
+        start, stop = self.starts[0], self.starts[-1]
+        counts = np.diff(self.starts)[:, None] * (self.alpha / self.alpha.sum())
+        if stop - start <= self.most_rows:
+            return counts, self._turn(start, stop, self.starts - start, counts, _ITERATIONS)
+        labels = np.empty(stop - start, dtype=np.int32)  # one long group: its densities are computed at every turn
+        for _ in range(_ITERATIONS):
+            total = np.zeros_like(counts)
+            for first in range(start, stop, self.most_rows):
+                end, part = min(stop, first + self.most_rows), counts.copy()
+                ends = np.array([0, end - first], dtype=np.int64)
+                labels[first - start : end - start] = self._turn(first, end, ends, part, 1)
+                total += part
+            change, counts = abs(total - counts).max(), total
+            if change <= _TOLERANCE:
+                break
+        return counts, labels
+
+    def _turn(self, first, stop, starts, counts, n_iterations):
+        m = stop - first
+        if m == 0:
+            return np.empty(0, dtype=np.int32)
+        scores = self.components.log_predictive_block(first, stop, self.K)
+        shares, labels, entropy = np.empty((m, self.K)), np.empty((m, 1), dtype=np.int32), np.empty(m)
+        buffers = (shares, labels, entropy, n_iterations, _TOLERANCE, 0, 1, self.work, self.scratch, self.counters)
+        bad = group_step(scores, starts, None, self.alpha, counts, *buffers)
+        if bad >= 0:
+            raise SupportError(f"row {self.rows[first + bad]} has no finite density under any cluster")
+        return labels[:, 0]
+
+
+class _Average:
+    """Means of statistics, groups' counts and pseudo-counts over sweeps, in place of which others have their last."""
+
+    def __init__(self):
+        self.total, self.n_kept, self.n_before, self.n_seen = None, 0, 0, 0
+
+    def after(self, n_steps):
+        """The callback of a run whose first steps do not count."""
+        self.n_before = n_steps
+        return self
+
+    def __call__(self, info, state):
+        self.n_seen += 1
+        if self.n_seen > self.n_before and (self.n_seen - self.n_before) % _KEEP_EVERY == 0:
+            self._keep(state)
+        return False
+
+    def _keep(self, state):
+        parts = [*state.statistics(), state.group_counts().astype(np.float64), state.model.pseudocounts]
+        self.total = parts if self.total is None else [a + b for a, b in zip(self.total, parts)]
+        self.n_kept += 1
+
+    def means(self, state):
+        """Counts, sums, counts of groups and pseudo-counts."""
+        if hasattr(state, "posterior"):
+            S = sparse.csr_array(state.S) if state.phi.is_sparse else state.S
+            return state.n.copy(), S, state.group_counts(), state.model.pseudocounts
+        if self.n_kept == 0:
+            self._keep(state)
+        n, S, counts, alpha = (part / self.n_kept for part in self.total)
+        if sparse.issparse(S) and not state.data.has_sparse_phi:
+            S = S.toarray()
+        return n, S, sparse.csr_array(counts), alpha
+
+
+def held_rows(groups, *, share=_HELD_SHARE, seed=0):
+    """Which rows to leave out of each group: (N,) bool, none of groups of fewer than two rows.
+
+    Parameters
+    ----------
+    groups : Groups
+    share : float in (0, 1)
+        Rounded for each group, at least one row on each side.
+    seed : int
+
+    Examples
+    --------
+    >>> from expfam.grouped import held_rows
+    >>> from expfam.model.groups import Groups
+    >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()
+    np.int64(1)
+    """
+    sizes = groups.sizes
+    order = np.lexsort((generator(seed, "subsample").random(len(groups.of_row)), groups.of_row))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(groups.starts[:-1], sizes)
+    n_held = np.where(sizes >= 2, np.clip(np.round(share * sizes), 1, np.maximum(sizes - 1, 1)), 0)
+    return rank < n_held[groups.of_row]
+
+
+def _whole_groups(starts, most):
+    """Ranges of groups (first, stop) with at most so many rows and groups, or one group each: by sizes alone."""
+    tasks, first, G = [], 0, len(starts) - 1
+    while first < G:
+        stop = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+        stop = min(G, max(stop, first + 1), first + most)
+        tasks.append((first, stop))
+        first = stop
+    return tasks
+
+
+def _required(groups, n_rows):
+    if groups is None:
+        raise ValueError("GroupedMixture needs groups=, the group of each row; for rows without groups take Mixture")
+    return as_groups(groups, n_rows)
+
+
+def _weights(counts, alpha):
+    counts += alpha
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
+__all__ = ["GroupedMixture", "held_rows"]
