@@ -20,6 +20,7 @@ from pathlib import Path
 _DEMO_CLUSTERS = 20
 _LISTED = 10  # clusters in a printed table
 _WORDS = 8
+_TIMED_ROWS = 50_000  # from which on the time is forecast unasked
 _KERNEL_STARTS = 1000  # of which kernels with a part of split-merge moves are judged
 _LABEL_SUFFIXES = (".csv", ".npy")
 _SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
@@ -142,6 +143,9 @@ def _add_fit(parser):
     run.add_argument(
         "--memory-limit", type=_memory, metavar="SIZE", help="beside the data, such as 4GB; default: what is free"
     )
+    run.add_argument(
+        "--time-limit", type=_seconds, metavar="TIME", help="expected at most, such as 10min; default: none"
+    )
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
     out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
@@ -249,6 +253,15 @@ def _memory(text):
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _seconds(text):
+    from expfam.duration import parse_seconds
+
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _column(text):
     return int(text) if text.isdecimal() else text
 
@@ -344,8 +357,6 @@ def _fit(args):
     _say(args, f"data      {args.data}: {_shape_line(table.X)}")
     _say(args, f"model     {family!r}, {weights!r}, seed {seed}")
     _say(args, f"memory    about {forecast}")
-    if args.output is None and args.labels is None:
-        _say(args, "output    none: --output DIR keeps the model, --labels FILE the labels")
     mixture = Mixture(
         family,
         weights=weights,
@@ -357,6 +368,11 @@ def _fit(args):
         random_state=seed,
         memory_limit=args.memory_limit,
     )
+    duration = _forecast_time(args, mixture, table.X)
+    if duration is not None:
+        _say(args, f"time      about {duration}")
+    if args.output is None and args.labels is None:
+        _say(args, "output    none: --output DIR keeps the model, --labels FILE the labels")
     began = time.perf_counter()
     _fit_with_progress(args, mixture, table.X)
     seconds = time.perf_counter() - began
@@ -451,6 +467,26 @@ def _forecast(X, family, n_components):
     from expfam.forecast import forecast_memory
 
     return forecast_memory(Dataset(X, family), n_components=n_components)
+
+
+def _forecast_time(args, mixture, X):
+    """Duration of a fit with a limit, or of many rows; refused above the limit. None where timing would not pay."""
+    from expfam import Dataset, MixtureModel
+    from expfam.duration import check_duration, forecast_duration
+    from expfam.samplers import load_sampler
+
+    if args.time_limit is None and (X.shape[0] < _TIMED_ROWS or args.quiet or args.json):
+        return None
+    data = Dataset(X, mixture.family)
+    kernel = load_sampler(mixture.sampler, n_threads=mixture.n_threads, weights=mixture.weights)
+    n_steps, n_warmup = args.steps, min(50, args.steps) if args.warmup is None else args.warmup
+    model = MixtureModel(data.family, mixture.weights)
+    kernel.check(model, data)
+    start = args.start
+    duration = forecast_duration(kernel, model, data, n_warmup + n_steps, seed=mixture.random_state, start=start)
+    if args.time_limit is not None:
+        check_duration(duration, args.time_limit)
+    return duration
 
 
 def _fit_with_progress(args, mixture, X):
