@@ -11,6 +11,7 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGES = {
     "expfam": "expfam",
+    "expfam.cli": "expfam/cli",
     "expfam.families": "expfam/families",
     "expfam.model": "expfam/model",
     "expfam.structures": "structures",

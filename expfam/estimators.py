@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.chunks import ChunkedFit
+from expfam.duration import check_duration, forecast_duration
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
@@ -97,6 +98,10 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         1 for a progress bar.
     memory_limit : int, float or None
         Bytes that the fit may need beside the data; None for what the machine has free.
+    time_limit : float, str or None
+        Seconds that `fit` may be expected to take, or text such as ``"10min"``: some steps on samples of the rows are
+        timed first, and where even the low end of the forecast is above the limit nothing is fitted. None times and
+        refuses nothing. A run that has begun is not cut short: for that there is the callback `Stop`.
 
     Attributes
     ----------
@@ -156,6 +161,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         partition="point",
         verbose=0,
         memory_limit=None,
+        time_limit=None,
     ):
         self.family = family
         self.n_components = n_components
@@ -171,6 +177,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         self.partition = partition
         self.verbose = verbose
         self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
@@ -207,6 +214,11 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             phase.check(model, data)
         forecast = forecast_memory(data, n_components=model.weights.max_components, kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
+        if self.time_limit is not None:
+            n_steps = sum(n_steps for _, n_steps in phases)
+            check_duration(
+                forecast_duration(kernel, model, data, n_steps, seed=seed, start=self.start), self.time_limit
+            )
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._run(state, phases)
         self.__dict__.pop("stream_", None)

@@ -31,6 +31,7 @@ API_VERSIONS = (1, 1)  # oldest and newest version of the protocols that this pa
 OWN = "expfam"  # our distribution, whose names nobody shadows silently
 NOTEBOOK = "(registered)"  # stands for the distribution of classes given to `register`
 _NAME = re.compile(r"[a-z0-9_]+")
+_VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?(\[.*\])?\s*")
 _PROPOSAL_KINDS = ("assignment", "anchors", "allocator")
 
 
@@ -91,14 +92,47 @@ _registry = _Registry()
 
 def _scan(group):
     """Offers of one group in a stable order, each once however often its distribution is seen."""
+    try:
+        entries = [(entry, *_signature(entry.dist)) for entry in metadata.entry_points(group=group)]
+    except Exception:  # metadata of any distribution may be damaged; those of the others still count
+        entries = list(_readable_entries(group))
     found = {}
-    for entry in metadata.entry_points(group=group):
-        distribution = entry.dist
-        name = _normal(distribution.metadata["Name"]) if distribution is not None else "(unknown)"
-        version = distribution.version if distribution is not None else ""
+    for entry, name, version in entries:
         # An editable install seen from its own checkout lists the same distribution twice.
-        found.setdefault((name, entry.name, entry.value), Plugin(group, entry.name, name, version or "", entry.value))
+        found.setdefault((name, entry.name, entry.value), Plugin(group, entry.name, name, version, entry.value))
     return [found[key] for key in sorted(found)]
+
+
+def _signature(distribution):
+    if distribution is None:
+        return "(unknown)", ""
+    return _normal(distribution.metadata["Name"]), distribution.version or ""
+
+
+def _readable_entries(group):
+    """Entry points of a group with name and version of the distribution, the first of each name on the path."""
+    seen = set()
+    for distribution in metadata.distributions():
+        if _damage(distribution) is None:
+            name, version = _signature(distribution)
+            entries = [] if name in seen else distribution.entry_points.select(group=group)
+            seen.add(name)
+            yield from ((entry, name, version) for entry in entries)
+
+
+def _damage(distribution):
+    """Why the metadata of a distribution cannot be read, None where they can."""
+    try:
+        _signature(distribution)
+        distribution.entry_points.select(group="expfam")
+    except Exception as error:
+        where = getattr(distribution, "_path", distribution)
+        return f"the metadata in {where} cannot be read ({type(error).__name__}: {error}): install it anew"
+    return None
+
+
+def _damages():
+    return [damage for damage in map(_damage, metadata.distributions()) if damage is not None]
 
 
 def _normal(name):
@@ -298,7 +332,8 @@ def _unknown(group, name):
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(names) if names else "none is installed"
-    return PluginError(f"no {_noun(group)} is called {name!r}{hint} (known: {listed})")
+    damaged = "".join(f"; {damage}" for damage in _damages())
+    return PluginError(f"no {_noun(group)} is called {name!r}{hint} (known: {listed}){damaged}")
 
 
 def _ambiguous(group, name, offers):
@@ -331,6 +366,11 @@ def _load(kind, name):
 
 def _import(plugin):
     """The object an entry point names; whatever its import raises is told with its origin."""
+    if not _VALUE.fullmatch(plugin.value):
+        raise PluginError(
+            f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} names no class: the value of an entry point is"
+            " module:Class"
+        )
     try:
         return metadata.EntryPoint(plugin.name, plugin.value, plugin.group).load()
     except (Exception, SystemExit) as error:  # a stranger's module may raise anything; none of it may pass unnamed
@@ -372,7 +412,7 @@ def _check_class(plugin, cls):
 def _check_version(plugin, version):
     oldest, newest = API_VERSIONS
     what = f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source}"
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         raise PluginError(f"{what} must state api_version as an integer; got {version!r}")
     spoken = f"{what} speaks interface version {version}, this expfam speaks {oldest} to {newest}"
     if version > newest:

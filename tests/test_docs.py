@@ -8,7 +8,7 @@ from types import ModuleType
 import matplotlib as mpl
 import numpy as np
 
-from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel
+from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, variation_of_information
 from expfam.plugins.conformance import check_family
 from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle
 
@@ -79,6 +79,23 @@ def test_the_guide_to_hierarchies_runs():
     assert guide.hierarchy.n_clusters_ > 10
     assert guide.Z.shape == (len(guide.X) - 1, 4)
     mpl.pyplot.close("all")
+
+
+def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
+    page = GUIDE.with_name("own_family.md").read_text(encoding="utf-8")
+    guide = ModuleType("own_family")
+    monkeypatch.setitem(sys.modules, "own_family", guide)  # where pickle looks for the classes
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "own_family.md", "exec"), vars(guide))
+    assert "failed" not in capsys.readouterr().out
+    assert variation_of_information(guide.kind, guide.mixture.labels_) < 0.5
+    assert len(set(guide.mixture.predict([[1.0, 20.0], [20.0, 1.0], [0.1, 0.1]]))) == 3
+    assert min(guide.canopy.n_components_, guide.fast.n_components_) >= 3
+    wrong = type("Wrong", (guide.Weibull,), {"log_base": lambda self, X: np.zeros(len(X))})
+    monkeypatch.setattr(guide, "Wrong", wrong, raising=False)
+    wrong.__module__ = "own_family"
+    report = check_family(wrong(), guide.X, raises=False)
+    assert "predictive_is_normalised" in report.named("failed")
 
 
 def test_every_doc_points_to_things_that_exist():

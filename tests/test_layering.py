@@ -29,18 +29,18 @@ LAYERS = (
 )
 REGISTRY_MAY_IMPORT = {"expfam.protocols", "expfam.errors", "expfam.families.base"}
 PLUGINS_MAY_BE_IMPORTED_BY = {
-    "expfam.plugins": {"expfam.cli"},
     "expfam.plugins.registry": {
         "expfam",
         "expfam.estimators",
-        "expfam.cli",
+        "expfam.cli.arguments",
+        "expfam.cli.plugins",
         "expfam.persistence",
         "expfam.samplers.systems",
         "expfam.plugins.conformance",
         "expfam.plugins.scaffold",
     },
-    "expfam.plugins.scaffold": {"expfam.cli"},
-    "expfam.plugins.conformance": {"expfam", "expfam.cli"},
+    "expfam.plugins.scaffold": {"expfam.cli.plugins"},
+    "expfam.plugins.conformance": {"expfam", "expfam.cli.plugins"},
     "expfam.plugins.families": {"expfam"},
 }
 

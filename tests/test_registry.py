@@ -158,6 +158,71 @@ def test_another_interface_version_says_which_side_to_upgrade(site, version, sid
         load_family("flat")
 
 
+@pytest.mark.parametrize("version", ["'1'", "None", "True", "1.0"])
+def test_an_interface_version_is_an_integer(site, version):
+    site("fake-stale", {"flat": "fake_stale:Flat"}, modules={"fake_stale": GOOD + f"    api_version = {version}\n"})
+    with pytest.raises(PluginError, match=rf"fake_stale 1\.2 .* must state api_version as an integer; got {version}"):
+        load_family("flat")
+
+
+def test_a_proposal_has_to_state_its_version_too(site):
+    module = "class Late:\n    kind = 'anchors'\n    def bind(self, data, *, seed): pass\n"
+    newer = module.replace("Late", "Newer") + "    api_version = 3\n"
+    entries = {"late": "fake_late:Late", "newer": "fake_late:Newer"}
+    site("fake-late", entries, modules={"fake_late": module + newer}, group="expfam.proposals")
+    with pytest.raises(PluginError, match=r"proposal 'late' of fake_late 1\.2 .* state api_version .* got None"):
+        load_proposal("late")
+    with pytest.raises(PluginError, match=r"'newer' of .* speaks interface version 3, .* 1 to 1: upgrade expfam$"):
+        load_proposal("newer")
+
+
+@pytest.mark.parametrize("value", ["!!nonsense::", "", "fake one:Flat", "fake_one:Flat:Flat"])
+def test_a_value_that_names_no_class_is_told(site, value):
+    site("fake-one", {"flat": value})
+    with pytest.raises(PluginError, match=r"family 'flat' of fake_one 1\.2 .* the value of an entry point is module"):
+        load_family("flat")
+    assert load_family("bernoulli").name == "bernoulli"
+
+
+@pytest.mark.parametrize("file", ["METADATA", "entry_points.txt"])
+def test_a_distribution_with_damaged_metadata_harms_no_other(site, tmp_path, file):
+    site("fake-one", {"flat": "fake_one:Flat"}, modules={"fake_one": GOOD})
+    site("fake-torn", {"torn": "fake_one:Flat"})
+    before = [plugin.qualified_name for plugin in list_plugins()]
+    torn = tmp_path / "fake_torn-1.2.dist-info" / file
+    torn.write_bytes(b"[expfam.families]\n\xff\xfe = fake_one:Flat\n")
+    refresh()
+    assert load_family("flat").height == 1.0
+    assert load_family("poisson").name == "poisson"
+    assert [plugin.qualified_name for plugin in list_plugins()] == [n for n in before if n != "fake_torn:torn"]
+    with pytest.raises(PluginError, match=r"no family is called 'torn'.* in .*fake_torn-1.2.dist-info cannot be"):
+        load_family("torn")
+
+
+def test_a_distribution_installed_anew_is_seen_after_refresh(site, tmp_path):
+    site("fake-one", {"flat": "fake_one:Flat"}, modules={"fake_one": GOOD})
+    assert [p.version for p in list_plugins("family") if p.name == "flat"] == ["1.2"]
+    (tmp_path / "fake_one-1.2.dist-info").rename(tmp_path / "fake_one-1.3.dist-info")
+    metadata = tmp_path / "fake_one-1.3.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("1.2", "1.3"))
+    assert [p.version for p in list_plugins("family") if p.name == "flat"] == ["1.2"]
+    refresh()
+    assert [(p.version, p.loaded) for p in list_plugins("family") if p.name == "flat"] == [("1.3", False)]
+
+
+def test_the_command_line_tells_a_broken_plugin_in_one_line(site, capsys):
+    from expfam.cli import main
+
+    site("fake-bad", {"bad": "fake_bad:Bad"}, version="0.3", modules={"fake_bad": "import fake_missing_dependency"})
+    assert main(["check", "bad"]) == 2
+    said = capsys.readouterr().err
+    assert "fake_bad 0.3 (entry point bad = fake_bad:Bad)" in said
+    assert "fake_missing_dependency" in said
+    assert said.count("\n") == 1
+    assert main(["plugins", "--json"]) == 0
+    assert '"fake_bad:Bad"' in capsys.readouterr().out
+
+
 def test_what_is_offered_must_be_a_finished_family(site):
     module = GOOD + "\nflat = Flat()\nclass Half(Family):\n    def sufficient_statistics(self, X): return X\n"
     entries = {"instance": "fake_one:flat", "number": "fake_one:np.pi", "half": "fake_one:Half"}

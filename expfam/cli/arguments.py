@@ -1,0 +1,126 @@
+"""Arguments that several commands share: their types, their groups, and what they stand for."""
+
+import argparse
+import ast
+from pathlib import Path
+
+from expfam.cli.errors import UsageError
+
+
+def _checked_type(convert, holds, rule):
+    def parse(text):
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not holds(value):
+            raise argparse.ArgumentTypeError(f"{rule}; got {text!r}")
+        return value
+
+    return parse
+
+
+positive_int = _checked_type(int, lambda value: value >= 1, "must be an integer of at least 1")
+natural_int = _checked_type(int, lambda value: value >= 0, "must be an integer of at least 0")
+seed_number = _checked_type(int, lambda value: 0 <= value < 2**64, "must be an integer in [0, 2**64)")
+thread_count = _checked_type(int, lambda value: value == -1 or value >= 1, "must be -1 or an integer of at least 1")
+concentration = _checked_type(
+    lambda text: text if text == "auto" else float(text),
+    lambda value: value == "auto" or 0 < value < float("inf"),
+    "must be a positive number or auto",
+)
+positive_float = _checked_type(float, lambda value: 0 < value < float("inf"), "must be a positive number")
+
+
+def memory_amount(text):
+    """Bytes."""
+    from expfam.forecast import parse_bytes
+
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def time_amount(text):
+    """Seconds."""
+    from expfam.duration import parse_seconds
+
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def column_name(text):
+    """Number of a column, or its name."""
+    return int(text) if text.isdecimal() else text
+
+
+def add_data(parser):
+    """The file of the rows, and how it is read."""
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help=".npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt"
+    )
+    reading = parser.add_argument_group("reading")
+    reading.add_argument("--key", metavar="NAME", help="array of an .npz file")
+    reading.add_argument("--id-column", type=column_name, metavar="COLUMN", help="of a table: names of the rows")
+    reading.add_argument(
+        "--label-column", type=column_name, metavar="COLUMN", help="of a table: known classes, only scored"
+    )
+
+
+def add_family(parser):
+    """The family with its hyper-parameters; the group, for more of the model."""
+    model = parser.add_argument_group("model")
+    model.add_argument("--family", required=True, metavar="NAME", help="see `expfam plugins`")
+    model.add_argument(
+        "--hyper",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="hyper-parameters of the family; numbers, 'auto', or lists such as [1,2]",
+    )
+    return model
+
+
+def family_of(name, settings):
+    """The family of that name, with hyper-parameters given as text."""
+    from expfam import load_family
+
+    hyper = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not (key and equals and text):
+            raise UsageError(f"--hyper: {setting!r} is not of the form name=value")
+        hyper[key] = _value(text)
+    try:
+        return load_family(name, **hyper)
+    except TypeError as error:
+        known = load_family(name).get_params() if hyper else {}
+        unknown = [key for key in hyper if key not in known]
+        if not unknown:
+            raise UsageError(f"--family {name}: {error}") from error
+        raise UsageError(
+            f"--hyper: family {name!r} has no {unknown[0]!r}; it has {', '.join(known) or 'none'}"
+        ) from error
+
+
+def _value(text):
+    """A hyper-parameter's value: a Python literal, lists as arrays, and any other word as it stands."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    if isinstance(value, (list, tuple)):
+        import numpy as np
+
+        return np.array(value, dtype=np.float64)
+    return value
+
+
+def reading_options(args, **more):
+    """Keywords of `read` that were given, and more."""
+    options = {"key": args.key, "id_column": args.id_column, "label_column": args.label_column, **more}
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,201 @@
+"""`expfam fit`: clusters of the rows of a file."""
+
+import sys
+import time
+from pathlib import Path
+
+from expfam.cli.arguments import (
+    add_data,
+    add_family,
+    family_of,
+    memory_amount,
+    natural_int,
+    positive_float,
+    positive_int,
+    reading_options,
+    seed_number,
+    thread_count,
+    time_amount,
+)
+from expfam.cli.outputs import check_outputs, save_results
+from expfam.cli.results import (
+    as_text,
+    plain,
+    print_json,
+    run_facts,
+    run_line,
+    say,
+    score_line,
+    shape_line,
+    short,
+    table_scores,
+)
+
+_LISTED = 10  # clusters in a printed table
+_WORDS = 8
+_TIMED_ROWS = 50_000  # from which on the time is forecast unasked
+
+
+def add_arguments(parser):
+    """Arguments of the command."""
+    add_data(parser)
+    parser.add_argument("--vocab", type=Path, metavar="FILE", help="names of the columns, one a line")
+    model = add_family(parser)
+    size = model.add_mutually_exclusive_group()
+    size.add_argument("-k", "--components", type=positive_int, metavar="K", help="symmetric Dirichlet prior over K")
+    size.add_argument("--infinite", action="store_true", help="Dirichlet process (the default)")
+    model.add_argument(
+        "--alpha",
+        type=positive_float,
+        metavar="A",
+        help="concentration: in all (default 1), with -k per component (1/K)",
+    )
+    group = parser.add_argument_group("run")
+    group.add_argument(
+        "--steps", type=natural_int, default=50, metavar="N", help="after the warm-up; default: %(default)s"
+    )
+    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before; default: 50, at most --steps")
+    group.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
+    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets", "progressive")
+    group.add_argument("--start", default="auto", choices=starts)
+    group.add_argument("--seed", type=seed_number, metavar="INT", help="default: a random one, which is printed")
+    group.add_argument(
+        "--threads", type=thread_count, metavar="N", help="-1 for all cores; results do not depend on it"
+    )
+    group.add_argument(
+        "--memory-limit", type=memory_amount, metavar="SIZE", help="beside the data, such as 4GB; default: what is free"
+    )
+    group.add_argument(
+        "--time-limit", type=time_amount, metavar="TIME", help="expected at most, such as 10min; default: none"
+    )
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
+    out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def run(args):
+    """Run the command: its exit code."""
+    from expfam import DirichletProcess, Mixture, SymmetricDirichlet
+    from expfam.model.readers import read
+    from expfam.samplers import load_sampler
+    from expfam.structures._rng import resolve_seed
+
+    check_outputs(args)
+    family = family_of(args.family, args.hyper)
+    load_sampler(args.sampler)
+    table = read(args.data, vocab=args.vocab, **reading_options(args))
+    k = args.components
+    weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
+    seed = resolve_seed(args.seed)
+    forecast = _forecast(table.X, family, k)
+    say(args, f"data      {args.data}: {shape_line(table.X)}")
+    say(args, f"model     {family!r}, {weights!r}, seed {seed}")
+    say(args, f"memory    about {forecast}")
+    mixture = Mixture(
+        family,
+        weights=weights,
+        sampler=args.sampler,
+        n_steps=args.steps,
+        n_warmup="auto" if args.warmup is None else args.warmup,
+        start=args.start,
+        n_threads=args.threads,
+        random_state=seed,
+        memory_limit=args.memory_limit,
+    )
+    duration = _forecast_time(args, mixture, table.X)
+    if duration is not None:
+        say(args, f"time      about {duration}")
+    if args.output is None and args.labels is None:
+        say(args, "output    none: --output DIR keeps the model, --labels FILE the labels")
+    began = time.perf_counter()
+    fit_with_progress(args, mixture, table.X)
+    seconds = time.perf_counter() - began
+    # saved before anything is printed: a closed pipe must not cost the result
+    saved = save_results(args, mixture, table)
+    scores, clusters = table_scores(table, mixture.labels_), _largest(mixture, table.column_names)
+    say(args, run_line(mixture, seconds))
+    learned = _learned(family, mixture.family_)
+    if learned:
+        say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
+    if scores:
+        say(args, f"scores    {score_line(scores)} (against the labels in the file)")
+    say(args, "\n" + _cluster_text(clusters, mixture))
+    if saved:
+        say(args, "\nsaved     " + ", ".join(saved.values()))
+    result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
+    result |= {"family": family.name, "hyper": plain(mixture.family_.get_params()), "weights": repr(weights)}
+    result |= {"seed": seed, "memory_forecast": forecast.beside_data} | run_facts(mixture, seconds)
+    print_json(args, result | {"scores": scores, "clusters": clusters, "output": None, "labels": None} | saved)
+    return 130 if mixture.interrupted_ else 0
+
+
+def _forecast(X, family, n_components):
+    from expfam import Dataset
+    from expfam.forecast import forecast_memory
+
+    return forecast_memory(Dataset(X, family), n_components=n_components)
+
+
+def _forecast_time(args, mixture, X):
+    """Duration of a fit with a limit, or of many rows; refused above the limit. None where timing would not pay."""
+    from expfam import Dataset, MixtureModel
+    from expfam.duration import check_duration, forecast_duration
+    from expfam.samplers import load_sampler
+
+    if args.time_limit is None and (X.shape[0] < _TIMED_ROWS or args.quiet or args.json):
+        return None
+    data = Dataset(X, mixture.family)
+    kernel = load_sampler(mixture.sampler, n_threads=mixture.n_threads, weights=mixture.weights)
+    n_steps, n_warmup = args.steps, min(50, args.steps) if args.warmup is None else args.warmup
+    model = MixtureModel(data.family, mixture.weights)
+    kernel.check(model, data)
+    start = args.start
+    duration = forecast_duration(kernel, model, data, n_warmup + n_steps, seed=mixture.random_state, start=start)
+    if args.time_limit is not None:
+        check_duration(duration, args.time_limit)
+    return duration
+
+
+def fit_with_progress(args, mixture, X):
+    """The mixture, fitted; a bar on standard error where that is a terminal."""
+    from expfam.samplers.callbacks import Progress
+
+    n_steps = mixture.n_steps
+    total = n_steps + (min(50, n_steps) if mixture.n_warmup == "auto" else mixture.n_warmup)
+    bar = Progress(total, disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    mixture.set_params(callbacks=[bar]).fit(X)
+    return mixture.set_params(callbacks=None)  # the bar is no part of the model that is saved
+
+
+def _largest(mixture, column_names):
+    """The largest clusters, with the words that tell them from the rest where the columns of counts have names."""
+    import numpy as np
+
+    order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
+    clusters = [{"cluster": k, "size": int(mixture.cluster_sizes_[k])} for k in order]
+    if column_names is not None and mixture.family_.support == "counts":
+        from expfam.displays import ClusterMeansDisplay
+
+        display = ClusterMeansDisplay.from_estimator(mixture, feature_names=column_names, n_max=_LISTED)
+        for entry, words in zip(clusters, display.top_words(_WORDS)):
+            entry["words"] = words
+    return clusters
+
+
+def _cluster_text(clusters, mixture):
+    total = int(mixture.cluster_sizes_.sum())
+    head = ("cluster", "size", "share") + (("words",) if "words" in clusters[0] else ())
+    rows = [(entry["cluster"], f"{entry['size']:,}", f"{entry['size'] / total:.1%}") for entry in clusters]
+    rows = [(*row, " ".join(entry["words"])) if "words" in entry else row for row, entry in zip(rows, clusters)]
+    more = mixture.n_components_ - len(clusters)
+    return as_text(head, rows) + (f"\n  and {more} smaller ones" if more else "")
+
+
+def _learned(before, after):
+    """Hyper-parameters that the fit changed, by name."""
+    return {
+        name: value
+        for name, value in plain(after.get_params()).items()
+        if name in after.hyper and value != plain(before.get_params())[name]
+    }

@@ -1,0 +1,120 @@
+"""`expfam plugins`, `expfam check` and `expfam new`: what is installed, whether it keeps the laws, and a new one."""
+
+from pathlib import Path
+
+from expfam.cli.errors import UsageError, message_of
+from expfam.cli.results import as_text, print_json, say
+
+_KERNEL_STARTS = 1000  # of which kernels with a part of split-merge moves are judged
+
+
+def add_plugins(parser):
+    """Arguments of `expfam plugins`."""
+    parser.add_argument(
+        "--check", action="store_true", help="load each one and try the laws on it; exit 1 if one fails"
+    )
+
+
+def run_plugins(args):
+    """List what is installed: the exit code."""
+    from expfam.plugins.registry import check_all, list_plugins
+
+    report = check_all() if args.check else [(plugin, None) for plugin in list_plugins()]
+    entries = []
+    for plugin, fault in report:
+        kind = plugin.group.removeprefix("expfam.").replace("families", "family").replace("proposals", "proposal")
+        entry = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
+        entry["value"] = plugin.value
+        if args.check:
+            if fault is None:
+                fault = _broken_laws(plugin)
+            entry |= {"passed": fault is None, "fault": fault}
+        entries.append(entry)
+    head = ("kind", "name", "from", "class") + (("check",) if args.check else ())
+    rows = [(entry["kind"], entry["name"], _source(entry), entry["value"], *_verdict(entry)) for entry in entries]
+    say(args, as_text(head, rows, left=True))
+    print_json(args, {"plugins": entries})
+    return 0 if all(entry.get("passed", True) for entry in entries) else 1
+
+
+def add_check(parser):
+    """Arguments of `expfam check`."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="see `expfam plugins`; or DISTRIBUTION:NAME")
+
+
+def run_check(args):
+    """Reports of the named plugins, law by law."""
+    reports = [_laws(plugin) for name in args.names for plugin in _plugins_called(name)]
+    for report in reports:
+        say(args, f"{report}\n")
+    entries = [{"plugin": r.subject, "results": [result._asdict() for result in r.results]} for r in reports]
+    print_json(args, {"reports": entries})
+    return 0 if all(report.passed for report in reports) else 1
+
+
+def add_new(parser):
+    """Arguments of `expfam new`."""
+    parser.add_argument("kind", choices=("family", "proposal"))
+    parser.add_argument("name", metavar="NAME", help="lower-case letters, digits and underscores")
+    parser.add_argument(
+        "--to", type=Path, default=Path(), metavar="DIR", help="where expfam-NAME is made; default: here"
+    )
+
+
+def run_new(args):
+    """Write a new distribution: the exit code."""
+    from expfam.plugins.scaffold import new_plugin
+
+    try:
+        path = new_plugin(args.kind, args.name, args.to)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(str(error)) from error
+    files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+    say(args, f"{path}:\n  " + "\n  ".join(files))
+    say(args, f"\nnext      cd {path} && python -m pip install -e '.[test]' && python -m pytest")
+    print_json(args, {"kind": args.kind, "name": args.name, "path": str(path), "files": files})
+    return 0
+
+
+def _plugins_called(name):
+    """Every offer of that name, of either kind."""
+    from expfam.plugins.registry import list_plugins, load_family
+
+    found = [plugin for plugin in list_plugins() if name in (plugin.name, plugin.qualified_name)]
+    if not found:
+        load_family(name)  # its error says what there is
+    return found
+
+
+def _broken_laws(plugin):
+    """What the conformance kit finds wrong with a plugin at its default settings, None for nothing."""
+    try:
+        report = _laws(plugin)
+    except Exception as error:  # a stranger's code may raise anything; the other plugins are still to be checked
+        return f"the laws cannot be tried: {message_of(error)}"
+    return "; ".join(f"{name}: {report[name].message}" for name in report.named("failed")) or None
+
+
+def _laws(plugin):
+    """Report on a plugin at its default settings; parts of split-merge moves are judged by a kernel with them."""
+    from expfam.plugins.conformance import check_family, check_kernel, check_proposal
+    from expfam.plugins.registry import load_family, load_proposal
+    from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
+
+    if plugin.group == "expfam.families":
+        return check_family(load_family(plugin.qualified_name), raises=False)
+    part = load_proposal(plugin.qualified_name)
+    if part.kind == "assignment":
+        return check_proposal(part, raises=False)
+    kernel = Cycle(SplitMerge(**{part.kind: part}), CollapsedGibbs())
+    return check_kernel(kernel, n_moves=_KERNEL_STARTS, raises=False)
+
+
+def _source(entry):
+    return f"{entry['distribution']} {entry['version']}".strip()
+
+
+def _verdict(entry):
+    if "passed" not in entry:
+        return ()
+    return ("ok" if entry["passed"] else f"FAILED {entry['fault']}",)

@@ -1,0 +1,80 @@
+"""`expfam predict`: clusters of new rows under a saved model."""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+from expfam.cli.arguments import add_data, positive_int, reading_options, thread_count
+from expfam.cli.errors import UsageError
+from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
+from expfam.cli.results import print_json, score_line, table_scores
+
+_SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
+
+
+def add_arguments(parser):
+    """Arguments of the command."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    add_data(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help=".csv, .npy or .npz; default: CSV to standard output"
+    )
+    parser.add_argument(
+        "--proba",
+        type=positive_int,
+        metavar="TOP",
+        help="add the TOP most probable clusters of each row; the whole of an .npz file, as sparse rows",
+    )
+    parser.add_argument("--threads", type=thread_count, metavar="N", help="-1 for all cores")
+
+
+def run(args):
+    """Run the command: its exit code."""
+    from expfam import Mixture
+    from expfam.model.readers import read
+
+    suffixes = (".csv", ".npy", ".npz")
+    if args.output is not None:
+        check_file(args, args.output, "--output", suffixes)
+        if (args.output.suffix.lower() == ".npz") and args.proba is None:
+            raise UsageError("--output: .npz holds probabilities; add --proba TOP, or choose .csv or .npy")
+        if (args.output.suffix.lower() == ".npy") and args.proba is not None:
+            raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
+    mixture = Mixture.load(args.model)
+    # the last columns of a sparse file may be empty, only the model knows of them
+    n_features = mixture.n_features_in_ if _SVMLIGHT.search(args.data.name) else None
+    table = read(args.data, **reading_options(args, n_features=n_features))
+    mixture.set_params(n_threads=args.threads)
+    began = time.perf_counter()
+    labels = mixture.predict(table.X)
+    probabilities = None if args.proba is None else mixture.predict_proba(table.X, n_top=args.proba)
+    seconds = time.perf_counter() - began
+    scores = table_scores(table, labels)
+    _write_prediction(args, labels, probabilities, table.row_ids)
+    line = f"{len(labels):,} rows in {seconds:.3g} s" + (f"; {score_line(scores)}" if scores else "")
+    if not args.json:
+        print(line, file=sys.stderr)
+    result = {"model": str(args.model), "data": str(args.data), "n_rows": len(labels), "seconds": seconds}
+    result |= {"n_clusters": int(mixture.n_components_), "scores": scores}
+    if args.output is None:
+        result |= {"labels": labels.tolist()}
+        if probabilities is not None:
+            clusters, values = ranked(probabilities)
+            result |= {"clusters": clusters.tolist(), "probabilities": values.tolist()}
+    print_json(args, result | {"output": str(args.output) if args.output else None})
+    return 0
+
+
+def _write_prediction(args, labels, probabilities, row_ids):
+    path = args.output
+    if path is None:
+        if not args.json:
+            write_csv(sys.stdout, labels, row_ids, probabilities)
+    elif path.suffix.lower() == ".npz":
+        from scipy import sparse
+
+        with replacing(path, "wb") as file:
+            sparse.save_npz(file, sparse.csr_array(probabilities))
+    else:
+        write_labels(path, labels, row_ids, probabilities)

@@ -1,0 +1,131 @@
+"""`expfam tree`: a hierarchy of clusters of the rows of a file."""
+
+import sys
+import time
+from pathlib import Path
+
+from expfam.cli.arguments import (
+    add_data,
+    add_family,
+    concentration,
+    family_of,
+    positive_int,
+    reading_options,
+    seed_number,
+    thread_count,
+)
+from expfam.cli.outputs import check_file, check_outputs, replacing, save_results
+from expfam.cli.results import plain, print_json, say, score_line, shape_line, table_scores
+
+
+def add_arguments(parser):
+    """Arguments of the command."""
+    add_data(parser)
+    model = add_family(parser)
+    model.add_argument(
+        "--alpha", type=concentration, default=1.0, metavar="A", help="concentration, or auto; default: 1"
+    )
+    model.add_argument("--tune", action="store_true", help="choose hyper-parameters by the evidence of a subsample")
+    group = parser.add_argument_group("run")
+    group.add_argument("--order", choices=("odds", "odds_size", "best"), default="odds", help="default: %(default)s")
+    group.add_argument(
+        "--neighbors", type=positive_int, metavar="K", help="merge near rows only, while there are any: for many rows"
+    )
+    run.add_argument("--candidates", choices=("knn", "hash"), help="how these are found; default: knn")
+    group.add_argument(
+        "-k", "--clusters", type=positive_int, metavar="K", help="cut into K; default: where odds say so"
+    )
+    group.add_argument("--seed", type=seed_number, default=0, metavar="INT", help="of subsamples; default: %(default)s")
+    group.add_argument(
+        "--threads", type=thread_count, metavar="N", help="-1 for all cores; results do not depend on it"
+    )
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
+    out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument("--linkage", type=Path, metavar="FILE", help="save SciPy's linkage matrix: .npy")
+    out.add_argument("--newick", type=Path, metavar="FILE", help="save the tree in Newick's format")
+    out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree")
+    out.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def run(args):
+    """Run the command: its exit code."""
+    from expfam import BayesianHierarchy
+    from expfam.model.readers import read
+
+    check_outputs(args, "hierarchy")
+    forms = (("linkage", (".npy",)), ("newick", (".nwk", ".newick", ".txt")), ("figure", (".png", ".pdf", ".svg")))
+    for option, suffixes in forms:
+        if (path := getattr(args, option)) is not None:
+            check_file(args, path, f"--{option}", suffixes)
+    family = family_of(args.family, args.hyper)
+    table = read(args.data, **reading_options(args))
+    say(args, f"data      {args.data}: {shape_line(table.X)}")
+    hierarchy = BayesianHierarchy(
+        family,
+        alpha=args.alpha,
+        tune=args.tune,
+        n_clusters=args.clusters,
+        order=args.order,
+        candidates=args.candidates or (None if args.neighbors is None else "knn"),
+        n_neighbors=args.neighbors or 10,
+        n_threads=args.threads,
+        random_state=args.seed,
+    )
+    began = time.perf_counter()
+    _grow_with_progress(args, hierarchy, table.X)
+    seconds = time.perf_counter() - began
+    saved = save_results(args, hierarchy, table) | _save_forms(args, hierarchy, table)
+    scores = table_scores(table, hierarchy.labels_)
+    state = "stopped  " if hierarchy.interrupted_ else "result   "
+    say(args, f"model     {hierarchy.family_!r}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
+    say(
+        args,
+        f"{state} {hierarchy.n_clusters_} clusters, log evidence {hierarchy.log_evidence_:,.1f} nats, "
+        f"{hierarchy.n_scores_:,} pairs scored in {seconds:.3g} s",
+    )
+    if scores:
+        say(args, f"scores    {score_line(scores)} (against the labels in the file)")
+    if saved:
+        say(args, "saved     " + ", ".join(saved.values()))
+    result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
+    result |= {"family": family.name, "hyper": plain(hierarchy.family_.get_params()), "alpha": hierarchy.alpha_}
+    result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
+    result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}
+    nothing = dict.fromkeys(("output", "labels", "linkage", "newick", "figure"))
+    print_json(args, result | {"scores": scores} | nothing | saved)
+    return 130 if hierarchy.interrupted_ else 0
+
+
+def _grow_with_progress(args, hierarchy, X):
+    from expfam.samplers.callbacks import Progress
+
+    bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)
+
+
+def _save_forms(args, hierarchy, table):
+    """Other forms of the tree, written where they were asked for: what was written, by name."""
+    import numpy as np
+
+    saved = {}
+    if args.linkage is not None and hierarchy.interrupted_:
+        print("expfam tree: no linkage matrix of a forest was saved", file=sys.stderr)
+    elif args.linkage is not None:
+        with replacing(args.linkage, "wb") as file:
+            np.save(file, hierarchy.linkage_matrix())
+        saved["linkage"] = str(args.linkage)
+    if args.newick is not None:
+        with replacing(args.newick, "w") as file:
+            file.write(hierarchy.to_newick(table.row_ids) + "\n")
+        saved["newick"] = str(args.newick)
+    if args.figure is not None:
+        from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
+
+        from expfam.dendrogram import DendrogramDisplay
+
+        figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+        DendrogramDisplay.from_estimator(hierarchy, names=table.row_ids).plot(figure.subplots())
+        figure.savefig(args.figure, dpi=150)
+        saved["figure"] = str(args.figure)
+    return saved

@@ -1,0 +1,180 @@
+"""Time of a fit before it begins: a rate measured on a part of the rows, and a refusal above the limit.
+
+Nothing is shipped but the range: the sampler itself takes a few steps on growing samples of the data, on this machine
+and at its load, and a line through the last two gives the rest. That is an extrapolation: clusters found in all data
+may be more or fewer than in a sample, and caches overflow. Hence two ends, not one figure; measured fits lie between.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from expfam.errors import ResourceError
+from expfam.model.data import Dataset
+from expfam.samplers.starts import default_n_clusters
+from expfam.structures._rng import generator
+
+_FIRST_ROWS = 500
+_GROWTH = 4
+_ENOUGH = 0.3  # seconds of a probe after which none larger is made, if there are two
+_TOO_LONG = 10.0  # if there is one
+_STEPS = 3  # of each probe; the first also makes what later ones find made
+_LOW, _HIGH = 0.4, 3.0  # ends of the range about the line
+_UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds that a fit is expected to take, as a range.
+
+    Attributes
+    ----------
+    low, high : float
+        Seconds.
+    probe_rows : int
+        Rows of the largest sample on which steps were timed.
+    probe_seconds : float
+        What timing took.
+    n_steps : int
+    """
+
+    low: float
+    high: float
+    probe_rows: int
+    probe_seconds: float
+    n_steps: int
+
+    def __str__(self):
+        return (
+            f"{format_seconds(self.low)} to {format_seconds(self.high)} for {self.n_steps} steps, going by"
+            f" {self.probe_rows:,} of the rows"
+        )
+
+
+def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
+    """Seconds of a fit, from a few steps on samples of the rows: at most some seconds of work.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    model : MixtureModel
+        Bound.
+    data : Dataset
+    n_steps : int
+        In all. Samplers that stop by themselves may take less.
+    seed : int
+    start : str or (N,) array_like of int
+        Making it is part of the time.
+
+    Returns
+    -------
+    Duration
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.duration import forecast_duration
+    >>> from expfam.samplers import CollapsedGibbs
+    >>> data = Dataset(np.random.default_rng(0).poisson(3.0, (3000, 2)), Poisson())
+    >>> duration = forecast_duration(CollapsedGibbs(), MixtureModel(data.family, SymmetricDirichlet(4)), data, 10)
+    >>> 0 < duration.low < duration.high
+    True
+    """
+    N, began = data.n_rows, perf_counter()
+    probes, n_rows = [], min(N, _FIRST_ROWS)
+    while True:
+        probes.append((n_rows, *_probe(kernel, model, data, n_rows, seed, start)))
+        seconds = sum(probes[-1][1:])
+        if n_rows == N or seconds > _TOO_LONG or (seconds > _ENOUGH and len(probes) > 1):
+            break
+        n_rows = min(N, _GROWTH * n_rows)
+    low, high = (a + n_steps * b for a, b in zip(_line(N, probes, 1), _line(N, probes, 2)))
+    return Duration(_LOW * low, _HIGH * high, n_rows, perf_counter() - began, int(n_steps))
+
+
+def _probe(kernel, model, data, n_rows, seed, start):
+    """Seconds of the start and of a step on so many rows."""
+    rows, sample = slice(None), data
+    if n_rows < data.n_rows:
+        rows = np.sort(generator(seed, "subsample").choice(data.n_rows, n_rows, replace=False))
+        sample = Dataset(data.X[rows], data.family, weight=None if data.weight is None else data.weight[rows])
+    is_name, most = isinstance(start, str), kernel.max_clusters(model)
+    n_clusters = min(default_n_clusters(model, data.n_rows), n_rows, n_rows if most is None else most)
+    before = perf_counter()
+    if is_name:
+        state = kernel.init(model, sample, seed=seed, start=start, n_clusters=n_clusters)
+    else:
+        state = kernel.init(model, sample, seed=seed, start=np.asarray(start)[rows])
+    seconds = [perf_counter() - before]
+    for _ in range(_STEPS):
+        before = perf_counter()
+        kernel.step(state)
+        seconds.append(perf_counter() - before)
+    return seconds[0] + max(0.0, seconds[1] - seconds[2]), float(np.median(seconds[2:]))
+
+
+def _line(N, probes, place):
+    """Seconds at N rows by the line through the last two probes, and by that through the origin and the last one.
+
+    The latter takes what a step costs whatever the number of rows for a cost of rows: too much, but safely so where the
+    difference of two probes is noise.
+    """
+    n, t = probes[-1][0], probes[-1][place]
+    if len(probes) == 1:
+        return t * min(1.0, N / n), t * N / n
+    m, s = probes[-2][0], probes[-2][place]
+    least = t + (N - n) * max(0.0, (t - s) / (n - m))
+    return least, max(least, t + (N - n) * 0.5 * t / n)
+
+
+def check_duration(duration, limit):
+    """Raise where a fit would take longer than it may, even at the low end of the range.
+
+    Parameters
+    ----------
+    duration : Duration
+    limit : float or str
+        Seconds, or text such as ``"90s"``, ``"10min"``, ``"2h"``.
+
+    Raises
+    ------
+    ResourceError
+        With the figures.
+    """
+    allowed = parse_seconds(limit)
+    if duration.low > allowed:
+        raise ResourceError(
+            f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): fewer steps,"
+            " rows or components, another sampler, or a higher time_limit"
+        )
+
+
+def parse_seconds(value):
+    """Seconds of a number or of text such as ``"90s"``, ``"10min"``, ``"2h"``: float.
+
+    Examples
+    --------
+    >>> from expfam.duration import parse_seconds
+    >>> parse_seconds("1.5h"), parse_seconds(90)
+    (5400.0, 90.0)
+    """
+    match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
+    try:
+        seconds = float(match.group(1)) * _UNITS[match.group(2) or ""]
+    except (AttributeError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"an amount of time is a positive number of seconds or text such as '10min'; got {value!r}")
+    return seconds
+
+
+def format_seconds(seconds):
+    """Seconds in words, two digits: ``"1.5 h"``."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} s" if seconds < 99.5 else f"{seconds:.0f} s"

@@ -1,0 +1,145 @@
+"""The forecast of time is a range about a measured rate; it refuses only where a limit was set, with figures."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import expfam.duration as duration_module
+from expfam import Dataset, DiagonalGaussian, Mixture, MixtureModel, Multinomial, SymmetricDirichlet
+from expfam.cli import main
+from expfam.duration import Duration, check_duration, forecast_duration, format_seconds, parse_seconds
+from expfam.errors import ResourceError
+from expfam.samplers import CollapsedGibbs, ExpectationMaximization
+
+
+class Clock:
+    """Time that passes only where the kernel says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Timed(CollapsedGibbs):
+    """A kernel of a known cost: so much for the start and each step, and so much for each row."""
+
+    clock = None
+    costs = (0.0, 0.0, 0.0, 0.0)
+
+    def init(self, model, data, **options):
+        state = super().init(model, data, **options)
+        self.clock.now += self.costs[0] + self.costs[1] * data.n_rows
+        return state
+
+    def step(self, state):
+        self.clock.now += self.costs[2] + self.costs[3] * state.data.n_rows
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Forecast for a kernel of given costs on so many rows."""
+    clock = Clock()
+    monkeypatch.setattr(duration_module, "perf_counter", clock)
+
+    def forecast(costs, n_rows, n_steps=100, start="random"):
+        monkeypatch.setattr(Timed, "clock", clock)
+        monkeypatch.setattr(Timed, "costs", costs)
+        data = Dataset(np.arange(float(n_rows))[:, None], DiagonalGaussian())
+        model = MixtureModel(data.family, SymmetricDirichlet(3))
+        return forecast_duration(Timed(), model, data, n_steps, start=start)
+
+    return forecast
+
+
+@pytest.mark.parametrize(
+    ("costs", "n_rows"),
+    [
+        ((0.0, 0.0, 0.0, 1e-5), 30_000),
+        ((1.0, 1e-4, 0.05, 1e-5), 30_000),
+        ((0.0, 0.0, 20.0, 0.0), 30_000),  # the first probe is too long for a second one
+        ((0.0, 1e-2, 0.0, 1e-6), 5000),
+        ((0.0, 0.0, 0.0, 1e-7), 300),  # fewer rows than the first probe has
+    ],
+)
+def test_a_cost_that_is_a_line_lies_in_the_range(timed, costs, n_rows):
+    found = timed(costs, n_rows)
+    cost = costs[0] + costs[1] * n_rows + 100 * (costs[2] + costs[3] * n_rows)
+    assert found.low == pytest.approx(0.4 * cost)
+    assert found.high >= 3.0 * cost * (1 - 1e-12)
+    assert found.n_steps == 100
+
+
+def test_probes_end_early_and_are_counted(timed):
+    found = timed((0.0, 0.0, 0.0, 1e-3), 30_000)
+    assert found.probe_rows == 2000
+    assert found.probe_seconds == pytest.approx(3 * 1e-3 * (500 + 2000))
+    assert timed((0.0, 0.0, 0.0, 0.1), 30_000).probe_rows == 500
+    assert timed((0.0, 0.0, 0.0, 1e-9), 30_000, start=np.zeros(30_000, dtype=int)).probe_rows == 30_000
+
+
+def test_a_real_fit_takes_about_as_long(tmp_path):
+    """The machine may be busy, so only a gross error shows: a factor of ten beyond either end."""
+    X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (20_000, 50)))
+    data = Dataset(X, Multinomial(0.1))
+    model, kernel = MixtureModel(data.family, SymmetricDirichlet(20)), ExpectationMaximization()
+    found = forecast_duration(kernel, model, data, 10)
+    before = duration_module.perf_counter()
+    state = kernel.init(model, data, seed=0)
+    for _ in range(10):
+        kernel.step(state)
+    assert found.low / 10 < duration_module.perf_counter() - before < 10 * found.high
+
+
+def test_the_limit_refuses_by_its_low_end_with_the_figures():
+    found = Duration(low=600.0, high=7200.0, probe_rows=2000, probe_seconds=1.0, n_steps=50)
+    check_duration(found, 600)
+    check_duration(found, "10min")
+    with pytest.raises(ResourceError, match=r"10 min to 2 h for 50 steps, going by 2,000 .*; 9 min are allowed"):
+        check_duration(found, "9min")
+
+
+def test_a_mixture_asks_only_where_there_is_a_limit(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    asked = []
+    real = forecast_duration
+    monkeypatch.setattr("expfam.estimators.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
+    Mixture(n_steps=2).fit(X)
+    assert not asked
+    free, limited = (Mixture(n_steps=5, random_state=0, time_limit=limit).fit(X) for limit in (None, "1h"))
+    assert [arguments[3] for arguments in asked] == [10]
+    np.testing.assert_array_equal(free.labels_, limited.labels_)  # timing leaves no trace in the result
+    refused = Mixture(n_steps=100_000, time_limit=1.0)
+    with pytest.raises(ResourceError, match="time_limit"):
+        refused.fit(X)
+    assert not hasattr(refused, "labels_")
+    with pytest.raises(ValueError, match="amount of time"):
+        Mixture(time_limit="soon").fit(X)
+
+
+def test_the_command_line_prints_a_range_and_refuses(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "points.npy"
+    np.save(path, np.random.default_rng(0).standard_normal((600, 2)))
+    fit = ["fit", str(path), "--family", "gaussian_diag", "-k", "3", "--seed", "0", "--steps"]
+    assert main([*fit, "5", "--time-limit", "1h"]) == 0
+    assert " for 10 steps, going by 600 of the rows" in capsys.readouterr().out
+    assert main([*fit, "1000000", "--time-limit", "1s"]) == 1
+    assert "are allowed (time_limit)" in capsys.readouterr().err
+    assert main([*fit, "5", "--time-limit", "soon"]) == 2
+    assert "such as '10min'" in capsys.readouterr().err
+    assert main([*fit, "5"]) == 0
+    assert "time " not in capsys.readouterr().out
+    monkeypatch.setattr("expfam.cli.fit._TIMED_ROWS", 600)
+    assert main([*fit, "5"]) == 0
+    assert "time      about " in capsys.readouterr().out
+
+
+def test_amounts_of_time():
+    for text, value in ((90, 90.0), ("90", 90.0), ("90s", 90.0), ("1.5 h", 5400.0), ("10min", 600.0), ("1d", 86400.0)):
+        assert parse_seconds(text) == value
+    for text in ("", "min", "-3", "0", "nan", "5 apples", None):
+        with pytest.raises(ValueError, match="amount of time"):
+            parse_seconds(text)
+    words = [format_seconds(s) for s in (0.0123, 5.0, 119.0, 150.0, 7300.0, 4e5)]
+    assert words == ["0.012 s", "5 s", "119 s", "2.5 min", "2 h", "4.6 d"]
