@@ -31,7 +31,7 @@ def add_arguments(parser):
     group.add_argument(
         "--neighbors", type=positive_int, metavar="K", help="merge near rows only, while there are any: for many rows"
     )
-    run.add_argument("--candidates", choices=("knn", "hash"), help="how these are found; default: knn")
+    group.add_argument("--candidates", choices=("knn", "hash"), help="how these are found; default: knn")
     group.add_argument(
         "-k", "--clusters", type=positive_int, metavar="K", help="cut into K; default: where odds say so"
     )
