@@ -59,6 +59,7 @@ TITLES = {
 SWEEPERS = ["sem_dense", "sem_tree", "printed", "anchored"]  # those whose sweeps are compared as sizes grow
 UNEVEN = ("birch1", "patches")  # sets whose clusters have variances far from a tenth of the whole
 MOST_SKLEARN_BYTES = 8 << 30  # of its three tables of data x components
+MOST_JUDGED = 1 << 27  # held-out rows x clusters: a second or two for each point of a curve
 
 
 # ---- what the protocols share ----------------------------------------------------------------------------------------
@@ -138,10 +139,10 @@ def patches(side=8):
     return np.concatenate(found), None
 
 
-def split(X, gold):
-    """Rows to fit and a fifth of them, 20 000 at most, to judge by."""
+def split(X, gold, n_clusters):
+    """Rows to fit and a fifth of them, 20 000 at most, to judge by; fewer where clusters are many."""
     order = np.random.default_rng(1).permutation(len(X))
-    test, train = np.split(order, [min(len(X) // 5, 20_000)])
+    test, train = np.split(order, [min(len(X) // 5, 20_000, MOST_JUDGED // n_clusters)])
     return (X[train], None if gold is None else gold[train]), (X[test], None if gold is None else gold[test])
 
 
@@ -256,7 +257,7 @@ def rival_drawers(state, args):
 def quality(args):
     """Held-out log likelihood and purity against CPU seconds, a curve for each kernel."""
     X, gold = read_or_make(args)
-    (X, gold), (X_test, gold_test) = split(X, gold)
+    (X, gold), (X_test, gold_test) = split(X, gold, args.clusters)
     model, data = problem(X, args.clusters, args)
     test = Dataset(X_test, data.family)
     print(
@@ -418,7 +419,8 @@ def scaling(args):
     rows = []
     for axis, sizes in (("n", args.rows_grid), ("K", args.clusters_grid), ("d", args.features_grid)):
         for size in sizes:
-            rows.extend(scaling_rows(axis, base | {axis: size}, args))
+            rows.extend(of_size := scaling_rows(axis, base | {axis: size}, args))
+            print(f"{axis} = {size}:", *(f"{row['kernel']} {row['CPU s']:.3g} CPU s" for row in of_size), flush=True)
         print_table([row for row in rows if row["grows"] == axis])
     print("exponents of the growth of CPU seconds")
     print_table(exponents(rows, args.kernels))
@@ -602,7 +604,8 @@ def parser():
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(dest="protocol", required=True)
 
-    def add(protocol, *, kernels=None, rows=None, clusters=None, features=None, figure=False):
+    def add(protocol, *, kernels=None, fits=False, rows=None, clusters=None, features=None, figure=False):
+        """Parser of a protocol; `fits` where it has its own way to run scikit-learn."""
         command = commands.add_parser(protocol.__name__, parents=[common], help=protocol.__doc__)
         command.set_defaults(run=protocol)
         command.add_argument("--rows", type=int, default=rows)
@@ -611,7 +614,8 @@ def parser():
         if features:
             command.add_argument("--features", type=int, default=features, help="of generated data")
         if kernels:
-            command.add_argument("--kernels", nargs="+", choices=list(TITLES), default=kernels)
+            known = [name for name in TITLES if fits or name not in SKLEARN]
+            command.add_argument("--kernels", nargs="+", choices=known, default=kernels)
         if figure:
             command.add_argument("--figure", type=Path, metavar="PATH", help="draw the results there")
         return command
@@ -620,7 +624,7 @@ def parser():
     command.add_argument("--cases", type=case, nargs="+", default=[case(text) for text in CASES], metavar="K,d,sep")
     command.add_argument("--repeats", type=int, default=3)
     command.add_argument("--rejection", action="store_true", help="also by rejection from the bounds of the tree")
-    command = add(quality, kernels=list(TITLES), clusters=1024, features=32, figure=True, rows=190_000)
+    command = add(quality, kernels=list(TITLES), fits=True, clusters=1024, features=32, figure=True, rows=190_000)
     command.add_argument("--data-set", choices=SETS, default="nested")
     command.add_argument("--start", choices=STARTS, default="kmeans++")
     command.add_argument("--seconds", type=float, default=30.0, help="CPU seconds of each kernel")
@@ -633,7 +637,7 @@ def parser():
     command.add_argument("--repeats", type=int, default=3)
     command = add(memory, kernels=[*SWEEPERS, "em"], rows=1_000_000, clusters=1024, features=32)
     command.add_argument("--child", choices=list(TITLES), help=argparse.SUPPRESS)
-    command = add(table1, kernels=["em", "sem_dense", "printed", "anchored", "sklearn_spherical"])
+    command = add(table1, kernels=["em", "sem_dense", "printed", "anchored", "sklearn_spherical"], fits=True)
     command.add_argument("--data-set", choices=["digits", "letter_recognition", "birch1"], default="digits")
     command.add_argument("--clusters-grid", type=int, nargs="+", default=[10, 100])
     command.add_argument("--sweeps", type=int, default=50, help="iterations of a run")

@@ -5,7 +5,7 @@
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures._kernels cimport expfam_dot, expfam_float_dots, expfam_sparse_dots
+from expfam.structures._kernels cimport EXPFAM_REACHES, expfam_dot, expfam_float_dots, expfam_sparse_dots
 
 ctypedef struct reach:              # of some members z about one cluster c: f_z <= f_c + bound at |phi - a_c|
     double low                      # least and largest |theta_z - theta_c|
@@ -27,6 +27,7 @@ ctypedef struct cluster_cell:       # positions [lo, hi) of the order; the repre
     int32_t n_cells                 # the first so many items are cells
     int32_t own                     # smaller cell of the same representative, or -1: then it is a single member
     int32_t near                    # number of the representative among those with a stored vector a
+    int32_t reach                   # columns of `reaches` before those of the items
 
 ctypedef struct tree_item:          # a child that brings a representative of its own
     reach members                   # about the representative of the cell above
@@ -37,10 +38,12 @@ ctypedef struct tree_item:          # a child that brings a representative of it
     double norm                     # |theta|
     int32_t position                # of the child's representative
     int32_t cell                    # -1 for a single member
+    int32_t what                    # the cell, or -1 - position of a single member
 
 ctypedef struct cluster_tree:
     const cluster_cell *cells       # (n_cells,)
     const tree_item *items          # (K,) item 0 is the root's representative
+    const double *reaches           # of a cell's items, REACH_ROWS rows side by side, as `expfam_rises` reads them
     const float *rows               # theta of the items: (K, F); if is_sparse side by side for the items of a cell
     const float *near_rows          # so the vectors a of the cells' representatives; NULL where a = slope theta
     double slope
@@ -69,6 +72,15 @@ ctypedef struct cluster_query:      # one datum
     double offset                   # <phi, shift>: exact scores are <phi, Theta_z> - G_z less this
     double norm                     # of phi, centred and scaled
     double error                    # relative to |phi| |theta|, of a product in single precision
+
+
+cdef enum:
+    REACH_ROWS = 8                  # six of the reach, log_beta and log_top
+
+
+cdef inline Py_ssize_t padded(Py_ssize_t n_items) noexcept nogil:
+    """Columns of `reaches` for so many items."""
+    return (n_items + EXPFAM_REACHES - 1) // EXPFAM_REACHES * EXPFAM_REACHES
 
 
 cdef inline double rise(const reach *m, double distance) noexcept nogil:

@@ -17,7 +17,7 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures._kernels cimport expfam_dot
+from expfam.structures._kernels cimport EXPFAM_REACHES, expfam_dot
 
 from expfam.errors import ExpFamError
 from expfam.structures._cover_split import build
@@ -33,13 +33,13 @@ _NEAR_ENOUGH = 0.25                     # squared distance of a line from the me
 _REACH = np.dtype([(name, "f8") for name in ("low", "high", "reciprocal", "curvature", "least", "excess")])
 _CELL = np.dtype(
     [("members", _REACH), ("log_beta", "f8"), ("log_top", "f8"), ("lifted", "f8")]
-    + [(name, "i4") for name in ("lo", "hi", "item", "n_items", "n_cells", "own", "near")],
+    + [(name, "i4") for name in ("lo", "hi", "item", "n_items", "n_cells", "own", "near", "reach")],
     align=True,
 )
 _ITEM = np.dtype(
     [("members", _REACH)]
     + [(name, "f8") for name in ("log_beta", "log_top", "log_pi", "g", "norm")]
-    + [("position", "i4"), ("cell", "i4")],
+    + [(name, "i4") for name in ("position", "cell", "what")],
     align=True,
 )
 assert _CELL.itemsize == sizeof(cluster_cell)
@@ -270,7 +270,7 @@ cdef class ClusterCells:
                 inner = inner[cells["n_cells"][inner] > 0]
                 starts = cells["near"][items["cell"][cells["item"][inner]]]
                 _interleave(theirs, starts, cells["n_cells"][inner])
-        self.arrays |= {"rows": ours, "near_rows": theirs}
+        self.arrays |= {"rows": ours, "near_rows": theirs, "reaches": _reaches(cells, items)}
         self._aim()
 
     cdef void _aim(self) except *:
@@ -279,14 +279,36 @@ cdef class ClusterCells:
         cdef const double[::1] log_pi = self.arrays["log_pi"], g = self.arrays["g"], bias = self.arrays["bias"]
         cdef const double[::1] theta_norm = self.arrays["theta_norm"], near_norm
         cdef const double[:, ::1] Theta = self.arrays["Theta"]
+        cdef const double[::1] reaches = self.arrays["reaches"]
         cdef const double[::1] center = self.center, shift = self.shift, inverse = self.arrays["inverse"]
         self.tree.center, self.tree.shift, self.tree.inverse = &center[0], &shift[0], &inverse[0]
         self.tree.rows, self.tree.cluster, self.tree.position = &rows[0, 0], &cluster[0], &position[0]
         self.tree.log_pi, self.tree.g, self.tree.bias, self.tree.Theta = &log_pi[0], &g[0], &bias[0], &Theta[0, 0]
+        self.tree.reaches = &reaches[0]
         self.tree.theta_norm, self.tree.near_rows, self.tree.near_norm = &theta_norm[0], NULL, NULL
         if self.arrays["near_rows"] is not None:
             near_rows, near_norm = self.arrays["near_rows"], self.arrays["near_norm"]
             self.tree.near_rows, self.tree.near_norm = &near_rows[0, 0], &near_norm[0]
+
+
+def _reaches(cells, items):
+    """What bounds the items of each cell, field by field in columns, as `expfam_rises` reads it; settles where."""
+    items["what"] = np.where(items["cell"] >= 0, items["cell"], -1 - items["position"])
+    inner = np.flatnonzero(cells["n_items"])
+    width = -(-cells["n_items"][inner] // EXPFAM_REACHES) * EXPFAM_REACHES
+    cells["reach"][inner] = np.cumsum(width) - width
+    n_items = cells["n_items"][inner]
+    cell = np.repeat(np.arange(len(inner)), n_items)
+    place = np.arange(len(cell)) - np.repeat(np.cumsum(n_items) - n_items, n_items)
+    here = items[cells["item"][inner][cell] + place]
+    members = here["members"]
+    fields = [members[name] for name in ("low", "high", "reciprocal", "curvature", "least", "excess")]
+    fields[0] = np.where(members["curvature"] > 0.0, fields[0], fields[1])      # without a top, the farther end
+    out = np.zeros(REACH_ROWS * int(width.sum()) + 1)
+    first = REACH_ROWS * cells["reach"][inner][cell].astype(np.intp) + place
+    for row, values in enumerate([*fields, here["log_beta"], here["log_top"]]):
+        out[first + row * width[cell]] = values
+    return out
 
 
 def _scale(theta, spread):

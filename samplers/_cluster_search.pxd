@@ -7,6 +7,7 @@ from expfam.structures._rng cimport philox_stream
 
 ctypedef struct waiting_cell:
     double bound                # no member's f is larger
+    double mass                 # bound and the log of the sum of the weights, or of the largest if the best are wanted
     double f                    # of the representative, in single precision
     double distance             # at least |phi - a|
     int32_t cell
@@ -25,7 +26,8 @@ ctypedef struct walk:           # one search; the arrays are scratch
     scored *found               # (K,); of a search for the k best these, best first
     double *mass                # (n_cells + K,)
     int32_t *which              # (max_items,)
-    double *before              # (max_items,)
+    double *before              # (max_items,) padded
+    double *heavy               # (max_items,) padded
     double *f                   # (max_items,)
     double *distance            # (max_items,)
     float *products             # (max_items,)

@@ -11,17 +11,19 @@ from libc.math cimport INFINITY, exp, sqrt
 from libc.stdint cimport int32_t
 
 from expfam.samplers._cluster_cells cimport (
+    REACH_ROWS,
     cluster_cell,
     cluster_query,
     cluster_tree,
     exact_score,
     item_scores,
     near_distances,
+    padded,
     rise,
     root_score,
     tree_item,
 )
-from expfam.structures._kernels cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks
+from expfam.structures._kernels cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks, expfam_rises
 from expfam.structures._rng cimport philox_double, philox_stream
 
 cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
@@ -48,7 +50,8 @@ cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t mos
     w.tail = <tail_part *> take(&end, parts * sizeof(tail_part))
     w.found = <scored *> take(&end, (most if most else tree.n_positions) * sizeof(scored))
     w.mass = take(&end, (parts + parts // EXPFAM_BLOCK + 1) * sizeof(double))
-    w.before = take(&end, m * sizeof(double))
+    w.before = take(&end, padded(m) * sizeof(double))
+    w.heavy = take(&end, padded(m) * sizeof(double))
     w.f = take(&end, m * sizeof(double))
     w.distance = take(&end, m * sizeof(double))
     w.phi = take(&end, room * sizeof(double))
@@ -119,14 +122,40 @@ cdef inline void score(const cluster_tree *tree, const cluster_query *q, walk *w
     w.found[at] = scored(value, position)
 
 
-cdef inline void wait(walk *w, double bound, double f, double distance, int32_t cell) noexcept nogil:
-    w.waiting[w.n_waiting] = waiting_cell(bound, f, distance, cell)
+cdef inline void wait(const cluster_tree *tree, walk *w, double bound, double f, double distance,
+                      int32_t cell) noexcept nogil:
+    cdef double weight = tree.cells[cell].log_top if w.most else tree.cells[cell].log_beta
+    w.waiting[w.n_waiting] = waiting_cell(bound, bound + weight, f, distance, cell)
     w.n_waiting += 1
 
 
 cdef inline bint is_out(const walk *w, double bound, double log_beta, double log_top) noexcept nogil:
     """A NaN is never out."""
     return bound + (log_top if w.most else log_beta) < threshold(w)
+
+
+cdef inline Py_ssize_t sift(const cluster_tree *tree, walk *w, const cluster_cell *cell, double base,
+                            waiting_cell s) noexcept nogil:
+    """Number of items of a cell that its representative's score, at most `base`, cannot rule out; the rest is left."""
+    cdef Py_ssize_t width = padded(cell.n_items), n = 0, j
+    cdef const double *reach = tree.reaches + REACH_ROWS * <Py_ssize_t> cell.reach
+    cdef const double *weight = reach + (7 if w.most else 6) * width
+    cdef const tree_item *items = tree.items + cell.item
+    cdef double limit = threshold(w)
+    cdef bint is_left
+    expfam_rises(reach, weight, width, base, s.distance, s.bound, w.before, w.heavy)
+    if w.most:
+        for j in range(cell.n_items):
+            w.which[n], w.before[n] = <int32_t> j, w.before[j]
+            n += not w.heavy[j] < limit         # a NaN is never out
+        return n
+    for j in range(cell.n_items):               # no branch: half of them would be foreseen wrongly
+        is_left = w.heavy[j] < limit
+        w.tail[w.n_tail] = tail_part(w.heavy[j], items[j].what)
+        w.n_tail += is_left
+        w.which[n], w.before[n] = <int32_t> j, w.before[j]
+        n += not is_left
+    return n
 
 
 cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil:
@@ -137,15 +166,9 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, wait
     cdef const tree_item *item
     cdef double base = s.f + q.error * q.norm * tree.theta_norm[cell.lo], bound, slack
     cdef Py_ssize_t j, n = 0, n_cells = 0, first = w.n_waiting, top
-    for j in range(cell.n_items):
-        bound = base + rise(&items[j].members, s.distance)
-        bound = bound if bound < s.bound else s.bound
-        if is_out(w, bound, items[j].log_beta, items[j].log_top):
-            leave(w, bound + items[j].log_beta, items[j].cell if items[j].cell >= 0 else -1 - items[j].position)
-            continue
-        w.which[n], w.before[n] = <int32_t> j, bound
-        n += 1
-        n_cells += j < cell.n_cells
+    n = sift(tree, w, cell, base, s)
+    while n_cells < n and w.which[n_cells] < cell.n_cells:
+        n_cells += 1
     if n:
         item_scores(tree, q, cell, w.which, n, w.products, w.f)
         w.n_visits += n
@@ -167,13 +190,13 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, wait
         if is_out(w, bound, item.log_beta, item.log_top):
             leave(w, bound + item.log_beta, item.cell if j < n_cells else -1 - item.position)
         elif j < n_cells:
-            wait(w, bound, w.f[j], w.distance[j], item.cell)
+            wait(tree, w, bound, w.f[j], w.distance[j], item.cell)
         else:
             score(tree, q, w, item.position)
     if cell.own >= 0:
         child = &tree.cells[cell.own]
         bound = base + rise(&child.members, s.distance)
-        wait(w, bound if bound < s.bound else s.bound, s.f, s.distance, cell.own)
+        wait(tree, w, bound if bound < s.bound else s.bound, s.f, s.distance, cell.own)
     else:
         bound = base if base < s.bound else s.bound
         if is_out(w, bound, tree.log_pi[cell.lo], tree.log_pi[cell.lo]):
@@ -182,9 +205,7 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, wait
             score(tree, q, w, cell.lo)
     top = first
     for j in range(first, w.n_waiting):
-        if w.waiting[j].bound + tree.cells[w.waiting[j].cell].log_beta > (
-            w.waiting[top].bound + tree.cells[w.waiting[top].cell].log_beta
-        ):
+        if w.waiting[j].mass > w.waiting[top].mass:
             top = j
     if w.n_waiting > first:
         s = w.waiting[top]
@@ -199,7 +220,7 @@ cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexc
     root_score(tree, q, w.products, &f, &distance)
     w.n_visits += 1
     bound = f + q.error * q.norm * tree.theta_norm[tree.cells[0].lo] + rise(&tree.cells[0].members, distance)
-    wait(w, bound, f, distance, 0)
+    wait(tree, w, bound, f, distance, 0)
 
 
 cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
@@ -208,8 +229,8 @@ cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noex
     while w.n_waiting:
         w.n_waiting -= 1
         s = w.waiting[w.n_waiting]
-        if is_out(w, s.bound, tree.cells[s.cell].log_beta, tree.cells[s.cell].log_top):
-            leave(w, s.bound + tree.cells[s.cell].log_beta, s.cell)
+        if s.mass < threshold(w):
+            leave(w, s.mass, s.cell)
         else:
             expand(tree, q, w, s)
 
@@ -312,7 +333,7 @@ cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, walk *
     root_score(tree, q, w.products, &s.f, &s.distance)
     w.n_visits += 1
     s.bound = s.f + q.error * q.norm * tree.theta_norm[tree.cells[0].lo] + lifted_rise(q, tree.cells[0].lifted)
-    wait(w, s.bound, s.f, 0.0, 0)
+    wait(tree, w, s.bound, s.f, 0.0, 0)
     while i < w.n_waiting:
         s = w.waiting[i]
         if not lifted_rise(q, tree.cells[s.cell].lifted) <= 1.0 or tree.cells[s.cell].n_items == 0:
@@ -321,11 +342,11 @@ cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, walk *
             for j in range(tree.cells[s.cell].n_items):
                 item = &tree.items[tree.cells[s.cell].item + j]
                 if item.cell >= 0:
-                    wait(w, w.before[j], w.f[j], 0.0, item.cell)
+                    wait(tree, w, w.before[j], w.f[j], 0.0, item.cell)
                 else:
                     score(tree, q, w, item.position)
             if tree.cells[s.cell].own >= 0:
-                wait(w, own_envelope(tree, q, s), s.f, 0.0, tree.cells[s.cell].own)
+                wait(tree, w, own_envelope(tree, q, s), s.f, 0.0, tree.cells[s.cell].own)
             else:
                 score(tree, q, w, tree.cells[s.cell].lo)
         i += 1
@@ -353,7 +374,7 @@ cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, walk *w, 
                 break
         if u < 0.0:
             if item.cell >= 0:
-                s = waiting_cell(w.before[j], w.f[j], 0.0, item.cell)
+                s = waiting_cell(w.before[j], envelope, w.f[j], 0.0, item.cell)
                 continue
             position = item.position
         else:

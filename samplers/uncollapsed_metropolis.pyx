@@ -11,14 +11,14 @@ import warnings
 
 import numpy as np
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers._metropolis cimport accept
 from expfam.samplers.proposals.door cimport ProposalDoor
-from expfam.samplers.proposals.prototype cimport BoundPrototype, prototype_state
+from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
 from expfam.structures._kernels cimport (
     EXPFAM_BLOCK,
     EXPFAM_LIST_ENTRIES,
@@ -43,6 +43,9 @@ cdef enum:
     MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
     WAITS = 1                   # result of a walk: statistics are needed and not there
 
+cdef double HOPELESS = -14.0    # log ratio that next to no uniform number accepts,
+cdef double EXP_HOPELESS = 1e-6     # and one that is above its exponential
+
 _WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
 _NARROW = 64                    # unless they are so few
 _LEAST_HELD = 1 << 27           # bytes of statistics that are kept rather than made in each sweep
@@ -56,8 +59,8 @@ ctypedef struct walk:           # what the data of one sweep share
     const csr_rows *rows        # of all data, or NULL
     const double *Theta         # (K, F)
     const double *bias          # (K,) log pi - G
-    const prototype_state *lists    # short lists to draw from exactly, or NULL
-    const int32_t *group        # that the proposal reads for each datum, where that is known
+    const prototype_state *tables   # of the proposal, where it is one of groups; else NULL
+    const prototype_state *lists    # the same where their short lists are drawn from exactly, or NULL
     Py_ssize_t F
     Py_ssize_t K
     Py_ssize_t n_steps
@@ -161,19 +164,35 @@ cdef inline Py_ssize_t redraw(const walk *w, Py_ssize_t i, const double *x, Py_s
     return s.names[s.start[l.group] + expfam_pick(l.scores, l.sums, total, philox_double(rng), l.size)]
 
 
+cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, double difference,
+                             philox_stream *rng) noexcept nogil:
+    """`accept` with the way back of the datum's group, which is looked at only where it can matter."""
+    cdef double u
+    if difference + s.most_back < HOPELESS:
+        u = philox_double(rng)
+        if u > EXP_HOPELESS:
+            return False
+        return log(u) < difference + log_way_back(s, s.group[i], old, new)
+    return accept(difference + log_way_back(s, s.group[i], old, new), rng)
+
+
 cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng, double *work,
                          listed *l, tally *t) noexcept nogil:
     """All steps of datum i; without its statistics none of them counts once they are needed."""
     cdef Py_ssize_t k = w.labels[i], new = 0, _step, asked = -1
     cdef double back = 0.0, difference = 0.0
+    cdef const prototype_state *tables = w.tables
     cdef int code
     if l != NULL and not is_there:
         return WAITS
     philox_aim(rng, w.row_offset + <uint64_t> i, w.step)
     for _step in range(w.n_steps):
-        code = w.p.draw(w.p.self, i, k, &rng.bitgen, &new, &back, work)
-        if code:
-            return code
+        if tables != NULL:
+            new = suggested(tables, tables.group[i], &rng.bitgen)
+        else:
+            code = w.p.draw(w.p.self, i, k, &rng.bitgen, &new, &back, work)
+            if code:
+                return code
         if new == k:
             continue
         if not 0 <= new < w.K:
@@ -184,7 +203,7 @@ cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_t
         if new != asked:                    # else refused a moment ago, from the same cluster
             difference = gain(w, i, x, k, new)
             asked = new
-        if accept(difference + back, rng):
+        if accept_back(tables, i, k, new, difference, rng) if tables != NULL else accept(difference + back, rng):
             t.n_accepted += 1
             k = new
             asked = -1
@@ -206,8 +225,8 @@ cdef int walk_rows(const walk *w, const double *phi, Py_ssize_t start, Py_ssize_
         if w.order != NULL and place + AHEAD < stop:
             EXPFAM_PREFETCH(w.labels + w.order[place + AHEAD])
             EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
-            if w.group != NULL:
-                EXPFAM_PREFETCH(w.group + w.order[place + AHEAD])
+            if w.tables != NULL:
+                EXPFAM_PREFETCH(w.tables.group + w.order[place + AHEAD])
         code = walk_one(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
         if code:
             t.failed = i
@@ -364,11 +383,11 @@ cdef class Walk:
         self.w.Theta, self.w.bias, self.w.K = &Theta[0, 0], &bias[0], Theta.shape[0]
         self.w.n_steps = n_steps
         self.w.seed, self.w.step, self.w.row_offset = state.seed, state.n_steps, self.data.row_offset
-        self.w.lists, self.w.group = NULL, NULL
-        if isinstance(self.door.owner, BoundPrototype):
-            self.w.group = (<BoundPrototype> self.door.owner).s.group
+        self.w.lists, self.w.tables = NULL, NULL
+        if isinstance(self.door.owner, BoundPrototype) and (<BoundPrototype> self.door.owner).s.K == self.w.K:
+            self.w.tables = &(<BoundPrototype> self.door.owner).s
             if redraw:
-                self.w.lists = &(<BoundPrototype> self.door.owner).s
+                self.w.lists = self.w.tables
         n_threads = 1 if self.door.needs_gil else n_threads
         tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
         counts = run(self._walk, tasks, n_threads, uses_blas=False)

@@ -135,3 +135,8 @@ cdef extern from "kernels.h" nogil:
                               Py_ssize_t n, float *out) noexcept
     void (*expfam_sparse_dots)(const float *x, const int32_t *columns, Py_ssize_t nnz, const float *tile,
                                Py_ssize_t width, float *out) noexcept
+
+    # reaches of cells
+    enum: EXPFAM_REACHES
+    void (*expfam_rises)(const double *reach, const double *weight, Py_ssize_t m, double base, double distance,
+                         double most, double *out, double *mass) noexcept

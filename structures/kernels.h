@@ -33,6 +33,36 @@
 #define EXPFAM_SIMD_MAX(variable)
 #endif
 
+/* 64 bytes as lanes, for sums that end at once: a reduction clause adds the lanes up one after the other, through memory,
+ * which costs a short product more than its own terms. */
+#if defined(__GNUC__)
+#define EXPFAM_LANES 1
+typedef float expfam_floats __attribute__((vector_size(64)));
+typedef float expfam_half_floats __attribute__((vector_size(32)));
+typedef float expfam_four_floats __attribute__((vector_size(16)));
+typedef double expfam_doubles __attribute__((vector_size(64)));
+typedef double expfam_half_doubles __attribute__((vector_size(32)));
+#define EXPFAM_SUM_FLOATS(lanes, sum)                                                                       \
+    {                                                                                                       \
+        expfam_half_floats low8, high8;                                                                     \
+        expfam_four_floats low4, high4;                                                                     \
+        memcpy(&low8, &lanes, 32), memcpy(&high8, (const char *)&lanes + 32, 32);                           \
+        low8 += high8;                                                                                      \
+        memcpy(&low4, &low8, 16), memcpy(&high4, (const char *)&low8 + 16, 16);                             \
+        low4 += high4;                                                                                      \
+        sum = (low4[0] + low4[2]) + (low4[1] + low4[3]);                                                    \
+    }
+#define EXPFAM_SUM_DOUBLES(lanes, sum)                                                                      \
+    {                                                                                                       \
+        expfam_half_doubles low4, high4;                                                                    \
+        memcpy(&low4, &lanes, 32), memcpy(&high4, (const char *)&lanes + 32, 32);                           \
+        low4 += high4;                                                                                      \
+        sum = (low4[0] + low4[2]) + (low4[1] + low4[3]);                                                    \
+    }
+#else
+#define EXPFAM_LANES 0
+#endif
+
 /* One body, three instances and the pointer that is called. BODY is a macro taking (name, target). */
 #if EXPFAM_DISPATCH
 #define EXPFAM_INSTANCES(BODY, result, name, arguments)                                                    \
@@ -1872,6 +1902,30 @@ EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float 
 /* ---- end of dense labels ---- */
 /* ---- prototypes: scores of tables, and what a move between two clusters changes ---- */
 /* <x, a - b>, without the cancellation of two inner products. */
+#if EXPFAM_LANES
+#define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
+    TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
+        double sum = 0.0;                                                                                   \
+        ptrdiff_t i = 0;                                                                                    \
+        if (n >= 8) {                                                                                       \
+            expfam_doubles even = {0}, odd = {0}, u, v, w;                                                  \
+            for (; i + 16 <= n; i += 16) {                                                                  \
+                memcpy(&u, x + i, 64), memcpy(&v, a + i, 64), memcpy(&w, b + i, 64);                        \
+                even += u * (v - w);                                                                        \
+                memcpy(&u, x + i + 8, 64), memcpy(&v, a + i + 8, 64), memcpy(&w, b + i + 8, 64);            \
+                odd += u * (v - w);                                                                         \
+            }                                                                                               \
+            for (; i + 8 <= n; i += 8) {                                                                    \
+                memcpy(&u, x + i, 64), memcpy(&v, a + i, 64), memcpy(&w, b + i, 64);                        \
+                even += u * (v - w);                                                                        \
+            }                                                                                               \
+            even += odd;                                                                                    \
+            EXPFAM_SUM_DOUBLES(even, sum)                                                                   \
+        }                                                                                                   \
+        for (; i < n; i++) sum += x[i] * (a[i] - b[i]);                                                     \
+        return sum;                                                                                         \
+    }
+#else
 #define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
     TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
         double sum = 0.0;                                                                                   \
@@ -1879,6 +1933,7 @@ EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float 
         for (ptrdiff_t i = 0; i < n; i++) sum += x[i] * (a[i] - b[i]);                                      \
         return sum;                                                                                         \
     }
+#endif
 EXPFAM_INSTANCES(EXPFAM_DOT_DIFFERENCE, double, expfam_dot_difference,
                  (const double *, const double *, const double *, ptrdiff_t))
 
@@ -1930,21 +1985,45 @@ EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, f
 }
 
 /* out = bias + sum_f x[f] table[f]: one datum against a list of clusters; rows of `table` are `m` long, m % 32 == 0. */
-#define EXPFAM_LIST_ENTRIES 32
+#define EXPFAM_LIST_ENTRIES 8
+#if EXPFAM_LANES
 #define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
     TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
                             ptrdiff_t m, double *out) {                                                     \
-        for (ptrdiff_t first = 0; first < m; first += 32) {                                                 \
-            double sums[32];                                                                                \
+        for (ptrdiff_t first = 0; first < m; first += EXPFAM_LIST_ENTRIES) {                                \
+            expfam_doubles s0, s1 = {0}, s2 = {0}, s3 = {0}, v; /* a sum waits for the one before it */     \
+            const double *row = table + first;                                                              \
+            ptrdiff_t f = 0;                                                                                \
+            memcpy(&s0, bias + first, 64);                                                                  \
+            for (; f + 4 <= n_features; f += 4, row += 4 * m) {                                             \
+                memcpy(&v, row, 64), s0 += x[f] * v;                                                        \
+                memcpy(&v, row + m, 64), s1 += x[f + 1] * v;                                                \
+                memcpy(&v, row + 2 * m, 64), s2 += x[f + 2] * v;                                            \
+                memcpy(&v, row + 3 * m, 64), s3 += x[f + 3] * v;                                            \
+            }                                                                                               \
+            for (; f < n_features; f++, row += m) memcpy(&v, row, 64), s1 += x[f] * v;                      \
+            s0 += s2;                                                                                       \
+            s1 += s3;                                                                                       \
+            s0 += s1;                                                                                       \
+            memcpy(out + first, &s0, 64);                                                                   \
+        }                                                                                                   \
+    }
+#else
+#define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
+    TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
+                            ptrdiff_t m, double *out) {                                                     \
+        for (ptrdiff_t first = 0; first < m; first += EXPFAM_LIST_ENTRIES) {                                                 \
+            double sums[EXPFAM_LIST_ENTRIES];                                                                                \
             memcpy(sums, bias + first, sizeof sums);                                                        \
             for (ptrdiff_t f = 0; f < n_features; f++) {                                                    \
                 const double factor = x[f], *row = table + f * m + first;                                   \
                 EXPFAM_SIMD                                                                                 \
-                for (int j = 0; j < 32; j++) sums[j] += factor * row[j];                                    \
+                for (int j = 0; j < EXPFAM_LIST_ENTRIES; j++) sums[j] += factor * row[j];                                    \
             }                                                                                               \
             memcpy(out + first, sums, sizeof sums);                                                         \
         }                                                                                                   \
     }
+#endif
 EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
                  (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
 /* ---- end of prototypes ---- */
@@ -1952,6 +2031,48 @@ EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
  * out[j] = <x, rows[which[j]]> for rows of `n_features` floats. No product goes through more than 256 + n_features / 256
  * + 1 additions, whatever the instance: callers bound the rounding by that. */
 #define EXPFAM_FLOAT_CHUNK 256
+#if EXPFAM_LANES
+#define EXPFAM_FLOAT_DOTS(NAME, TARGET)                                                                     \
+    TARGET static void NAME(const float *x, ptrdiff_t n_features, const float *rows, const int32_t *which, ptrdiff_t n, \
+                            float *out) {                                                                   \
+        for (ptrdiff_t j = 0; j < n; j += 4) {                                                              \
+            const ptrdiff_t last = n - 1; /* once more where there are no four */                           \
+            const float *r0 = rows + which[j] * n_features;                                                 \
+            const float *r1 = rows + which[j + 1 < n ? j + 1 : last] * n_features;                          \
+            const float *r2 = rows + which[j + 2 < n ? j + 2 : last] * n_features;                          \
+            const float *r3 = rows + which[j + 3 < n ? j + 3 : last] * n_features;                          \
+            float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                                          \
+            for (ptrdiff_t u = j + 4; u < j + 8 && u < n; u++) EXPFAM_PREFETCH(rows + which[u] * n_features); \
+            for (ptrdiff_t b = 0; b < n_features; b += EXPFAM_FLOAT_CHUNK) {                                \
+                ptrdiff_t stop = n_features - b < EXPFAM_FLOAT_CHUNK ? n_features : b + EXPFAM_FLOAT_CHUNK; \
+                ptrdiff_t f = b;                                                                            \
+                float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                                    \
+                if (stop - b >= 16) {                                                                       \
+                    expfam_floats s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, u, v;                             \
+                    for (; f + 16 <= stop; f += 16) {                                                       \
+                        memcpy(&u, x + f, 64);                                                              \
+                        memcpy(&v, r0 + f, 64), s0 += u * v;                                                \
+                        memcpy(&v, r1 + f, 64), s1 += u * v;                                                \
+                        memcpy(&v, r2 + f, 64), s2 += u * v;                                                \
+                        memcpy(&v, r3 + f, 64), s3 += u * v;                                                \
+                    }                                                                                       \
+                    EXPFAM_SUM_FLOATS(s0, sum[0])                                                           \
+                    EXPFAM_SUM_FLOATS(s1, sum[1])                                                           \
+                    EXPFAM_SUM_FLOATS(s2, sum[2])                                                           \
+                    EXPFAM_SUM_FLOATS(s3, sum[3])                                                           \
+                }                                                                                           \
+                for (; f < stop; f++) {                                                                     \
+                    sum[0] += x[f] * r0[f];                                                                 \
+                    sum[1] += x[f] * r1[f];                                                                 \
+                    sum[2] += x[f] * r2[f];                                                                 \
+                    sum[3] += x[f] * r3[f];                                                                 \
+                }                                                                                           \
+                for (int u = 0; u < 4; u++) t[u] += sum[u];                                                 \
+            }                                                                                               \
+            for (ptrdiff_t u = 0; u < 4 && j + u < n; u++) out[j + u] = t[u];                               \
+        }                                                                                                   \
+    }
+#else
 #define EXPFAM_FLOAT_DOTS(NAME, TARGET)                                                                     \
     TARGET static void NAME(const float *x, ptrdiff_t n_features, const float *rows, const int32_t *which, ptrdiff_t n, \
                             float *out) {                                                                   \
@@ -1995,6 +2116,7 @@ EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
             out[j] = total;                                                                                 \
         }                                                                                                   \
     }
+#endif
 EXPFAM_INSTANCES(EXPFAM_FLOAT_DOTS, void, expfam_float_dots,
                  (const float *, ptrdiff_t, const float *, const int32_t *, ptrdiff_t, float *))
 
@@ -2015,4 +2137,30 @@ EXPFAM_INSTANCES(EXPFAM_FLOAT_DOTS, void, expfam_float_dots,
 EXPFAM_INSTANCES(EXPFAM_SPARSE_DOTS, void, expfam_sparse_dots,
                  (const float *, const int32_t *, ptrdiff_t, const float *, ptrdiff_t, float *))
 /* ---- end of products of single precision ---- */
+/* ---- reaches of cells ----
+ * Upper bounds of the scores of the members of m cells at a distance from their common centre. `reach` holds six rows of
+ * m: the least and the largest t of a member, 1 / curvature, curvature, least b and excess; the largest of
+ * min(distance t - least, distance t - curvature t^2 / 2 + excess), which the parabola has at distance / curvature or at
+ * an end. out[j] = min(base + that, most), mass[j] = out[j] + weight[j]. m is a multiple of EXPFAM_REACHES. */
+#define EXPFAM_REACHES 8
+#define EXPFAM_RISES(NAME, TARGET)                                                                          \
+    TARGET static void NAME(const double *reach, const double *weight, ptrdiff_t m, double base, double distance, \
+                            double most, double *out, double *mass) {                                       \
+        const double *low = reach, *high = reach + m, *reciprocal = reach + 2 * m;                          \
+        const double *curvature = reach + 3 * m, *least = reach + 4 * m, *excess = reach + 5 * m;           \
+        EXPFAM_SIMD                                                                                         \
+        for (ptrdiff_t j = 0; j < m; j++) {                                                                 \
+            double t = distance * reciprocal[j];                                                            \
+            t = t < low[j] ? low[j] : t;                                                                    \
+            t = t > high[j] ? high[j] : t;                                                                  \
+            const double linear = distance * high[j] - least[j];                                            \
+            const double curved = distance * t - 0.5 * curvature[j] * t * t + excess[j];                    \
+            const double bound = base + (curved < linear ? curved : linear);                                \
+            out[j] = bound < most ? bound : most;                                                           \
+            mass[j] = out[j] + weight[j];                                                                   \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_RISES, void, expfam_rises,
+                 (const double *, const double *, ptrdiff_t, double, double, double, double *, double *))
+/* ---- end of reaches of cells ---- */
 #endif

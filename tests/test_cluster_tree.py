@@ -345,14 +345,14 @@ def test_stochastic_em_with_the_tree_is_as_good_as_with_all_clusters():
     X = rng.normal(size=(30, 2))[rng.integers(30, size=600)] * 6.0 + rng.normal(size=(600, 2))
     model, finals = MixtureModel(SphericalGaussian(variance=1.0), SymmetricDirichlet(30)), {}
     for draw in ("dense", "tree"):
-        for seed in range(3):
+        for seed in range(20):
             kernel = StochasticEM(draw=draw)
             state = kernel.init(model, X, seed=seed)
             for _ in range(20):
                 kernel.step(state)
             finals[draw, seed] = state.log_joint / 600
-    gap = np.mean([finals["tree", s] for s in range(3)]) - np.mean([finals["dense", s] for s in range(3)])
-    assert abs(gap) < 0.05
+    gap = np.mean([finals["tree", s] - finals["dense", s] for s in range(20)])
+    assert abs(gap) < 0.05  # two runs differ by 0.07, one deviation: three of the mean
 
 
 def test_auto_asks_the_tree_only_where_clusters_lie_apart():

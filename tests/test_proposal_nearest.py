@@ -87,6 +87,18 @@ def test_the_nearest_have_their_weights_and_the_rest_that_of_the_last(name):
         assert np.allclose(q, 0.95 * expected / expected.sum() + 0.05 / K, rtol=2e-5)
 
 
+def test_a_refresh_makes_searches_of_before_forgotten():
+    door, data, view = door_of(NearestProposal(k=K, floor=1e-9))
+    before = np.exp(door.log_prob(0, 0, range(K)))
+    door.draw(0, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.exp(door.log_prob(0, 0, range(K))), before)  # a kept search, the same law
+    other = Snapshot(data.family, view.n, np.arange(K), lambda: view.S[::-1], log_weight=np.zeros(K))
+    door.refresh(other)
+    w = weights(data, other, 0)
+    assert np.allclose(np.exp(door.log_prob(0, 0, range(K))), w / w.sum(), rtol=1e-5, atol=1e-9)
+    assert not np.allclose(before, w / w.sum(), rtol=0.1)
+
+
 def test_all_clusters_near_is_the_conditional_law():
     door, data, view = door_of(NearestProposal(k=K, floor=1e-9))
     for i in range(5):
@@ -170,7 +182,7 @@ def test_bad_input_is_named():
     for arguments in ((0, -1), (data.n_rows, 0), (0, K)):
         with pytest.raises(PluginError):
             door.draw(*arguments, np.random.default_rng(0))
-    assert NearestProposal().memory(model, data, K) == 4 * data.n_rows * 2
+    assert NearestProposal(k=3).memory(model, data, K) == data.n_rows * (4 * 2 + 12 * 3 + 12)
     assert NearestProposal(k=3) == NearestProposal(3)
 
 

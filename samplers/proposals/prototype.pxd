@@ -1,10 +1,11 @@
 # Short lists of clusters by group of data: what a proposal may offer beside its draws.
 
+from libc.math cimport log
 from libc.stdint cimport int32_t, uint32_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport proposal_v1
-from expfam.structures.alias cimport alias_cell
+from expfam.structures.alias cimport alias_cell, alias_draw
 
 
 ctypedef struct prototype_state:
@@ -18,6 +19,34 @@ ctypedef struct prototype_state:
     Py_ssize_t K                    # 0 before the first refresh
     Py_ssize_t n_rows
     Py_ssize_t longest              # outcomes of the longest table
+    double most_back                # no log ratio of two probabilities of a group is larger
+
+
+cdef inline Py_ssize_t suggested(const prototype_state *s, Py_ssize_t g, bitgen_t *rng) noexcept nogil:
+    """A cluster drawn from the law of group g."""
+    cdef Py_ssize_t lo = s.start[g], size = s.start[g + 1] - lo
+    cdef Py_ssize_t j = alias_draw(s.cells + lo, size, rng.next_uint64(rng.state))
+    if j == size - 1:
+        return alias_draw(s.shared_cells, s.K, rng.next_uint64(rng.state))
+    return s.names[lo + j]
+
+
+cdef inline double law_of(const prototype_state *s, Py_ssize_t g, Py_ssize_t k) noexcept nogil:
+    """Probability that a draw for group g is cluster k, whichever way."""
+    cdef Py_ssize_t lo = s.start[g], last = s.start[g + 1] - 1, below = lo, size = last - lo, half
+    cdef double own = 0.0
+    while size > 1:                     # no branch but the loop's
+        half = size >> 1
+        below += half if s.names[below + half] <= <uint32_t> k else 0
+        size -= half
+    if size and s.names[below] == <uint32_t> k:
+        own = s.law[below]
+    return own + s.law[last] * s.shared_law[k]
+
+
+cdef inline double log_way_back(const prototype_state *s, Py_ssize_t g, Py_ssize_t old, Py_ssize_t new) noexcept nogil:
+    """Log of the probability of `old` over that of `new`."""
+    return log(law_of(s, g, old) / law_of(s, g, new))
 
 
 cdef class BoundPrototype:

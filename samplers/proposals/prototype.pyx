@@ -20,7 +20,7 @@ from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.structures._kernels cimport expfam_above, expfam_biased_tops, expfam_sign_weights
-from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_draw, alias_law
+from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
 from expfam.samplers.proposals._neighbours import is_taken_as_it_is, means_groups, neighbourhood
@@ -120,37 +120,13 @@ class PrototypeProposal(Proposal):
 
 # ---- the struct ------------------------------------------------------------------------------------------------------
 
-cdef inline double law_of(const prototype_state *s, Py_ssize_t g, Py_ssize_t k) noexcept nogil:
-    """Probability that a draw for group g is cluster k, whichever way."""
-    cdef Py_ssize_t lo = s.start[g], last = s.start[g + 1] - 1, below = lo, size = last - lo, half
-    cdef double own = 0.0
-    while size > 1:                     # no branch but the loop's
-        half = size >> 1
-        below += half if s.names[below + half] <= <uint32_t> k else 0
-        size -= half
-    if size and s.names[below] == <uint32_t> k:
-        own = s.law[below]
-    return own + s.law[last] * s.shared_law[k]
-
-
 cdef int prototype_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, Py_ssize_t *k_new, double *log_back,
                         double *work) noexcept nogil:
     cdef const prototype_state *s = <const prototype_state *> self
-    cdef Py_ssize_t g, lo, size, j, k
     if not (0 <= i < s.n_rows and 0 <= k_old < s.K):
         return EXPFAM_RANGE
-    g = s.group[i]
-    lo = s.start[g]
-    size = s.start[g + 1] - lo
-    j = alias_draw(s.cells + lo, size, rng.next_uint64(rng.state))
-    if j == size - 1:
-        k = alias_draw(s.shared_cells, s.K, rng.next_uint64(rng.state))
-    else:
-        k = s.names[lo + j]
-    k_new[0] = k
-    log_back[0] = 0.0
-    if k != k_old:
-        log_back[0] = log(law_of(s, g, k_old) / law_of(s, g, k))
+    k_new[0] = suggested(s, s.group[i], rng)
+    log_back[0] = 0.0 if k_new[0] == k_old else log_way_back(s, s.group[i], k_old, k_new[0])
     return EXPFAM_OK
 
 
@@ -495,6 +471,7 @@ cdef class BoundPrototype:
         self.s.cells, self.s.law, self.s.names = <alias_cell *> &cells[0, 0], &law[0], &names[0]
         self.s.start, self.s.shared_cells, self.s.shared_law = &start[0], shared.view, &shared_law[0]
         self.s.K = K
+        self.s.most_back = -np.log(self.law[self.start[1:] - 1].min() * self.shared_law.min())
         return 0
 
     def to_arrays(self):
