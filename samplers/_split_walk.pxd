@@ -41,6 +41,7 @@ ctypedef struct walk:
     Py_ssize_t n_rows
     uint64_t seed
     uint64_t step
+    uint64_t first              # number of the first of these moves within the step
     double log_joint
     bint eager                  # refuse no merge before its log q is complete: for tests
     bint changed                # the last move was accepted

@@ -21,7 +21,7 @@ from expfam.structures.members cimport (
 
 # ---- what an accepted move does ------------------------------------------------------------------------------------
 
-cdef double MOVE_COST = 2.0         # of drawing, testing and taking up a move, in predictives of one cluster
+cdef double MOVE_COST = 16.0        # of anchors, testing and taking up a move, in predictives of one cluster; measured
 
 
 cdef void set_count(slot_table *t, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
@@ -524,7 +524,7 @@ cdef int run_moves(walk *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) n
             return GROW
         if w.plans[w.which[place]].is_away:
             return AWAY
-        philox_aim(&rng, <uint64_t> place, w.step)
+        philox_aim(&rng, w.first + <uint64_t> place, w.step)
         code = one_move(w, &w.plans[w.which[place]], place, &rng)
         if code:
             return code

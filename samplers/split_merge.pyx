@@ -40,15 +40,18 @@ cdef enum:
 cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
 
 _KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
-_REDRAW_EVERY = 50              # steps for which hash tables stay
+_REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
 _N_ADAPTING = 50                # steps in which the number of moves follows their work
 _LIVELY_WORK = 4.0              # work for each datum beyond a sweep's while moves are accepted
 _FEWEST_MOVES = 42
 _MOST_MOVES = 1 << 20          # whose anchors are drawn at once
-_SHARE = 0.15                   # work of the moves, in sweeps
-_STEP_WORK = 150.0              # of a step of any number of moves, and 1 / _SWEEP_RATE for each datum; measured
-_RAREST = 10                    # steps from one with moves to the next, at most
-_SWEEP_RATE = 12.0              # clusters that a sweep scores while a move scores one, measured
+_SHARE = 0.1                    # work of the moves, in sweeps
+_LIVELY_SHARE = 0.2            # of a sweep's work: what an accepted move may cost, for moves to go on before the sweep
+_STEP_WORK = 6000.0             # of a step of any number of moves, and 1 / _SWEEP_RATE for each datum; measured
+_RAREST = 100                   # steps from one with moves to the next, at most
+_UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
+_SWEEP_DATUM = 2.5              # work of a sweep for each datum beside that for each cluster; measured
+_SWEEP_RATE = 12.0              # clusters that a sweep scores while a move scores one; measured
 
 
 cdef class Mover:
@@ -102,7 +105,10 @@ cdef class Mover:
     # ---- what a step begins with -----------------------------------------------------------------------------------
 
     def open(self):
-        """Take up the labels, the model and the tables of the step that is to come."""
+        """Take up the labels, the model and the tables of the step that is to come, and begin its counts."""
+        self.w.d.work_done, self.w.first = 0.0, 0
+        for j in range(4):
+            self.w.n[j] = 0
         epoch = self.n_calls // _REDRAW_EVERY
         for place, move in enumerate(self.moves):
             self._set_plan(place, move, self._bind(place, move, epoch))
@@ -152,14 +158,14 @@ cdef class Mover:
         """Which move comes when, and its anchors; nothing here reads a label."""
         cdef int32_t[::1] which
         cdef Py_ssize_t[:, ::1] pairs
-        state = self.state
-        rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
+        state, unit = self.state, int(self.w.first) << _UNITS
+        rng = generator(state.seed, "choice", unit=unit + 1, step=state.n_steps)
         self.which = np.searchsorted(self.shares, rng.random(n_moves), side="right").astype(np.int32)
         self.pairs = np.full((n_moves, 2), -1, dtype=np.intp)
         for place, bound in enumerate(self.bound):
             here = np.flatnonzero(self.which == place) if "anchors" in bound else ()
             if len(here):
-                rng = generator(state.seed, "choice", unit=2 + place, step=state.n_steps)
+                rng = generator(state.seed, "choice", unit=unit + 2 + place, step=state.n_steps)
                 self.pairs[here] = _checked_pairs(bound["anchors"].draw_pairs(here.size, rng), here.size, state)
         which, pairs = self.which, self.pairs
         self.w.which, self.w.pairs = &which[0], &pairs[0, 0]
@@ -187,7 +193,7 @@ cdef class Mover:
         w.log_joint = state.log_joint
 
     def begin(self, n_moves):
-        """Prior masses of new clusters, and the counters of a step."""
+        """Prior masses of new clusters."""
         cdef const double[::1] masses
         cdef CollapsedState state = self.state
         weights, N = state.model.weights, state.data.n_rows
@@ -195,11 +201,8 @@ cdef class Mover:
         self.masses = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         masses = self.masses
         self.w.d.log_new_mass = &masses[0]
-        self.w.d.work_done = 0.0
         self.w.seed, self.w.step = state.seed, state.n_steps
         self.w.n_shifted = 0
-        for j in range(4):
-            self.w.n[j] = 0
 
     def grow(self):
         """Slots for a new cluster and for two sides."""
@@ -245,7 +248,6 @@ cdef class Mover:
                 moves = min(2 * moves, n_moves)
             elif clock > 2 * LONGEST_CALL:
                 moves = max(1, moves // 2)
-        self.settle()
 
     cdef int note(self) except -1:
         """What the moves since the last note did to the state's totals."""
@@ -262,30 +264,52 @@ cdef class Mover:
         self.stamp = known if self.state.stamp == known else None
         self.n_calls += 1
 
-    def adapt(self, n_moves):
-        """Numbers of moves by the work of those so far: early in a chain only, since it reads labels.
+    def run_adapting(self):
+        """The moves of a step whose number is chosen here; returns it.
 
-        While moves are accepted the next step makes more of them: far from equilibrium they pay better than sweeps.
+        Early in a chain, where moves are accepted they go on before the next sweep: far from equilibrium they pay
+        better. How many it takes depends on labels, so this ends with the steps of adaptation.
         """
-        if self.n_calls > _N_ADAPTING:
-            self.n_next, self.n_resting = self.n_moves, self.period - 1
-            return
-        now = self.work_done / n_moves
-        self.work_per_move = now if self.work_per_move is None else 0.5 * (self.work_per_move + now)
-        self.set_numbers(self.work_per_move, self.w.n[1] + self.w.n[3] > 0)
-
-    def begin_adapting(self):
-        """Number of moves of the step that begins."""
         if self.n_next == 0:
             self.guess()
-        if self.n_calls <= _N_ADAPTING:
-            self.w.d.evidence_cost = self.cost_of_evidence()
-        return self.n_next
+        if self.n_calls >= _N_ADAPTING:
+            self.draw_plan(self.n_moves)
+            self.run(self.n_moves)
+            self.settle()
+            self.n_next, self.n_resting = self.n_moves, self.period - 1
+            return self.n_moves
+        self.w.d.evidence_cost = self.cost_of_evidence()
+        n_done, done, accepted, is_lively, N = 0, 0.0, 0, True, self.state.data.n_rows
+        while is_lively:
+            n_moves = min(self.n_next, max(N // 4, _FEWEST_MOVES))
+            self.w.first = n_done
+            self.draw_plan(n_moves)
+            self.run(n_moves)
+            n_done += n_moves
+            work, gained = self.work_done - done, self.n_accepted - accepted
+            done, accepted = self.work_done, self.n_accepted
+            now = work / n_moves
+            self.work_per_move = now if self.work_per_move is None else 0.5 * (self.work_per_move + now)
+            sweep = self.sweep_work()
+            is_lively = gained * _LIVELY_SHARE * sweep > work and done < sweep + _LIVELY_WORK * N
+            self.set_numbers(self.work_per_move, gained > 0)
+        self.set_numbers(self.work_per_move, accepted > 0)
+        self.settle()
+        return n_done
+
+    def sweep_work(self):
+        """Work of a Gibbs sweep over as many clusters as there are."""
+        return self.state.data.n_rows * ((self.state.n_clusters + 1.0) / _SWEEP_RATE + _SWEEP_DATUM)
+
+    @property
+    def n_accepted(self):
+        """Splits and merges accepted in the last step."""
+        return self.w.n[1] + self.w.n[3]
 
     def set_numbers(self, work_per_move, is_lively):
         """Moves of later steps, and of the next one; where a few would cost too much, later ones rest."""
         N = self.state.data.n_rows
-        sweep, each, fixed = N * (self.state.n_clusters + 1.0) / _SWEEP_RATE, max(work_per_move, 1.0), _STEP_WORK
+        sweep, each, fixed = self.sweep_work(), max(work_per_move, 1.0), _STEP_WORK
         fixed += N / _SWEEP_RATE
         allowed = _SHARE * sweep
         self.period = int(np.clip(np.ceil((fixed + _FEWEST_MOVES * each) / allowed), 1, _RAREST))
@@ -297,7 +321,7 @@ cdef class Mover:
         """Numbers of moves before any was made: splits of a cluster of average size, merges refused at once."""
         size = self.state.data.n_rows / self.state.n_clusters
         share = np.array([move.weight for move in self.moves], dtype=np.float64)
-        cost = [4.0 + (1.5 * size if getattr(move, "most", np.inf) == np.inf else 0.0) for move in self.moves]
+        cost = [20.0 + (1.5 * size if getattr(move, "most", np.inf) == np.inf else 0.0) for move in self.moves]
         self.set_numbers(float(share @ cost / share.sum()), True)
 
     def cost_of_evidence(self):
@@ -335,7 +359,7 @@ cdef class Mover:
     def away_move(self, Py_ssize_t place):
         """One move whose allocator, or whose cut, is a Python object."""
         cdef int code = EXPFAM_OK
-        rng = generator(self.state.seed, "move", unit=place, step=self.state.n_steps)
+        rng = generator(self.state.seed, "move", unit=int(self.w.first) + place, step=self.state.n_steps)
         number = self.which[place]
         try:
             if self.w.plans[<Py_ssize_t> number].kind == CUT:
@@ -357,7 +381,7 @@ cdef class Mover:
         cdef int code
         if p.kind == MEMBER:
             philox_init(&stream, w.seed, MOVE)
-            philox_aim(&stream, <uint64_t> place + (<uint64_t> 1 << 63), w.step)
+            philox_aim(&stream, w.first + <uint64_t> place + (<uint64_t> 1 << 63), w.step)
             if w.n_rows < 2 or not draw_member_anchors(w, &u, &v, &stream):
                 return EXPFAM_OK
         if u < 0 or u == v:
@@ -570,11 +594,12 @@ class CollapsedSplitMerge(Kernel):
     moves : sequence of Move
         Kinds of moves, see `expfam.samplers.split_moves`.
     n_moves : int or "auto"
-        Moves of a step. ``"auto"``: as many as 15 % of the work of a Gibbs sweep; the number follows what moves
-        cost in the first 50 steps of a chain and stays from then on.
+        Moves of a step. ``"auto"``: as many as 10 % of the work of a Gibbs sweep; the number follows what moves
+        cost in the first 50 steps of a chain and stays from then on. In these steps moves go on as long as enough of
+        them are accepted.
     every : int or "auto"
         Only each so-manieth step makes moves, and the others do nothing. ``"auto"`` is 1, but with ``n_moves="auto"``
-        up to 10 where the few hundred data make a step of any number of moves dear beside a sweep.
+        up to 100 where the few hundred data make a step of any number of moves dear beside a sweep.
     n_threads : int or None
         For hash tables. The labels do not depend on it.
 
@@ -626,8 +651,9 @@ class CollapsedSplitMerge(Kernel):
     def memory(self, model, data, n_clusters):
         """Bytes of member lists, scratch and hash tables."""
         per_row = 32 + sum(move.memory_per_row(model, data) for move in self.choose_moves(model, data))
-        moves = min(_MOST_MOVES, data.n_rows * (n_clusters / _SWEEP_RATE + _LIVELY_WORK) / 4.0)
-        return int(per_row * data.n_rows + 64 * (moves if self.n_moves == "auto" else self.n_moves))
+        work = data.n_rows * (n_clusters / _SWEEP_RATE + _SWEEP_DATUM) * _SHARE
+        moves = max(min(_MOST_MOVES, work / 20.0), data.n_rows // 4) if self.n_moves == "auto" else self.n_moves
+        return int(per_row * data.n_rows + 64 * moves)
 
     def mover(self, state):
         """What this chain's moves keep, from the state's memory."""
@@ -650,11 +676,13 @@ class CollapsedSplitMerge(Kernel):
             mover.n_resting -= 1
             return 0, 0, dict.fromkeys(mover.counts, 0) | {"n_moves": 0}
         mover.open()
-        n_moves = mover.begin_adapting() if self.n_moves == "auto" else int(self.n_moves)
-        mover.draw_plan(n_moves)
-        mover.run(n_moves)
         if self.n_moves == "auto":
-            mover.adapt(n_moves)
+            n_moves = mover.run_adapting()
+        else:
+            n_moves = int(self.n_moves)
+            mover.draw_plan(n_moves)
+            mover.run(n_moves)
+            mover.settle()
         if self.every != "auto":
             mover.n_resting = self.every - 1
         counts = mover.counts

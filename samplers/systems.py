@@ -238,9 +238,10 @@ def _thinned(moves, rho, preset):
     ]
 
 
-def _near(n_threads, weight=1.0):
+def _near(n_threads, n_candidates=1, weight=1.0):
     # cheap merges; splits of n data are tried with probability 10 / n at most, so that their cost is bounded
-    return AnchoredMoves(NearAnchors(n_threads=n_threads), UrnAllocator(), rho=0.05, most=10.0, weight=weight)
+    anchors = NearAnchors(n_candidates=n_candidates, n_threads=n_threads)
+    return AnchoredMoves(anchors, UrnAllocator(), rho=0.05, most=10.0, weight=weight)
 
 
 def _passes(family):
@@ -250,12 +251,14 @@ def _passes(family):
     return [SequentialAllocator(), DelayedAllocator()]
 
 
+_CANDIDATES = 64  # of which a near anchor is the nearest, at most
+
 PRESETS = {
     "auto": lambda n_threads, passes: [
         *(MemberMoves(allocator, weight=2.0 / len(passes)) for allocator in passes),
-        _near(n_threads, weight=40.0),
+        _near(n_threads, _CANDIDATES, weight=40.0),
     ],
-    "near": lambda n_threads, passes: [_near(n_threads)],
+    "near": lambda n_threads, passes: [_near(n_threads, _CANDIDATES)],
     "lshsm": lambda n_threads, passes: [
         AnchoredMoves(FarAnchors(n_threads=n_threads), passes[0]),
         _near(n_threads),

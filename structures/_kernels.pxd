@@ -7,6 +7,7 @@ cdef extern from "kernels.h" nogil:
     int expfam_isa() noexcept
     double expfam_log1(double x) noexcept
     double expfam_exp1(double x) noexcept
+    uint64_t expfam_popcount1(uint64_t x) noexcept
     double expfam_log_rising1(double z, double m, int shift) noexcept
     double (*expfam_dot)(const double *a, const double *b, Py_ssize_t n) noexcept
     void (*expfam_log)(const double *x, double *out, Py_ssize_t n) noexcept

@@ -16,6 +16,7 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
+from expfam.structures._kernels cimport expfam_popcount1
 from expfam.structures._lsh_buckets cimport (
     build_table,
     compact,
@@ -60,6 +61,53 @@ cdef double lsh_probability(const lsh_state *s, Py_ssize_t i, Py_ssize_t j, bint
         return 0.0
     success = lsh_found(s, i, &n_open)
     return total / <double> n_open if found else success * total / <double> n_open
+
+
+cdef struct nearest_draw:        # what the draws of nearest ones share
+    const uint64_t *codes       # (N, n_words)
+    Py_ssize_t n_words
+    bint by_bits
+
+
+cdef inline Py_ssize_t code_distance(const nearest_draw *d, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    cdef const uint64_t *left = d.codes + i * d.n_words
+    cdef const uint64_t *right = d.codes + j * d.n_words
+    cdef Py_ssize_t w, total = 0
+    if d.by_bits:
+        for w in range(d.n_words):
+            total += <Py_ssize_t> expfam_popcount1(left[w] ^ right[w])
+    else:
+        for w in range(d.n_words):
+            total += left[w] != right[w]
+    return total
+
+
+cdef Py_ssize_t draw_nearest_of(const lsh_state *s, const nearest_draw *d, Py_ssize_t i, Py_ssize_t n_candidates,
+                                bitgen_t *rng) noexcept nogil:
+    """The candidate nearest to i, of runs of its buckets; -1 where it is alone in all of them. One word a table."""
+    cdef const int32_t *own = s.bucket + i * s.n_tables
+    cdef const lsh_bucket *bucket
+    cdef const int32_t *members
+    cdef Py_ssize_t each = (n_candidates + s.n_tables - 1) // s.n_tables, _tried, _n, which, r, best = -1, j
+    cdef Py_ssize_t distance, least = 0
+    which = lsh_below(<uint32_t> (rng.next_uint64(rng.state) >> 32), <uint32_t> s.n_tables, rng)
+    for _tried in range(s.n_tables):
+        bucket = s.tables[which].buckets + own[which]
+        if bucket.size > 1:
+            members = s.tables[which].members + bucket.start
+            r = lsh_below(<uint32_t> (rng.next_uint64(rng.state) >> 32), <uint32_t> (bucket.size - 1), rng)
+            for _n in range(min(each, min(n_candidates, <Py_ssize_t> bucket.size - 1))):
+                # the run begins anywhere and goes round, over the places of the others
+                j = members[r + (r >= s.position[i * s.n_tables + which])]
+                distance = code_distance(d, i, j)
+                if best < 0 or distance < least:
+                    best, least = j, distance
+                n_candidates -= 1
+                r = r + 1 if r + 2 < bucket.size else 0
+        if n_candidates <= 0:
+            break
+        which = which + 1 if which + 1 < s.n_tables else 0
+    return best
 
 
 cdef class LshTables:
@@ -288,6 +336,61 @@ cdef class LshTables:
         with rng.bit_generator.lock, nogil:
             for m in range(who.shape[0]):
                 out[m] = lsh_draw(&self.state, who[m], bits)
+        return result
+
+    def draw_nearest(self, items, codes, n_candidates, rng, *, by_bits):
+        """Of some others in the buckets of each item, drawn at random, the one whose code is most like its own.
+
+        Parameters
+        ----------
+        items : (M,) int array_like
+        codes : (N, n_words) uint64 ndarray
+            One of each item, such as the keys that the tables were made from.
+        n_candidates : (M,) int array_like
+            How many others are looked at, positive; fewer where the buckets hold fewer.
+        rng : numpy.random.Generator
+        by_bits : bool
+            Codes differ in so many bits, as those of sign hashes; else in so many words.
+
+        Returns
+        -------
+        (M,) int64 ndarray
+            -1 where an item has no other in any bucket.
+
+        Raises
+        ------
+        ValueError
+            For an item that is not in the tables, too few codes, or numbers of candidates below 1.
+
+        Notes
+        -----
+        Tables are visited in turn from a random one. Each gives a run of neighbours in its bucket that begins at a
+        random place, long enough for all tables together to give so many. With one candidate this is the law of
+        `draw_neighbours` but for where the search goes on after a bucket without others.
+        """
+        cdef const int64_t[::1] who = item_array(items)
+        cdef const int64_t[::1] number = item_array(n_candidates)
+        cdef const uint64_t[:, ::1] view = key_matrix(codes)
+        cdef nearest_draw draw
+        cdef Py_ssize_t m
+        self._require(who)
+        if view.shape[0] < self.state.capacity:
+            raise ValueError(f"codes have shape {np.shape(codes)}; expected a row for each of {self.state.capacity}")
+        cdef bint is_positive = number.shape[0] == who.shape[0]
+        for m in range(who.shape[0] if is_positive else 0):
+            is_positive = is_positive and number[m] > 0
+        if not is_positive:
+            raise ValueError(f"n_candidates must be {who.shape[0]} positive numbers; got {n_candidates!r}")
+        result = np.empty(who.shape[0], dtype=np.int64)
+        if who.shape[0] == 0:
+            return result
+        draw.codes, draw.n_words, draw.by_bits = &view[0, 0], view.shape[1], by_bits
+        cdef int64_t[::1] out = result
+        capsule = rng.bit_generator.capsule
+        cdef bitgen_t *bits = <bitgen_t *> PyCapsule_GetPointer(capsule, "BitGenerator")
+        with rng.bit_generator.lock, nogil:
+            for m in range(who.shape[0]):
+                out[m] = draw_nearest_of(&self.state, &draw, who[m], number[m], bits)
         return result
 
     def _require(self, const int64_t[::1] who):

@@ -53,8 +53,9 @@ def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
     rows = result_of(command, tmp_path, "peer", *SMALL)["rows"]
     methods = {"BayesianGaussianMixture, 2 K", "SparseVariational, 2 K", "progressive, then gibbs"}
     assert {row["method"] for row in rows} == methods
-    (row,) = result_of(command, tmp_path, "equilibrium", *SMALL)["rows"]
-    assert row["x gibbs, log joint"] == 1.0
+    rows = result_of(command, tmp_path, "equilibrium", *SMALL)["rows"]
+    assert [row["of"] for row in rows] == ["log joint", "clusters"]
+    assert {(row["x gibbs"], row["from"], row["to"]) for row in rows} == {(1.0, 1.0, 1.0)}
     assert len(result_of(command, tmp_path, "twin", *SMALL, "--features", "4")["rows"]) == 3
     (tmp_path / "dense").mkdir()
     X = np.random.default_rng(0).normal(size=(60, 2)) + 9 * np.repeat(np.eye(2), 30, axis=0)
@@ -84,3 +85,16 @@ def test_scores_and_times(command):
     assert command.median_of([1.0, None, 3.0]) == 3.0
     assert command.median_of([1.0, None, None]) is None
     assert command.spread([1.0, None, 3.0]) == "1-3 (2/3)"
+
+
+def test_rates_of_independent_draws_and_of_draws_each_held_ten_times(command):
+    rng = np.random.default_rng(0)
+    free = [(rng.normal(size=(2, 4000)), 2.0) for _ in range(6)]
+    held = [(np.repeat(rng.normal(size=(2, 400)), 10, axis=1), 1.0) for _ in range(6)]
+    assert command.effective_rate(free, 0) == pytest.approx(2000.0, rel=0.15)
+    assert command.effective_rate(held, 1) == pytest.approx(400.0, rel=0.25)
+    ratio, low, high = command.jackknifed(held, free, 0)
+    assert low < 0.2 < high
+    assert low < ratio < high
+    assert high / low < 2.0
+    assert command.effective_rate([(np.ones((2, 50)), 1.0)] * 2, 0) == 0.0

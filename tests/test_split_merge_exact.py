@@ -50,6 +50,7 @@ COMPILED = {
     "member_scans": MemberMoves(RestrictedGibbsAllocator(n_scans=1)),
     "near": AnchoredMoves(NearAnchors(**TABLES), UrnAllocator(), rho=0.5),
     "near_sign": AnchoredMoves(NearAnchors(method="sign", **TABLES), UrnAllocator(), rho=0.5),
+    "nearest_of_few": AnchoredMoves(NearAnchors(n_candidates=4, **TABLES), UrnAllocator(), rho=0.5),
     "far": AnchoredMoves(FarAnchors(**TABLES), SequentialAllocator()),
     "bucket": BucketMoves(HashTables(**TABLES)),
     "softmax": SoftmaxMoves(),

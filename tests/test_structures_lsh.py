@@ -360,3 +360,66 @@ def test_keys_that_differ_in_high_bits_only_do_not_crowd_the_index():
     keys = (np.arange(20_000, dtype=np.uint64) << np.uint64(40))[:, None]
     tables = LshTables(keys)  # linear probing over equal low bits would take 2e8 steps here
     assert tables.statistics()["n_buckets"].tolist() == [20_000]
+
+
+# ---- the nearest of several ------------------------------------------------------------------------------------------
+
+
+def test_one_candidate_is_any_other_of_a_random_bucket_that_has_others():
+    keys = np.array([[1, 1], [1, 2], [1, 3], [2, 1], [9, 9]], dtype=np.uint64)
+    tables = LshTables(keys)
+    M = 30_000
+    drawn = tables.draw_nearest(
+        np.zeros(M, dtype=int), keys, np.ones(M, dtype=int), np.random.default_rng(0), by_bits=False
+    )
+    expected = np.array([0, 0.25, 0.25, 0.5, 0])
+    np.testing.assert_allclose(np.bincount(drawn, minlength=5) / M, expected, atol=4 * 0.5 / np.sqrt(M))
+    assert tables.draw_nearest([4], keys, [8], np.random.default_rng(0), by_bits=False).tolist() == [-1]
+    assert tables.draw_nearest([], keys, [], np.random.default_rng(0), by_bits=True).size == 0
+
+
+@pytest.mark.parametrize("by_bits", [True, False])
+def test_many_candidates_give_the_nearest_of_all_buckets(by_bits):
+    rng = np.random.default_rng(1)
+    keys = rng.integers(4, size=(200, 3)).astype(np.uint64)
+    codes = rng.integers(1 << 63, size=(200, 2), dtype=np.uint64) if by_bits else rng.integers(3, size=(200, 6))
+    codes = codes.astype(np.uint64)
+    tables = LshTables(keys)
+    drawn = tables.draw_nearest(np.arange(200), codes, np.full(200, 3 * 200), rng, by_bits=by_bits)
+
+    def distance(i, j):
+        return sum(int(a ^ b).bit_count() if by_bits else a != b for a, b in zip(codes[i].tolist(), codes[j].tolist()))
+
+    for i, j in enumerate(drawn):
+        others = tables.neighbours(i)
+        assert j in others
+        assert distance(i, j) == min(distance(i, other) for other in others)
+
+
+def test_more_candidates_give_nearer_ones_and_every_place_of_a_run_is_as_probable():
+    rng = np.random.default_rng(2)
+    keys = np.zeros((40, 1), dtype=np.uint64)
+    codes = (np.uint64(1) << np.arange(40, dtype=np.uint64)[:, None]) - np.uint64(1)  # distance |i - j|
+    tables = LshTables(keys)
+    who = np.full(20_000, 7)
+    means = []
+    for n in (1, 4, 16):
+        drawn = tables.draw_nearest(who, codes, np.full(who.size, n), rng, by_bits=True)
+        assert 7 not in drawn
+        means.append(np.abs(drawn - 7).mean())
+        if n == 1:
+            counts = np.delete(np.bincount(drawn, minlength=40), 7)
+            assert np.abs(counts / who.size - 1 / 39).max() < 5 * np.sqrt(1 / 39 / who.size)
+    assert means[0] > means[1] > means[2]
+
+
+def test_bad_codes_and_numbers_of_candidates_are_named():
+    keys = np.zeros((4, 2), dtype=np.uint64)
+    tables, rng = LshTables(keys), np.random.default_rng(0)
+    for bad in ([0], [-2], [1, 1]):
+        with pytest.raises(ValueError, match="n_candidates must be 1 positive numbers"):
+            tables.draw_nearest([0], keys, bad, rng, by_bits=True)
+    with pytest.raises(ValueError, match="a row for each of 4"):
+        tables.draw_nearest([0], keys[:3], [1], rng, by_bits=True)
+    with pytest.raises(ValueError, match="item 9 is not"):
+        tables.draw_nearest([9], keys, [1], rng, by_bits=True)

@@ -16,7 +16,6 @@ from expfam.structures.min_hash import WeightedMinHash
 from expfam.structures.sign_hash import SignHash
 
 _TABLE_UNIT = 7  # stream of the purpose "tables"
-_BLOCK_ROWS = 1 << 15
 _FEW = 100  # data among which any bucket may be large
 
 
@@ -74,10 +73,24 @@ class HashTables(Settings):
             X = data.phi_csr(0, data.n_rows) if data.has_sparse_phi else data.X
             tables = WeightedMinHash(X.shape[1], n_tables=self.n_tables, n_hashes=n_hashes, seed=own)
             return tables.keys(X, n_threads=n_threads)
-        n_bits = self.n_bits
-        if n_bits == "auto":
-            n_bits = int(np.clip(np.log2(data.n_rows) - 3, 2, 16))
-        return _sign_keys(coordinates(data, seed), int(n_bits), self.n_tables, own, n_threads)
+        return _sign_keys(coordinates(data, seed), self.bits_of(data), self.n_tables, own, n_threads)
+
+    def bits_of(self, data):
+        """Bits of a key by signs."""
+        if self.n_bits == "auto":
+            return int(np.clip(np.log2(data.n_rows) - 3, 2, 16))
+        return int(self.n_bits)
+
+    def compared(self, data, keys):
+        """What tells how similar two data are, (N, n_words) uint64, and whether by its bits or by equal words."""
+        if self.chosen(data) == "minhash":
+            return keys, False
+        n_bits = self.bits_of(data)
+        each = 64 // n_bits  # keys that a word holds
+        words = np.zeros((len(keys), -(-self.n_tables // each)), dtype=np.uint64)
+        for which in range(self.n_tables):
+            words[:, which // each] |= keys[:, which] << np.uint64(which % each * n_bits)
+        return words, True
 
 
 _DISCRETE = ("counts", "categories", "binary")
@@ -93,18 +106,23 @@ def coordinates(data, seed):
 def _sign_keys(points, n_bits, n_tables, seed, n_threads):
     """Keys of n_bits signs each, bits of one long code after the other."""
     keys = np.zeros((len(points), n_tables), dtype=np.uint64)
-    place = np.uint64(1) << np.arange(n_bits, dtype=np.uint64)
     most = 4096 // n_bits  # tables that one hash serves
     for first in range(0, n_tables, most):
         n = min(most, n_tables - first)
         # signs as entries would give two planes in two dimensions, and ties of equal coordinates
         codes = SignHash(n_bits * n, entries="gaussian8", seed=seed + first).codes(points, n_threads=n_threads)
-        for start in range(0, len(points), _BLOCK_ROWS):
-            stop = start + _BLOCK_ROWS
-            bits = np.unpackbits(codes[start:stop].view(np.uint8), axis=1, bitorder="little")[:, : n_bits * n]
-            bits = bits.reshape(len(bits), n, n_bits)
-            keys[start:stop, first : first + n] = (bits * place).sum(axis=2, dtype=np.uint64)
+        for which in range(n):
+            keys[:, first + which] = _bits(codes, which * n_bits, n_bits)
     return keys
+
+
+def _bits(codes, start, n_bits):
+    """Some consecutive bits of each row of words, fewer than 64 of them: (N,) uint64."""
+    word, offset = divmod(start, 64)
+    found = codes[:, word] >> np.uint64(offset)
+    if offset + n_bits > 64:
+        found |= codes[:, word + 1] << np.uint64(64 - offset)
+    return found & np.uint64((1 << n_bits) - 1)
 
 
 def warn_of_large_buckets(largest, n_rows):

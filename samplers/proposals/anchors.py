@@ -65,11 +65,30 @@ class UniformAnchors(Anchors):
         return _Uniform(data.n_rows)
 
 
-class NearAnchors(Anchors):
+class HashedAnchors(Anchors):
+    """Base of the laws over hash tables of the data; settings as of `HashTables`."""
+
+    def tables(self):
+        """Settings of the hash tables."""
+        return HashTables(n_bits=self.n_bits, n_tables=self.n_tables, method=self.method)
+
+    def check(self, model, data):
+        """Refuse settings out of range."""
+        self.tables().check(data)
+
+    def memory_per_row(self, data):
+        """Bytes a datum of the tables."""
+        return self.tables().memory_per_row(data)
+
+
+class NearAnchors(HashedAnchors):
     """A uniform datum and another one of its bucket, in one of several hash tables of the data.
 
     Parameters
     ----------
+    n_candidates : int
+        Of how many others in its buckets the most similar one is taken: a power of two up to this, the first
+        one three times as often as any other. Pieces of one cluster need near pairs, neighbouring clusters others.
     n_bits, n_tables, method
         As of `HashTables`.
     n_threads : int or None
@@ -89,30 +108,27 @@ class NearAnchors(Anchors):
     Notes
     -----
     Locality-sensitive sampling: a table at random, a member of the bucket at random, up to three times as many tries as
-    tables. Its exact law is `LshTables.lss_probability`; kernels never need it.
+    tables. Its exact law is `LshTables.lss_probability`; kernels never need it. With several candidates
+    `LshTables.draw_nearest`, by all bits of the keys together: where there are many clusters, most members of a bucket
+    are of other ones, and their pairs are proposed in vain.
     """
 
-    def __init__(self, *, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+    def __init__(self, *, n_candidates=1, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+        self.n_candidates = n_candidates
         self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
-
-    def tables(self):
-        """Settings of the hash tables."""
-        return HashTables(n_bits=self.n_bits, n_tables=self.n_tables, method=self.method)
 
     def check(self, model, data):
         """Refuse settings out of range."""
-        self.tables().check(data)
-
-    def memory_per_row(self, data):
-        """Bytes a datum of the tables."""
-        return self.tables().memory_per_row(data)
+        if not isinstance(self.n_candidates, (int, np.integer)) or self.n_candidates < 1:
+            raise ValueError(f"n_candidates must be an integer of at least 1; got {self.n_candidates!r}")
+        super().check(model, data)
 
     def bind(self, data, *, seed):
         """Working object for one data set."""
-        return _Near(self.tables(), data, seed, self.n_threads)
+        return _Near(self.tables(), data, seed, self.n_threads, self.n_candidates)
 
 
-class FarAnchors(NearAnchors):
+class FarAnchors(HashedAnchors):
     """A uniform datum and another uniform one that is in another bucket of a random hash table.
 
     Parameters
@@ -132,6 +148,9 @@ class FarAnchors(NearAnchors):
     >>> (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1).all()
     np.True_
     """
+
+    def __init__(self, *, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+        self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
 
     def bind(self, data, *, seed):
         """Working object for one data set."""
@@ -169,13 +188,25 @@ class _Hashed:
 
 
 class _Near(_Hashed):
+    def __init__(self, tables, data, seed, n_threads, n_candidates):
+        super().__init__(tables, data, seed, n_threads)
+        self.n_scales = int(n_candidates).bit_length()
+        self.compared = None
+
     def draw_pairs(self, size, rng):
         if self.made is None:
-            self.made = LshTables(self.keys(), n_threads=self.n_threads)
+            keys = self.keys()
+            self.made = LshTables(keys, n_threads=self.n_threads)
+            self.compared = self.settings.compared(self.data, keys) if self.n_scales > 1 else None
             if self.settings.n_bits != "auto":
                 warn_of_large_buckets(int(np.median(self.made.statistics()["largest"])), self.data.n_rows)
         u = rng.integers(self.data.n_rows, size=size)
-        v = self.made.draw_neighbours(u, rng)
+        if self.n_scales == 1:
+            v = self.made.draw_neighbours(u, rng)
+        else:
+            codes, by_bits = self.compared
+            n = np.int64(1) << np.maximum(rng.integers(-2, self.n_scales, size=size), 0)
+            v = self.made.draw_nearest(u, codes, n, rng, by_bits=by_bits)
         return np.where((v < 0)[:, None], -1, np.column_stack([u, v]))
 
 
