@@ -8,7 +8,8 @@ memory beside the data.
 Seconds are never printed without what was found in them: log evidence of the tree (a lower bound of that of the
 Dirichlet process mixture, comparable between trees over the same data), adjusted Rand of its default cut against the
 classes. Ward's trees, by fastcluster and SciPy over standardised columns or projected square roots of counts, are
-rescored by `BayesianHierarchy.from_linkage`, and cut by the same odds; the rescoring is not in their seconds. DIR holds
+rescored by `BayesianHierarchy.from_linkage`, and cut by the same odds; the rescoring is not in their seconds, nor in
+those of randomised Bayesian hierarchical clustering, whose "scores" are those of the rescoring alone. DIR holds
 text/*.npz and dense/*.npz as for real_data.py.
 """
 
@@ -51,6 +52,7 @@ TITLES = {
     "knn": "odds, 10 neighbours",
     "hash": "odds, 10 by hashes",
     "knn size": "odds less log size, 10 neighbours",
+    "randomised": "odds, randomised, subsets of 500",
     "fastcluster": "Ward, fastcluster",
     "scipy": "Ward, SciPy",
 }
@@ -72,6 +74,7 @@ SETS = {
     "letter_recognition": Gaussian,
     "digits": lambda: Multinomial(concentration=1.0),
 }
+SUBSET = 500  # rows of which the randomised search makes a tree
 MOST_SQUARE = 15_000  # rows of which SciPy holds all distances: 0.9 GB
 SEVERAL_MINUTES = "source's claim: 20,000 points, about 2.5e+07 scores, several minutes"
 
@@ -104,8 +107,8 @@ def grown(name, family, X, args):
 def row_of(name, family, X, classes, args):
     """One line of a table: what a method found, and what it cost."""
     n = X.shape[0]
-    if name in ("fastcluster", "scipy"):
-        return ward_row(name, family, X, classes, args)
+    if name in LINKAGES:
+        return linkage_row(name, family, X, classes, args)
     state, graph, rest = grown(name, family, X, args)
     return {
         "tree": TITLES[name],
@@ -121,11 +124,9 @@ def row_of(name, family, X, classes, args):
     }
 
 
-def ward_row(name, family, X, classes, args):
-    points = Rows(Dataset(X, family)).embedding(0, args.threads).astype(np.float64)
-    begin = clocks()
-    Z = fastcluster.linkage_vector(points, method="ward") if name == "fastcluster" else linkage(points, "ward")
-    seconds = clocks() - begin
+def linkage_row(name, family, X, classes, args):
+    """The same of a tree that others made, or ours of subsets; its odds are worked out afterwards."""
+    seconds, Z = LINKAGES[name](family, X, args)
     tree = BayesianHierarchy.from_linkage(Z, X, family, alpha=args.alpha)
     return {
         "tree": TITLES[name],
@@ -141,12 +142,84 @@ def ward_row(name, family, X, classes, args):
     }
 
 
+def ward(link, family, X, args):
+    """Seconds and linkage of a program for Ward's method."""
+    points = Rows(Dataset(X, family)).embedding(0, args.threads).astype(np.float64)
+    begin = clocks()
+    Z = link(points)
+    return clocks() - begin, Z
+
+
+def randomised(family, X, args):
+    """Seconds and linkage of randomised Bayesian hierarchical clustering (Heller and Ghahramani 2005, section 4).
+
+    The tree of a random subset splits all rows in two, each by the more probable side; both are split again, down to
+    what is no larger than the subset, or one cluster by it: there the exact search goes on, since the last merges of
+    a cluster take single rows. A side's density is that of its clusters in the subset's cut.
+    """
+    family, rng = Dataset(X, family).family, np.random.default_rng(args.seed)
+    begin, children = clocks(), []
+    roots, tasks, n_sides = {}, [(0, np.arange(X.shape[0]), None)], 1  # the root of each side that is done
+    while tasks:
+        side, rows, halves = tasks.pop()
+        if halves is not None:  # both are done
+            roots[side] = joined(children, X.shape[0], *(roots.pop(half) for half in halves))
+            continue
+        parts = split_by_subset(family, X, rows, args, rng) if len(rows) > SUBSET else None
+        if parts is None:
+            roots[side] = joined_rows(family, X, rows, args, children)
+        else:
+            halves = (n_sides, n_sides + 1)
+            n_sides += 2
+            tasks += [(side, None, halves), (halves[0], parts[0], None), (halves[1], parts[1], None)]
+    return clocks() - begin, np.array(children)
+
+
+def joined(children, n, i, j):
+    """Number of the node over two others."""
+    children.append((min(i, j), max(i, j)))
+    return n + len(children) - 1
+
+
+def joined_rows(family, X, rows, args, children):
+    """Number of the node over all of some rows, by their exact tree."""
+    nodes = rows.tolist()
+    if len(rows) > 1:
+        tree = BayesianHierarchy(family, alpha=args.alpha, n_threads=args.threads).fit(X[rows])
+        for i, j in tree.children_.tolist():
+            nodes.append(joined(children, X.shape[0], nodes[i], nodes[j]))
+    return nodes[-1]
+
+
+def split_by_subset(family, X, rows, args, rng):
+    """Rows of the two sides of the last merge of a random subset's tree; None where that is one cluster."""
+    chosen = rng.choice(len(rows), SUBSET, replace=False)
+    model = BayesianHierarchy(family, alpha=args.alpha, n_threads=args.threads).fit(X[rows[chosen]])
+    if model.n_clusters_ == 1:
+        return None
+    right = np.zeros(SUBSET, dtype=bool)
+    right[model.tree_.leaves(model.children_[-1][1])] = True
+    is_right = np.zeros(model.n_clusters_, dtype=bool)
+    is_right[model.labels_[right]] = True
+    found = is_right[model.predict(X[rows])]
+    found[chosen] = right
+    return rows[~found], rows[found]
+
+
+LINKAGES = {
+    "fastcluster": lambda *given: ward(lambda points: fastcluster.linkage_vector(points, method="ward"), *given),
+    "scipy": lambda *given: ward(lambda points: linkage(points, "ward"), *given),
+    "randomised": randomised,
+}
+
+
 def possible(names, X, args):
     """Those of the methods that can be had here, and that so many rows allow."""
     few = X.shape[0] <= args.most_pairs
     by_index = sparse.issparse(X)
     fits = {"scipy": X.shape[0] <= MOST_SQUARE, "fastcluster": fastcluster is not None and few, "all pairs": few}
-    return [name for name in names if fits.get(name, "candidates" in OPTIONS[name] or few or by_index)]
+    fits["randomised"] = few
+    return [name for name in names if fits.get(name, "candidates" in OPTIONS.get(name, ()) or few or by_index)]
 
 
 def table_of(names, family, X, classes, args):
@@ -329,7 +402,9 @@ def parser():
     command = add(documents, rows=[5000, 20_000, 50_000, 100_000], trees=of_documents)
     command.add_argument("--topics", type=int, default=200)
     command.add_argument("--concentration", type=float, default=0.01)
-    command = add(columns, trees=["exact", "odds_size", "knn", "knn size", "hash", "fastcluster", "scipy"])
+    command = add(
+        columns, trees=["exact", "odds_size", "knn", "knn size", "hash", "randomised", "fastcluster", "scipy"]
+    )
     cases = ["diagonal,20000,10", "diagonal,20000,2", "full,4000,10", "full,10000,2", "diagonal,100000,10"]
     command.add_argument("--cases", type=case, nargs="+", default=[case(text) for text in cases], metavar="FAMILY,n,d")
     add_mixture(command)
