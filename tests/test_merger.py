@@ -212,3 +212,36 @@ def test_a_model_that_did_not_go_on_from_the_common_one_is_refused():
     noisy.partial_fit(CHUNKS[1] * 0 + [1, 9])
     with pytest.raises(CapabilityError, match="memoized schedule"):
         merge([noisy], common=before)
+
+
+def greedy(model, n, S):
+    """Merges by the log joint written out: the best pair of all as long as one gains."""
+    home = np.arange(n.size)
+
+    def log_joint(home):
+        used, place = np.unique(home, return_inverse=True)
+        counts = np.bincount(place, weights=n)
+        sums = np.array([S[place == k].sum(axis=0) for k in range(used.size)])
+        return model.weights.log_prior(counts) + model.family.total_log_marginal(counts, sums)
+
+    while True:
+        names = np.unique(home)
+        joined = [np.where(home == b, a, home) for a in names for b in names if a < b]
+        best = max(joined, key=log_joint, default=home)
+        if log_joint(best) <= log_joint(home):
+            return home
+        home = best
+
+
+@pytest.mark.parametrize("weights", [DirichletProcess(), PitmanYor(alpha=0.5, discount=0.7), SymmetricDirichlet(12)])
+def test_merges_are_those_of_the_log_joint(weights):
+    model, seen = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), weights), set()
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        n = rng.integers(1, 4, size=6).astype(np.float64)
+        S = rng.poisson(n * rng.gamma(2.0, 2.0, size=6)).astype(np.float64)[:, None]
+        expected = greedy(model, n, S)
+        found = merged_clusters(model, n, S)
+        assert variation_of_information(expected, found) == pytest.approx(0.0, abs=1e-12), seed
+        seen.add(found.max() + 1)
+    assert len(seen) >= 3
