@@ -17,7 +17,7 @@ from expfam.families.support import as_matrix, first_where
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.archive import read_archive, write_archive
 from expfam.model.data import Dataset
-from expfam.samplers._topic_step import collapsed_counts
+from expfam.samplers._topic_collapsed import collapsed_counts
 from expfam.samplers.callbacks import Progress
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
@@ -124,7 +124,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     -----
     Griffiths and Steyvers 2004, "Finding scientific topics"; Hughes and Sudderth 2016, "Fast learning of clusters and
     topics via sparse posteriors". On short documents the factorised posterior of variational inference loses much of
-    what its documents tell about each other, and predicts left-out words clearly worse.
+    what its documents tell about each other, and predicts left-out words clearly worse. Learning `alpha` there raises
+    the bound, which prefers small ones, and may still predict worse than a given 0.1: compare `score`.
     """
 
     def __init__(
@@ -512,8 +513,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if not np.isfinite(self.log_joint_):
             results.pop("log_joint_")
         if isinstance(self.schedule, Schedule):
-            params["schedule"] = [type(self.schedule).__name__, self.schedule.get_params()]
+            params["schedule"] = _packed(self.schedule)
         header = {"params": params, "results": {n: v for n, v in results.items() if n not in arrays}}
+        if hasattr(self, "stream_"):
+            header["stream_schedule"] = _packed(self.stream_.schedule)
         write_archive(path, KIND, header=header, arrays=arrays)
 
     @classmethod
@@ -522,14 +525,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         header, arrays = read_archive(path, KIND)
         params, stream = dict(header["params"]), arrays.pop("stream_", None)
         if params.get("schedule") is not None:
-            kind, settings = params["schedule"]
-            params["schedule"] = {kind.__name__: kind for kind in (Full, Memoized, Stochastic)}[kind](**settings)
+            params["schedule"] = _unpacked(params["schedule"])
         model = cls(**params)
         for name, value in {"log_joint_": np.nan, **header["results"], **arrays}.items():
             setattr(model, name, value.astype(object) if name == "feature_names_in_" else value)
         model._n_features_out = len(model.components_)
         if stream is not None:
-            model.stream_ = TopicStream.from_arrays(model._fitted_model(), model._stream_kernel(), stream)
+            kernel = model._stream_kernel()
+            kernel.schedule = _unpacked(header["stream_schedule"])
+            model.stream_ = TopicStream.from_arrays(model._fitted_model(), kernel, stream)
         return model
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
@@ -773,6 +777,17 @@ def split_documents(X, *, share=0.2, unit="type", seed=0):
         part.eliminate_zeros()
         parts.append(part)
     return parts[0], parts[1], n_skipped
+
+
+def _packed(schedule):
+    """Name and settings of a schedule, for a header."""
+    plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in schedule.get_params().items()}
+    return [type(schedule).__name__, plain]
+
+
+def _unpacked(packed):
+    kind, settings = packed
+    return {kind.__name__: kind for kind in (Full, Memoized, Stochastic)}[kind](**settings)
 
 
 def _is_auto(value):
