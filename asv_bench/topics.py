@@ -5,12 +5,12 @@ and what a pass of each way of the local step costs, with a sweep of the Gibbs s
 
 One scorer for all methods, `expfam.topics.document_completion`: a fifth of the word types of each held-out document is
 left out, weights come from the rest at the method's own topics and alpha. "score" works the weights out by collapsed
-responsibilities, "VB score" by the variational bound over all topics. All methods begin with alpha 0.1 and eta 0.01;
-tomotopy and gensim learn alpha as they do by default, ours in "gibbs", which begins, as `TopicModel` does, from topics
-drawn after two variational passes; their seconds are counted. "gibbs" and "tomotopy, mean" average the counts of
-every fourth sweep of the second half of those made, the others have their last ones. One thread each; CPU seconds are
-those of the process, without exports and scores; --seconds is what each method may take for each data set and number
-of topics, its first point aside. Eight methods of twelve seconds with their scores end within four minutes.
+responsibilities, "VB score", where a method ends, by the variational bound over all topics. All methods begin with eta
+0.01 and alpha 0.1, or 20 / K where that is less; tomotopy and gensim learn alpha as they do by default, ours in
+"active, learned" and in "gibbs", which begins, as `TopicModel` does, from topics drawn after two variational passes;
+their seconds are counted. "gibbs" and "tomotopy, mean" average the counts of every fourth sweep of the second half of
+those made, the others have their last ones. One thread each; CPU seconds are those of the process, without exports and
+scores; a method ends where twice what it took would be more than --seconds, for each data set and number of topics.
 
 Real data are not shipped: DIR holds text/*.npz. "generated" is a corpus of --rows documents of 80 words in the mean,
 long and short as news are, of 200 topics over 15,000 words, made here in some 20 seconds; scikit-learn needs a minute a
@@ -32,7 +32,7 @@ from expfam import AdmixtureModel, Dataset, Multinomial
 from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
 from expfam.topics import document_completion
 
-ALPHA, ETA = 0.1, 0.01
+ALPHA, MOST_ALPHA, ETA = 0.1, 20.0, 0.01  # of a topic, of all together, of a word
 SWEEPS = [12, 25, 50, 100, 200, 400]  # where a sampler is judged
 PASSES = [1, 2, 4, 8, 16, 32]
 KEEP_EVERY = 4
@@ -58,6 +58,11 @@ def tokens_of(X, d):
     return [str(w) for w in np.repeat(X.indices[part], X.data[part].astype(np.int64))]
 
 
+def alpha_of(K):
+    """Pseudo-count of a topic that all methods begin with."""
+    return min(ALPHA, MOST_ALPHA / K)
+
+
 # ---- methods: each yields (steps, CPU seconds, pseudo-counts (K, V), alpha) ------------------------------------------
 
 
@@ -66,7 +71,7 @@ def run_gibbs(X, K, args, *, mean=True):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # empty documents
         begin = process_time()
-        model = AdmixtureModel(Multinomial(ETA), K, ALPHA)
+        model = AdmixtureModel(Multinomial(ETA), K, alpha_of(K))
         kernel, done = TopicGibbs(), 0
         state = kernel.init(model, X, seed=args.seed, start="variational")
     spent = process_time() - begin
@@ -95,7 +100,7 @@ def run_variational(X, K, args, **settings):
         warnings.simplefilter("ignore")
         begin = process_time()
         data = Dataset(X, Multinomial(ETA))
-        state = kernel.init(AdmixtureModel(data.family, K, ALPHA), data, seed=args.seed)
+        state = kernel.init(AdmixtureModel(data.family, K, alpha_of(K)), data, seed=args.seed)
     spent, done = process_time() - begin, 0
     for n_passes in PASSES:
         begin = process_time()
@@ -111,7 +116,7 @@ def run_tomotopy(X, K, args, *, mean=False):
     import tomotopy
 
     begin = process_time()
-    model = tomotopy.LDAModel(k=K, alpha=ALPHA, eta=ETA, seed=args.seed + 1)
+    model = tomotopy.LDAModel(k=K, alpha=alpha_of(K), eta=ETA, seed=args.seed + 1)
     for d in range(X.shape[0]):
         if X.indptr[d + 1] > X.indptr[d]:
             model.add_doc(tokens_of(X, d))
@@ -154,6 +159,7 @@ def run_gensim(X, K, args):
     names = {v: str(v) for v in range(X.shape[1])}
     begin = process_time()
     model = LdaModel(id2word=names, num_topics=K, alpha="auto", eta=ETA, random_state=args.seed)
+    model.alpha = np.full(K, alpha_of(K), dtype=model.alpha.dtype)  # where it begins to learn
     spent, done = process_time() - begin, 0
     for n_passes in PASSES:
         begin = process_time()
@@ -166,7 +172,7 @@ def sklearn_model(X, K, args, **settings):
     """scikit-learn's estimator with our prior."""
     from sklearn.decomposition import LatentDirichletAllocation
 
-    prior = {"doc_topic_prior": ALPHA, "topic_word_prior": ETA, "total_samples": X.shape[0]}
+    prior = {"doc_topic_prior": alpha_of(K), "topic_word_prior": ETA, "total_samples": X.shape[0]}
     return LatentDirichletAllocation(K, random_state=args.seed, **prior, **settings)
 
 
@@ -181,7 +187,7 @@ def run_sklearn_online(X, K, args):
                 model.partial_fit(X[rows])
             done += 1
         spent += process_time() - begin
-        yield done, spent, model.components_, np.full(K, ALPHA)
+        yield done, spent, model.components_, np.full(K, alpha_of(K))
 
 
 def run_sklearn_batch(X, K, args):
@@ -189,7 +195,7 @@ def run_sklearn_batch(X, K, args):
     for n_passes in PASSES[2:]:
         begin = process_time()
         model = sklearn_model(X, K, args, learning_method="batch", max_iter=n_passes).fit(X)
-        yield n_passes, process_time() - begin, model.components_, np.full(K, ALPHA)
+        yield n_passes, process_time() - begin, model.components_, np.full(K, alpha_of(K))
 
 
 METHODS = {
@@ -363,7 +369,7 @@ def parser():
     command = commands.add_parser("quality", parents=[common], help=quality.__doc__)
     command.set_defaults(run=quality)
     command.add_argument("--methods", nargs="+", choices=list(METHODS), help="all but the slow ones if not given")
-    command.add_argument("--seconds", type=float, default=12.0, help="CPU seconds of a method")
+    command.add_argument("--seconds", type=float, default=10.0, help="CPU seconds of a method")
     command.add_argument("--figure", type=Path, metavar="PATH", help="draw the results there")
     command = commands.add_parser("passes", parents=[common], help=passes.__doc__)
     command.set_defaults(run=passes)

@@ -28,6 +28,7 @@ _RESULTS = {
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
+_PARTS = ("family", "weights", "schedule")
 _TREE = ("children", "log_block", "counts")
 _LABEL_SETTINGS = ("start", "init_labels")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
@@ -180,8 +181,10 @@ def save_topics(estimator, path):
     path : path_like
         As of `save_model`, whose notes on settings hold too.
     """
-    results = {"stream_": estimator.stream_.to_arrays()} if hasattr(estimator, "stream_") else {}
-    _write(estimator, path, TOPICS, results)
+    results, parts = {}, {}
+    if hasattr(estimator, "stream_"):
+        results["stream_"], parts["schedule"] = estimator.stream_.to_arrays(), estimator.stream_.schedule
+    _write(estimator, path, TOPICS, results, parts)
 
 
 def load_topics(path):
@@ -197,13 +200,13 @@ def load_topics(path):
     """
     from expfam.topics import TopicModel
 
-    estimator, results, _ = _read(path, TOPICS, TopicModel)
+    estimator, results, parts = _read(path, TOPICS, TopicModel)
     stream = results.pop("stream_", None)
     _set(estimator, results)
     with _refusing(path):
         estimator._n_features_out = len(estimator.components_)
     if stream is not None:
-        estimator.stream_ = estimator.restore_stream(stream)
+        estimator.stream_ = estimator.restore_stream(stream, parts["schedule"])
     return estimator
 
 
@@ -263,7 +266,7 @@ def _read(path, kind, estimator_class):
     with _refusing(path):
         estimator = estimator_class(**_unpack(header["params"], arrays, path))
         results = _unpack(header["results"], arrays, path)
-        parts = {name: _unpack(header[name], arrays, path) for name in ("family", "weights") if name in header}
+        parts = {name: _unpack(header[name], arrays, path) for name in _PARTS if name in header}
     if "feature_names_in_" in results:
         results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
     return estimator, results, parts

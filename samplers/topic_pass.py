@@ -11,14 +11,9 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, psi
 
-from expfam.samplers._topic_step import (
-    LocalStep,
-    Outputs,
-    Scratch,
-    add_rows,
-    expected_inner,
-    expected_table,
-)
+from expfam.samplers._topic_step import LocalStep, Outputs, Scratch
+from expfam.samplers._topic_sums import add_rows, expected_inner
+from expfam.samplers._topic_tables import expected_table
 from expfam.structures._threads import run, segments
 from expfam.structures.top_l import select_top
 

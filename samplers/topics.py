@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.samplers._topic_step import draw_tokens
+from expfam.samplers._topic_sums import draw_tokens
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
@@ -172,7 +172,8 @@ class TopicVariational(Kernel):
 
     def memory(self, model, data, n_clusters):
         """Bytes of tables and sums; with Memoized the responsibilities come on top."""
-        return 20 * data.n_features * model.n_topics
+        each = 20 if isinstance(self.schedule_of(), Full) else 44  # sums of a batch, before and after
+        return each * data.n_features * model.n_topics
 
     # ---- kernel ------------------------------------------------------------------------------------------------------
 

@@ -328,7 +328,7 @@ def test_every_dispatched_loop_is_forced_somewhere():
     sources = [
         path for folder in ("structures", "expfam", "samplers") for path in (tests.parent / folder).rglob("*.[hp]*")
     ]
-    sources = [path for path in sources if path.suffix in (".h", ".pyx")]
+    sources = [path for path in sources if path.suffix in (".h", ".pxd", ".pyx")]
     if not sources:
         pytest.skip("no sources beside the tests")
     definition = re.compile(r"^\s*EXPFAM_\w*INSTANCES\(\s*\w+,\s*\w+,\s*(\w+)", re.MULTILINE)

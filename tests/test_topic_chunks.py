@@ -437,6 +437,17 @@ def test_learning_goes_on_after_files_and_pickles_with_the_same_bits(settings, t
     assert others[0].n_iter_ == 16
 
 
+def test_learning_goes_on_after_passes_over_chunks(tmp_path):
+    chunks = in_chunks(corpus(200), 4)
+    model = TopicModel(K, n_steps=4, random_state=0).fit_chunks(chunks)
+    model.save(tmp_path / "model")
+    again = TopicModel.load(tmp_path / "model")
+    for fitted in (model, again):
+        fitted.partial_fit(chunks[2], batch=2)  # the schedule is still that of the passes
+        assert fitted.n_documents_ == 200
+    np.testing.assert_array_equal(model.components_, again.components_)
+
+
 @pytest.mark.parametrize("local", ["auto", "dense"])
 def test_learning_goes_on_from_a_fit(local, tmp_path):
     X = corpus(200)

@@ -14,7 +14,7 @@ from scipy import sparse
 from expfam import AdmixtureModel, Dataset, Multinomial
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.samplers import Checkpoint, CollapsedGibbs, Full, Memoized, Stochastic, TopicVariational, sample
-from expfam.samplers._topic_step import collapsed_counts
+from expfam.samplers._topic_collapsed import collapsed_counts
 from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.topic_pass import Counts, TopicPass
 
