@@ -76,7 +76,7 @@ PROTOCOLS = [
         "--rows 5000 --clusters 64 --features 8 --rows-grid 2500 5000 --clusters-grid 64 128 --features-grid 8 16",
         picture="--figure",
     ),
-    Protocol("Canopy: memory", "canopy.py", "memory", "--rows 20000 --clusters 64 --features 8"),
+    Protocol("Canopy: memory", "canopy.py", "memory", "--rows 20000 --clusters 64 --features 8 --kernels sem_dense em"),
     Protocol(
         "Canopy: starts and labelled data",
         "canopy.py",

@@ -288,7 +288,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         """Kernels and numbers of steps, in order: warm-up, learning, and what counts.
 
         Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
-        many clusters live, and the chain does not come back from there.
+        many clusters live, and the chain does not come back from there. So do splits and merges of the automatic
+        sampler: clusters of nearly random labels are all alike, and would be merged into one.
         """
         n_steps = self._count("n_steps")
         n_warmup = min(50, n_steps) if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
@@ -302,7 +303,11 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             names = list(family.hyper) if self.learn_hyper else []
         n_learning = (n_warmup + 1) // 2 if names else 0
         learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
-        return [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
+        phases = [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
+        if isinstance(self.sampler, str) and self.sampler == "auto" and isinstance(kernel, Cycle):
+            n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
+            phases = [(kernel.kernels[-1], n_sweeps), (kernel, n_warmup - n_learning - n_sweeps), *phases[1:]]
+        return phases
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from expfam import (
 )
 from expfam.errors import CapabilityError, ResourceError, SupportError
 from expfam.metrics import variation_of_information
-from expfam.samplers import CollapsedGibbs, UncollapsedGibbs
+from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge, UncollapsedGibbs
 
 
 @pytest.fixture(scope="module")
@@ -273,3 +273,17 @@ def test_what_is_refused_before_any_work(counts):
         Mixture(Bare(), 3, sampler="uncollapsed_gibbs").fit(X)
     with pytest.raises(CapabilityError, match="posterior_predictive_sample needs draw_natural"):
         Mixture(Bare(), 3, n_steps=2, random_state=0).fit(X).sample(2)
+
+
+@pytest.mark.parametrize("learn_hyper", ["auto", False])
+def test_clusters_of_random_labels_are_not_merged_before_sweeps_have_parted_them(learn_hyper):
+    rng = np.random.default_rng(0)
+    usual = np.arange(1, 2001) ** -1.05
+    topics = rng.standard_gamma(np.broadcast_to(500 * usual / usual.sum(), (20, 2000)))
+    labels = rng.integers(20, size=1500)
+    X = sparse.csr_array(np.array([rng.multinomial(30, topics[k] / topics[k].sum()) for k in labels]))
+    settings = {"n_steps": 10, "n_warmup": 20, "learn_hyper": learn_hyper, "random_state": 0}
+    mixture = Mixture(Multinomial(0.1) if learn_hyper is False else "multinomial", **settings).fit(X)
+    assert mixture.n_components_ > 1
+    at_once = Mixture(mixture.family, sampler=Cycle(SplitMerge(), CollapsedGibbs()), **settings).fit(X)
+    assert mixture.log_joint_ > at_once.log_joint_
