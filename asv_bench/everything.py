@@ -145,6 +145,7 @@ PROTOCOLS = [
     Protocol("Hierarchies: columns", "hierarchy.py", "columns", "--cases diagonal,1000,10 full,500,10"),
     Protocol("Hierarchies: labelled data", "hierarchy.py", "sets", "--most-rows 1000", "", True),
     Protocol("Hierarchies: neighbours", "hierarchy.py", "neighbours", "--rows 1000 --grid 3 10"),
+    Protocol("Hierarchies: copies of a row", "hierarchy.py", "copies", "--rows 1000"),
     Protocol("Hierarchies: odds of given trees", "hierarchy.py", "rescoring", "--rows 1000"),
     Protocol("Hierarchies: memory", "hierarchy.py", "memory", "--rows 1000 2000"),
     Protocol(
@@ -168,7 +169,7 @@ PROTOCOLS = [
         "Split and merge: effective samples",
         "split_merge.py",
         "equilibrium",
-        "--rows 300 --clusters 5 --seeds 1 --seconds .5 --shares .8",
+        "--rows 300 --clusters 5 --seeds 1 --seconds .5",
     ),
     Protocol(
         "Split and merge beside scikit-learn",
@@ -185,14 +186,14 @@ PROTOCOLS = [
     ),
     Protocol(
         "Together: FastEx and split-merge moves",
-        "compositions.py",
+        "composing.py",
         "moves",
         "--rows 2000 --clusters 30 --seconds 1",
         picture="--figure",
     ),
     Protocol(
         "Together: FastEx and split-merge moves, labelled data",
-        "compositions.py",
+        "composing.py",
         "moves",
         "--data-sets tweet --seconds 1",
         "--data-sets googlenews birch1",
@@ -201,7 +202,7 @@ PROTOCOLS = [
     ),
     Protocol(
         "Together: variational starts of exact chains",
-        "compositions.py",
+        "composing.py",
         "starts",
         "--rows 2000 --clusters 30 --truncation 60 --seconds 1",
         picture="--figure",
@@ -209,7 +210,7 @@ PROTOCOLS = [
     *(
         Protocol(
             f"Together: candidates of variational passes, {name}",
-            "compositions.py",
+            "composing.py",
             f"candidates --data-set {name}",
             "--rows 3000 --clusters 150 --passes 4",
             sizes,
@@ -224,7 +225,7 @@ PROTOCOLS = [
     ),
     Protocol(
         "Together: a tree over the clusters of a sampler",
-        "compositions.py",
+        "composing.py",
         "hierarchy",
         "--rows 3000 --clusters 30 --seconds 1",
         picture="--figure",

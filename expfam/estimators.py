@@ -139,7 +139,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from expfam import Mixture
-    >>> mixture = Mixture("gaussian", n_components=3, random_state=0).fit(load_iris().data)
+    >>> mixture = Mixture("gaussian", n_components=3, random_state=1).fit(load_iris().data)
     >>> mixture.n_components_
     3
     """

@@ -91,9 +91,7 @@ def save_model(estimator, path, *, labels=False):
     if hasattr(estimator, "trace_"):
         results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
     if hasattr(estimator, "stream_"):
-        results["stream_"] = estimator.stream_.to_arrays()
-        if not labels:  # those of the last chunk, which nothing goes on from
-            results["stream_"]["labels"] = np.empty(0, dtype=np.int32)
+        results["stream_"] = _stream_of(estimator, labels)
     parts = {"family": estimator.family_, "weights": estimator.model_.weights}
     _write(estimator, path, KIND, results, parts)
 
@@ -183,7 +181,7 @@ def save_topics(estimator, path):
     """
     results, parts = {}, {}
     if hasattr(estimator, "stream_"):
-        results["stream_"], parts["schedule"] = estimator.stream_.to_arrays(), estimator.stream_.schedule
+        results["stream_"], parts["schedule"] = _stream_of(estimator), estimator.stream_.schedule
     _write(estimator, path, TOPICS, results, parts)
 
 
@@ -279,6 +277,13 @@ def _set(estimator, results):
 
 def _labels_of(estimator, labels):
     return {"labels_": estimator.labels_} if labels else {}
+
+
+def _stream_of(estimator, labels=False):
+    arrays = estimator.stream_.to_arrays()
+    if not labels:  # those of the last chunk, which nothing goes on from
+        arrays["labels"] = np.empty(0, dtype=np.int32)
+    return arrays
 
 
 @contextmanager

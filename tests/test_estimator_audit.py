@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 import expfam
-from expfam import BayesianHierarchy, Mixture, Poisson, TopicModel
+from expfam import BayesianHierarchy, GroupedMixture, Mixture, Poisson, TopicModel
 from expfam.errors import ArchiveError, CapabilityError
 from expfam.samplers.systems import _BY_NAME
 
@@ -33,7 +33,8 @@ class Case:
 
     make : estimator for data whose first clusters are given labels (other estimators ignore them)
     fit : fits an estimator to rows with weights or None
-    weights : "equal" to repetition to `rtol`, "refused" by name, or "none" where `fit` has no such argument
+    weights : "equal" to repetition to `rtol`, "refused" by name, "none" where `fit` has no such argument, or "seeded"
+        where a fit begins at rows drawn whatever they weigh, so that only one of repeated rows begins elsewhere
     lost : fitted attributes that a file without labels does not hold
     grows : whether the file grows with the number of rows
     """
@@ -56,6 +57,26 @@ def by_chunks(estimator, rows, **weight):
     return estimator.partial_fit(rows, **weight).partial_fit(rows[::-1], **{k: v[::-1] for k, v in weight.items()})
 
 
+def from_a_chunk(estimator, rows, **weight):
+    """Learning from rows that begins at topics of others."""
+    return estimator.partial_fit(X).partial_fit(rows, **weight)
+
+
+def groups_of(rows):
+    return rows[:, 0] % 4
+
+
+def in_groups(estimator, rows, **weight):
+    """Fit to rows whose group is told by what they hold."""
+    return estimator.fit(rows, groups=groups_of(rows), **weight)
+
+
+def grouped(sampler):
+    return lambda labels: GroupedMixture(
+        FAMILY, 3, sampler=sampler, start=labels, n_steps=4, n_warmup=2, random_state=0
+    )
+
+
 def topics(**settings):
     return lambda labels: TopicModel(3, n_steps=6, random_state=0, alpha=0.1, eta=np.full(3, 0.02), **settings)
 
@@ -66,9 +87,11 @@ CASES = {
     "Mixture sparse_variational": Case(mixture("sparse_variational"), "equal"),
     "Mixture expectation_maximization": Case(mixture("expectation_maximization"), "equal"),
     "Mixture by chunks": Case(mixture("variational"), "equal", by_chunks),
-    "TopicModel gibbs": Case(topics(local="gibbs"), "none", lost=("trace_",)),
-    "TopicModel dense": Case(topics(local="dense"), "none", lost=("trace_",)),
-    "TopicModel by chunks": Case(topics(local="dense"), "none", by_chunks, lost=()),
+    "TopicModel gibbs": Case(topics(local="gibbs"), "refused", lost=("trace_",)),
+    "TopicModel dense": Case(topics(local="dense"), "seeded", lost=("trace_",)),
+    "TopicModel by chunks": Case(topics(local="dense"), "equal", from_a_chunk, lost=("trace_",)),
+    "GroupedMixture gibbs": Case(grouped("gibbs"), "refused", in_groups, lost=("labels_", "trace_")),
+    "GroupedMixture variational": Case(grouped("variational"), "equal", in_groups, lost=("labels_", "trace_")),
     "BayesianHierarchy": Case(lambda labels: BayesianHierarchy(FAMILY), "none", lost=(), grows=True),
 }
 FITTED = {}
@@ -90,13 +113,18 @@ def outputs(model, rows):
     said = {}
     for method in ("predict", "predict_proba", "score_samples", "transform", "score", "perplexity"):
         if hasattr(model, method):
-            value = getattr(model, method)(rows)
+            groups = {"groups": groups_of(rows)} if isinstance(model, GroupedMixture) else {}
+            value = getattr(model, method)(rows, **groups)
             said[method] = value.toarray() if sparse.issparse(value) else np.asarray(value)
     for method in ("top_words", "linkage_matrix", "to_newick"):
         if hasattr(model, method):
             said[method] = np.asarray(getattr(model, method)())
     assert len(said) >= 3
     return said
+
+
+def same_outputs(a, b):
+    return all(np.array_equal(a[method], b[method]) for method in b)
 
 
 def attributes(model):
@@ -279,7 +307,12 @@ def test_weights_are_repetitions_or_refused_by_name(name):
         with pytest.raises(CapabilityError, match="cannot use sample_weight"):
             case.fit(case.make(LABELS), X, sample_weight=WEIGHT)
         ones, plain = (case.fit(case.make(LABELS), X, **w) for w in ({"sample_weight": np.ones(60)}, {}))
-        np.testing.assert_array_equal(ones.n_, plain.n_)
+        assert same_outputs(outputs(ones, X), outputs(plain, X))
+        return
+    if case.weights == "seeded":
+        ones, twice = (case.fit(case.make(LABELS), X, sample_weight=np.full(60, w)) for w in (1.0, 2.0))
+        assert same_outputs(outputs(ones, X), outputs(fitted(name), X))
+        assert not same_outputs(outputs(twice, X), outputs(fitted(name), X))
         return
     weighted = case.fit(case.make(LABELS), X, sample_weight=WEIGHT)
     repeated = case.fit(case.make(np.repeat(LABELS, times)), np.repeat(X, times, axis=0))
@@ -291,7 +324,9 @@ def test_weights_are_repetitions_or_refused_by_name(name):
         else:
             np.testing.assert_array_equal(said[method], value, err_msg=method)
     assert any(
-        not np.allclose(other[method], expected[method], rtol=case.rtol) for method in ("score_samples", "score")
+        not np.allclose(other[method], expected[method], rtol=case.rtol)
+        for method in ("score_samples", "score")
+        if method in expected
     )
     if hasattr(repeated, "n_"):
         np.testing.assert_allclose(weighted.n_, repeated.n_, rtol=case.rtol)
@@ -305,6 +340,6 @@ def test_bad_weights_are_refused(name):
         pytest.skip("takes no weights")
     for bad in (-WEIGHT, np.full(60, np.nan), np.zeros(60)):
         with pytest.raises(ValueError, match="sample_weight"):
-            case.make(LABELS).fit(X, sample_weight=bad)
+            case.fit(case.make(LABELS), X, sample_weight=bad)
     with pytest.raises(ValueError, match="sample_weight must have shape"):
-        case.make(LABELS).fit(X, sample_weight=WEIGHT[:5])
+        case.fit(case.make(LABELS), X, sample_weight=WEIGHT[:5])

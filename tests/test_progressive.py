@@ -157,7 +157,7 @@ def test_small_clusters_that_no_sample_shows_are_found_by_region():
     model, data = bound(X)
     start = Progressive(n_rows=400)
     truth, one = model.log_joint(data, z), model.log_joint(data, np.zeros(6000, dtype=int))
-    division = _Division(start, model, data, 0, None)
+    division = _Division(start, model, data, 1, None)
     order = np.random.default_rng(0).permutation(6000)
     coarse = model.log_joint(data, division.divide_all([order]))
     assert division.finer(np.zeros(6000, dtype=int), division.regions(order)[0]) > 5

@@ -1,4 +1,4 @@
-"""Different systems together: run by hand, `python asv_bench/compositions.py --help`.
+"""Different systems together: run by hand, `python asv_bench/composing.py --help`.
 
 `moves`: sweeps of FastEx with split-merge moves between them, the number of clusters unknown, beside each part alone;
 the kernel that is named first takes the first step.
