@@ -47,12 +47,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     ----------
     n_topics : int
         K.
-    alpha : "auto", float or (K,) array_like
-        Pseudo-count of each topic in a document. "auto" learns one for each topic, from 0.1 on: by exact draws where
-        `local` is "gibbs", else by raising the lower bound, from the sixth pass on.
+    alpha : "auto", "learn", float or (K,) array_like
+        Pseudo-count of each topic in a document. "learn" learns one for each topic, from 0.1 on: by exact draws where
+        `local` is "gibbs", else by raising the lower bound, from the sixth pass on. "auto" is "learn" for sampling
+        and 0.1 for variational inference, whose bound prefers smaller ones than predict best.
     eta : "auto", float or (V,) array_like
-        Pseudo-count of each word in a topic. "auto" learns one for all words, from 0.01 on, as `alpha` is learned; by
-        draws only from the second half of the warm-up on.
+        Pseudo-count of each word in a topic. "auto" learns one for all words, from 0.01 on, by draws from the second
+        half of the warm-up on, or by raising the bound from the sixth pass on.
     local : {"auto", "gibbs", "active", "dense", "tokens"}
         "gibbs" samples the topic of each token exactly; the others are ways of the local step of
         `TopicVariational`. "auto" is "gibbs" for whole counts without weights, and variational for others and for
@@ -111,8 +112,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     -----
     Griffiths and Steyvers 2004, "Finding scientific topics"; Hughes and Sudderth 2016, "Fast learning of clusters and
     topics via sparse posteriors". On short documents the factorised posterior of variational inference loses much of
-    what its documents tell about each other, and predicts left-out words clearly worse. Learning `alpha` there raises
-    the bound, which prefers small ones, and may still predict worse than a given 0.1: compare `score`.
+    what its documents tell about each other, and predicts left-out words clearly worse.
     """
 
     def __init__(
@@ -194,6 +194,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"TopicModel: {name} must be a non-negative integer; got {value!r}")
+        if isinstance(self.alpha, str) and self.alpha not in ("auto", "learn"):
+            raise ValueError(f"TopicModel: alpha must be 'auto', 'learn', a number or one a topic; got {self.alpha!r}")
         if self.local not in ("auto", "gibbs", "active", "dense", "tokens"):
             raise ValueError(
                 f"TopicModel: local must be 'auto', 'gibbs', 'active', 'dense' or 'tokens'; got {self.local!r}"
@@ -203,7 +205,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _model(self, X, weight=None):
         family = Multinomial(_ETA if _is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
-        return AdmixtureModel(data.family, self.n_topics, _ALPHA if _is_auto(self.alpha) else self.alpha), data
+        return AdmixtureModel(data.family, self.n_topics, _ALPHA if isinstance(self.alpha, str) else self.alpha), data
 
     def _method(self, data):
         is_weighted = data.weight is not None and (data.weight != 1.0).any()
@@ -231,14 +233,14 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _kernel(self, method):
         if method == "gibbs":
-            return TopicGibbs(learn_alpha=_is_auto(self.alpha), learn_eta=_is_auto(self.eta))
+            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=_is_auto(self.eta))
         return TopicVariational(
             self.n_active,
             local=method,
             documents=self.documents,
             schedule=self.schedule,
             n_restarts=self.n_restarts,
-            learn_alpha=_is_auto(self.alpha),
+            learn_alpha=isinstance(self.alpha, str) and self.alpha == "learn",
             learn_eta=_is_auto(self.eta),
             n_threads=self.n_threads,
         )

@@ -336,7 +336,8 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     rng = np.random.default_rng(0)
     topics, alpha = rng.dirichlet(np.full(80, 0.05), size=4), np.array([0.6, 0.3, 0.15, 0.05])
     X = np.array([rng.multinomial(80, w @ topics) for w in rng.dirichlet(alpha, size=1500)])
-    fits = [TopicModel(4, local="dense", eta="auto", n_steps=60, random_state=seed).fit(X) for seed in range(3)]
+    settings = {"local": "dense", "eta": "auto", "n_steps": 60}
+    fits = [TopicModel(4, alpha="learn", random_state=seed, **settings).fit(X) for seed in range(3)]
     model = max(fits, key=lambda fit: fit.log_joint_)
     found = model.components_ / model.components_.sum(axis=1, keepdims=True)
     order = abs(topics[:, None] - found[None]).sum(axis=2).argmin(axis=1)
@@ -347,6 +348,11 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     fixed = TopicModel(4, alpha=0.3, eta=0.2, local="dense", n_steps=5).fit(X)
     assert (fixed.alpha_ == 0.3).all()
     assert fixed.eta_ == 0.2
+    assert (TopicModel(4, **settings).fit(X).alpha_ == 0.1).all()
+    for learned in ("auto", "learn"):
+        assert len(set(TopicModel(4, alpha=learned, local="gibbs", n_steps=5).fit(X[:50]).alpha_)) == 4
+    with pytest.raises(ValueError, match="'auto', 'learn', a number"):
+        TopicModel(4, alpha="often").fit(X)
 
 
 def test_one_pseudocount_of_words_is_learned_not_a_vector():
