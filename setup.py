@@ -1,5 +1,6 @@
 """Packages and extension modules; the rest of the metadata is in pyproject.toml."""
 
+import multiprocessing
 import os
 import shutil
 from pathlib import Path
@@ -80,6 +81,8 @@ setup(
         extensions,
         include_path=[str(STAGE)],
         build_dir="build/cython",
+        # started otherwise, each process would run this file again
+        nthreads=os.cpu_count() if multiprocessing.get_start_method() == "fork" else 0,
         shared_utility_qualified_name="expfam._cyutility",
         compiler_directives={
             "language_level": 3,
