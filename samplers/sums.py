@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import fields
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ class Additive:
         Field that rounding must not leave below zero.
     """
 
-    kept_positive = ""
+    kept_positive: ClassVar[str] = ""
 
     def add(self, other, factor=1.0):
         """Add `factor` times the sums of other rows, in place."""
