@@ -68,6 +68,15 @@ class Sums(Additive):
         """Of no rows."""
         return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
 
+    def to_arrays(self):
+        """All but the entropy, as a dict of arrays."""
+        return {"n": self.n.copy(), "S": self.S.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays, entropy):
+        """What `to_arrays` gave, with its entropy."""
+        return cls(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
+
 
 @dataclass
 class Account:

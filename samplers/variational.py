@@ -16,6 +16,7 @@ from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, R
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
+from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, SparsePass, Sums
 from expfam.samplers.stream import VariationalStream
 from expfam.samplers.variational_state import VariationalState
@@ -180,6 +181,10 @@ class SparseVariational(Kernel):
         n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
         return Memoized(n_batches) if n_batches > 1 else Full()
 
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks."""
+        return Memoized() if self.has_auto_schedule() else self.schedule
+
     def n_active_of(self, n_clusters):
         """L among so many clusters."""
         return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
@@ -252,13 +257,8 @@ class SparseVariational(Kernel):
             model, data, seed=seed, start=start, n_clusters=n_clusters, check=self.check_stream
         )
         stream = self._empty_stream(model, data, seed)
-        if model.weights.max_components is not None and data.n_rows < stream.K:
-            warnings.warn(
-                f"{stream.K} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
-                " alike; begin with more rows",
-                DataWarning,
-                stacklevel=3,
-            )
+        if model.weights.max_components is not None:
+            warn_of_few(stream.K, data)
         stream.begin(data, _fitted(labels, stream.K))
         return stream
 
