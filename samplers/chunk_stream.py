@@ -119,8 +119,10 @@ class ChunkStream:
         for place, data in enumerate(chunks):
             n_chunks, n_rows, weight = place + 1, n_rows + data.n_rows, weight + weight_of(data)
             if is_full:
-                visit, _ = self.visit(data, None, wide=True)
+                visit, _ = self.visit(data, self._last(data, place), wide=True)
                 latest, self.labels = visit.sums, visit.labels
+                if (kept := self.kept_of(visit, data)) is not None:
+                    self.memo[place] = kept
                 account.add(visit.account)
             else:
                 info = self.learn(data, batch=place if is_memoized else None, wide=wide)
@@ -140,6 +142,10 @@ class ChunkStream:
             self.log_joint = self.compute_log_joint()
         self.n_sweeps, self._repeats = self.n_sweeps + 1, False
         return self._info(n_rows, account, begin, is_wide)
+
+    def kept_of(self, visit, data):
+        """What a pass under `Full` remembers of a chunk for the next one; None for most."""
+        return None
 
     def end_sweep(self):
         """What is done once a pass, before its last update; nothing for most."""

@@ -9,19 +9,21 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError
+from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
-from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, better_pseudocounts, weights_evidence
+from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
+from expfam.samplers.grouped_soft import GroupedSoft
+from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
-from expfam.samplers.schedules import Full, Memoized
-from expfam.samplers.soft_state import SoftState
+from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, Sums
 from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
 
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
 _NARROW = 64  # statistics up to which a family can be differentiated
-_PRIOR_RATE = 1.0  # of the Gamma prior, of shape 1, of each pseudo-count that is learned
 
 
 class GroupedVariational(Kernel):
@@ -31,9 +33,9 @@ class GroupedVariational(Kernel):
     ----------
     n_active : int or None
         L, clusters that a row keeps at most; None (or K and more) for all of them.
-    schedule : "auto", Full or Memoized
+    schedule : "auto", Full, Memoized or Stochastic
         When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
-        rows and up to 20 of them, Full where that is one.
+        rows and up to 20 of them, Full where that is one; for chunks, Memoized. Stochastic is for chunks alone.
     max_iterations : int
         Turns of a group's weights and its rows in one pass. A group of more rows than a block of some thousand gets
         one.
@@ -96,11 +98,24 @@ class GroupedVariational(Kernel):
 
     def check(self, model, data):
         """Refuse settings out of their ranges, models that are no admixtures, and data without groups."""
+        self._check_settings(model, data)
+        if isinstance(self.schedule, Stochastic):
+            raise ValueError(
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
+                f" {self.schedule!r}: learn them in chunks"
+            )
+        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings(model, data)
+        self.stream_schedule().check_settings()
+
+    def _check_settings(self, model, data):
         check_grouped(model, data, "GroupedVariational")
         self._check_numbers()
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
-        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
         if data.n_statistics > _NARROW:
             model.family.require("variational", "GroupedVariational")
 
@@ -118,9 +133,10 @@ class GroupedVariational(Kernel):
                     f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
                 )
         is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
-        if not (is_auto or isinstance(self.schedule, (Full, Memoized))):
+        if not (is_auto or isinstance(self.schedule, Schedule)):
             raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full() or Memoized(); got {self.schedule!r}"
+                f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
+                f" {self.schedule!r}"
             )
 
     def schedule_of(self, n_clusters, data):
@@ -129,6 +145,10 @@ class GroupedVariational(Kernel):
             return self.schedule
         n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
         return Memoized(n_batches) if n_batches > 1 else Full()
+
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks."""
+        return Memoized() if isinstance(self.schedule, str) else self.schedule
 
     def n_active_of(self, n_clusters):
         """L among so many clusters."""
@@ -151,6 +171,34 @@ class GroupedVariational(Kernel):
         """State of the labels, each row wholly in its cluster."""
         return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
 
+    def stream(self, model, data, *, seed=None, start="auto"):
+        """State of a run that learns chunks of whole groups and keeps none; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        data : Dataset
+            The first chunk, with groups: binds the family, draws the start and fixes the coordinates of the passes.
+        seed, start
+            As of `init`.
+
+        Returns
+        -------
+        GroupedStream
+        """
+        model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        warn_of_few(stream.K, data)
+        stream.begin(data, labels)
+        return stream
+
+    def resumed_stream(self, model, data, n, S, counts, log_joint, *, seed):
+        """`stream` that goes on from a finished fit, as of `GroupedStream.resume`, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        stream.resume(n, S, counts, log_joint)
+        return stream
+
     def move(self, state):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
         before, labels = state.log_joint, state.labels.copy()
@@ -166,7 +214,7 @@ class GroupedVariational(Kernel):
         return state.converged
 
 
-class GroupedVariationalState(LoneState, SoftState):
+class GroupedVariationalState(LoneState, GroupedSoft):
     """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
 
     Parameters
@@ -208,8 +256,7 @@ class GroupedVariationalState(LoneState, SoftState):
         super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
         self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
         self.labels = np.array(labels, dtype=np.int32)
-        L = settings.n_active_of(self.K)
-        self.passes = GroupedPass(self.phi, self.K, L, data.groups, settings, weight=data.weight)
+        self.passes = self.group_passes(self.phi, data)
         self.schedule = settings.schedule_of(self.K, data)
         self.batches = self._batches()
         self.converged = False
@@ -244,16 +291,9 @@ class GroupedVariationalState(LoneState, SoftState):
             total.add(sums)
         return total
 
-    def proportions(self):
-        """Weights are the groups'."""
-        return GroupProportions()
-
-    def compute_log_joint(self):
-        """Bound of the statistics, counts of groups and entropy, at the posterior that they imply: nats."""
-        alpha = self.model.pseudocounts
-        weights = sum(weights_evidence(alpha, counts) for counts in self.batch_counts)
-        prior = alpha.size * np.log(_PRIOR_RATE) - _PRIOR_RATE * alpha.sum() if self.settings.learn_alpha else 0.0
-        return super().compute_log_joint() + weights + float(prior)
+    def groups_bound(self):
+        """Part of the bound of the groups' weights: nats."""
+        return sum(weights_evidence(self.model.pseudocounts, counts) for counts in self.batch_counts)
 
     def group_counts(self):
         """What the rows of each group give each cluster: (G, K) float64 CSR."""
@@ -287,7 +327,7 @@ class GroupedVariationalState(LoneState, SoftState):
             self.update()
         if self.settings.learn_alpha:
             counts = sparse.vstack(self.batch_counts, format="csr")
-            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=_PRIOR_RATE)
+            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=PRIOR_RATE)
             self.model = self.model.with_alpha(alpha)
         self.stamp += 1
         self.log_joint = self.compute_log_joint()
@@ -299,10 +339,9 @@ class GroupedVariationalState(LoneState, SoftState):
         return [0]
 
     def _visit(self, b):
-        chosen, alpha = self.batches[b], self.model.pseudocounts
-        visit = self.passes.visit_groups(chosen, self.tables(), alpha, self.batch_counts[b])
-        self.labels[self.passes.rows_of(chosen)[0]] = visit.labels
-        self.batch_counts[b] = sparse.csr_array(sparse.vstack(visit.counts, format="csr"))
+        alpha, before = self.model.pseudocounts, self.batch_counts[b]
+        visit = self.passes.visit_groups(self.batches[b], self.tables(), alpha, before)
+        self.labels[visit.rows], self.batch_counts[b] = visit.labels, visit.counts
         return visit
 
     # ---- storage -----------------------------------------------------------------------------------------------------

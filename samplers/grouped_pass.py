@@ -25,13 +25,16 @@ class GroupedVisit(Visit):
 
     Attributes
     ----------
-    counts : list of (g, K) float64 CSR
+    rows : (m,) int64 ndarray
+        Rows of the groups, group by group, as `labels` has them.
+    counts : (g, K) float64 CSR
         What the rows of each group give each cluster; in the order of the groups.
     counters : (3,) int64 ndarray
         Iterations of groups, restarts tried and accepted.
     """
 
-    counts: list
+    rows: np.ndarray
+    counts: sparse.csr_array
     counters: np.ndarray
 
 
@@ -73,32 +76,31 @@ class GroupedPass(SparsePass):
             Groups.
         tables : Tables
         alpha : (K,) float64 ndarray
-        before : (g, K) CSR
-            What the rows of each group gave each cluster last.
+        before : (g, K) CSR or None
+            What the rows of each group gave each cluster last; without it each begins with the weights of the prior.
 
         Returns
         -------
         GroupedVisit
         """
         rows, starts = self.rows_of(chosen)
-        m = len(rows)
+        m, found = len(rows), []
         empty = self._empty_visit(m)
-        visit = GroupedVisit(**vars(empty), counts=[], counters=np.zeros(3, dtype=np.int64))
-
-        def group_at(place):
-            return len(chosen) if place == m else int(np.searchsorted(starts, place))
+        visit = GroupedVisit(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
 
         def part(start, stop):
             work = _GroupedPart(self, rows, tables, visit, starts, alpha, before)
-            return work.run(group_at(start), group_at(stop))
+            last = len(chosen) if stop == m else int(np.searchsorted(starts, stop))
+            return work.run(int(np.searchsorted(starts, start)), last)
 
         def add(sums, account, counts, counters):
             visit.sums.add(sums)
             visit.account.add(account)
-            visit.counts.extend(counts)
+            found.extend(counts)
             visit.counters += counters
 
         self._run(part, m, add)
+        visit.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
         return visit
 
 
@@ -136,14 +138,14 @@ class _GroupedPart(PassPart):
         settings = self.owner.settings
         self.here = starts - starts[0]
         self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
-        self.N = self.before[first:stop].toarray()
+        self.N = self._last_counts(first, stop)
         self._visit_places(starts[0], starts[-1])
         self.counts.append(sparse.csr_array(self.N))
 
     def _visit_long(self, g):
         """A group of more rows than a block holds: all of its pieces from the weights that it had last."""
         start, stop = self.group_starts[g : g + 2]
-        last, total = self.before[g : g + 1].toarray(), np.zeros((1, self.owner.K))
+        last, total = self._last_counts(g, g + 1), np.zeros((1, self.owner.K))
         self.turns = (1, 0.0, 0, 1)
         for first in range(start, stop, self.n_block):
             end = min(stop, first + self.n_block)
@@ -151,6 +153,16 @@ class _GroupedPart(PassPart):
             self._visit_places(first, end)
             total += self.N
         self.counts.append(sparse.csr_array(total))
+
+    def _last_counts(self, first, stop):
+        """What the rows of some groups gave each cluster last, or would give it under the prior's weights: (g, K)."""
+        if self.before is not None:
+            return self.before[first:stop].toarray()
+        sizes = np.diff(self.group_starts[first : stop + 1]).astype(np.float64)
+        if self.owner.weight is not None:
+            weight = self.owner.weight[self.rows[self.group_starts[first] : self.group_starts[stop]]]
+            sizes = np.bincount(np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), weight, len(sizes))
+        return sizes[:, None] * (self.alpha / self.alpha.sum())
 
     def _visit_places(self, first, stop):
         if stop > first:
@@ -198,6 +210,10 @@ class GroupProportions:
 
     def optimum(self, n, order):
         """Zero: see `weights_evidence`."""
+        return 0.0
+
+    def divergence(self, n, order):
+        """Zero, as `optimum`."""
         return 0.0
 
 
