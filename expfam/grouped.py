@@ -440,7 +440,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def _place(self, X, groups):
         """Expected rows of each group in each cluster (G, K), and the label of each row (N,)."""
-        data, K = Dataset(X[groups.rows], self.family_), len(self.n_)
+        is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
+        data, K = Dataset(X if is_in_order else X[groups.rows], self.family_), len(self.n_)
         components = Components(data.family, data, K)
         components.load(self.n_, self.S_)
         counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)

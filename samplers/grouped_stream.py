@@ -121,6 +121,11 @@ class GroupedStream(SoftStream, GroupedSoft):
         """Weights and responsibilities of the groups of a chunk; always over all clusters."""
         passes, alpha = self.group_passes(self.phi.over(data), data), self.model.pseudocounts
         before = None if last is None else last.counts
+        if before is not None and before.shape[0] != data.groups.n_groups:
+            raise DataError(
+                f"the chunk had {before.shape[0]} groups when it was learned; got {data.groups.n_groups}: chunks that"
+                " come again have the same groups"
+            )
         visit = passes.visit_groups(np.arange(data.groups.n_groups), self.tables(), alpha, before)
         visit.sums = GroupedSums.of_groups(visit.sums, alpha, visit.counts, learns=self.settings.learn_alpha)
         labels = np.empty_like(visit.labels)

@@ -66,7 +66,8 @@ class UrnTangents:
         """Pseudo-counts at which the tangents' bound is largest, or the present ones without a tangent."""
         if not self.falling > 0:
             return alpha
-        return np.maximum(largest(*self.rising, self.falling + self.alpha_rate), self.least_alpha)
+        c, d = np.maximum(self.rising, 0.0)  # what rounding has left of batches that were replaced
+        return np.maximum(largest(c, d, self.falling + self.alpha_rate), self.least_alpha)
 
 
 def tangent(alpha, rising, falling):

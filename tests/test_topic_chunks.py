@@ -264,6 +264,12 @@ def test_the_tangent_touches_the_bound_from_below_and_leads_to_its_maximum():
     np.testing.assert_allclose(values[-1], -best.fun, rtol=1e-9)
 
 
+def test_what_rounding_leaves_below_zero_of_a_tangent_is_no_slope():
+    sums = TopicSums.zeros(1, 2)
+    sums.rising[:], sums.falling = [[1e-16, 5.0], [-1e-15, 0.0]], 20.0
+    np.testing.assert_allclose(sums.best_alpha(np.ones(2)), [LEAST, 0.25])
+
+
 def test_the_pseudocount_of_words_climbs_to_its_maximum():
     rng = np.random.default_rng(0)
     counts = rng.poisson(300 * rng.dirichlet(np.full(200, 0.07), size=6)).T * rng.random((200, 6))
