@@ -121,7 +121,7 @@ class SoftStream(ChunkStream, SoftState):
         names = [json.loads(str(name)) for name in arrays["batches"]]
         memo = arrays.get("memo", {})
         self.memo = {name: cls.contribution_type.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
-        SoftState.update(self, keep_order=True)  # what else an update learns was learned before
+        self.update(keep_order=True)
         return self
 
 
