@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError
+from expfam.samplers.candidates import GraphCandidates
 from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
 from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
@@ -16,7 +17,9 @@ from expfam.samplers.grouped_soft import GroupedSoft
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
+from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, Sums
 from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
@@ -26,7 +29,7 @@ _BATCH_ROWS = 200  # rows of a batch for each cluster
 _NARROW = 64  # statistics up to which a family can be differentiated
 
 
-class GroupedVariational(Kernel):
+class GroupedVariational(NarrowPasses, Kernel):
     """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
 
     Parameters
@@ -44,8 +47,15 @@ class GroupedVariational(Kernel):
     n_restarts, restart_iterations : int
         Clusters of each group, the smallest first, that are taken away on trial, and turns of each trial; the bound
         decides. They find groups with fewer clusters.
+    n_candidates : "auto", int or None
+        Clusters against which a row is scored between passes over all of them: those nearest to the cluster that it had
+        last, and its last ones. None for all clusters always, "auto" for all of up to 127 and where there are few rows
+        for each, else 48. Chunks are scored against all.
+    full_every : int
+        Passes from one that scores all clusters to the next. The first ones do too, until one changes less than a tenth
+        of the labels, and the last one.
     bound_tol : float
-        The run has converged where a pass gains less than this share of the bound.
+        The run has converged where a pass over all clusters gains less than this share of the bound.
     learn_alpha : bool
         Raise the bound over the pseudo-counts of clusters after each pass, under a Gamma(1, 1) prior.
     dtype : {"float32", "float64"}
@@ -70,7 +80,8 @@ class GroupedVariational(Kernel):
     -----
     Blei, Ng and Jordan 2003, "Latent Dirichlet allocation", for rows of any family; sparse responsibilities as in
     Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". A group begins a pass with
-    the weights that it had last, so the bound never falls, for any L, Full or Memoized, with or without restarts.
+    the weights that it had last, and a row's candidates have its last clusters among them, so the bound never falls,
+    for any L, Full or Memoized, with or without restarts.
     """
 
     takes_weight = True
@@ -85,13 +96,16 @@ class GroupedVariational(Kernel):
         tol=0.05,
         n_restarts=1,
         restart_iterations=2,
+        n_candidates="auto",
+        full_every=10,
         bound_tol=1e-5,
         learn_alpha=False,
         dtype="float32",
         n_threads=None,
     ):
         self.n_active, self.schedule, self.max_iterations, self.tol = n_active, schedule, max_iterations, tol
-        self.n_restarts, self.restart_iterations, self.bound_tol = n_restarts, restart_iterations, bound_tol
+        self.n_restarts, self.restart_iterations = n_restarts, restart_iterations
+        self.n_candidates, self.full_every, self.bound_tol = n_candidates, full_every, bound_tol
         self.learn_alpha, self.dtype, self.n_threads = learn_alpha, dtype, n_threads
 
     # ---- settings ----------------------------------------------------------------------------------------------------
@@ -121,9 +135,12 @@ class GroupedVariational(Kernel):
 
     def _check_numbers(self):
         least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        least |= {"n_candidates": 1, "full_every": 1}
         for name, smallest in least.items():
             value = getattr(self, name)
-            if name == "n_active" and value is None:
+            if name in ("n_active", "n_candidates") and value is None:
+                continue
+            if name == "n_candidates" and isinstance(value, str) and value == "auto":
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
                 raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
@@ -159,7 +176,8 @@ class GroupedVariational(Kernel):
         K = model.n_topics
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
-        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + 16 * data.n_rows)
+        kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
+        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + kept + 16 * data.n_rows)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -201,13 +219,24 @@ class GroupedVariational(Kernel):
 
     def move(self, state):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
-        before, labels = state.log_joint, state.labels.copy()
-        account, counters = state.make_pass()
-        gained_little = state.log_joint - before < self.bound_tol * abs(state.log_joint)
-        state.converged = state.n_steps > 0 and gained_little
+        before, labels, is_wide = state.log_joint, state.labels.copy(), self._is_wide(state)
+        account, counters = state.make_pass(is_wide=is_wide)
+        n_moved = int(np.count_nonzero(labels != state.labels))
+        self._note_pass(state, n_moved, is_wide=is_wide)
+        self._look_for_convergence(state, before, self.bound_tol, is_wide=is_wide)
         extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
         extra["iterations"] /= max(1, state.data.groups.n_groups)
-        return state.data.n_rows, int(np.count_nonzero(labels != state.labels)), account.extra() | extra
+        extra["all_clusters"] = int(is_wide)
+        return state.data.n_rows, n_moved, account.extra() | extra
+
+    def _is_wide(self, state):
+        if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
+            return True
+        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
+
+    def finish(self, state):
+        """A last look at all clusters: one more pass where the last one did not score them all."""
+        self._finish_wide(state)
 
     def is_done(self, state):
         """Whether the last pass gained less than the tolerance."""
@@ -259,7 +288,8 @@ class GroupedVariationalState(LoneState, GroupedSoft):
         self.passes = self.group_passes(self.phi, data)
         self.schedule = settings.schedule_of(self.K, data)
         self.batches = self._batches()
-        self.converged = False
+        self.since_wide, self.must_widen, self.converged = 0, False, False
+        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -273,6 +303,10 @@ class GroupedVariationalState(LoneState, GroupedSoft):
     def _begin(self):
         """Sums and counts of rows that are each wholly in one cluster."""
         groups, weight = self.data.groups, self.data.weight
+        self.indices = None
+        if self.settings.has_candidates(self.K):
+            self.indices = np.full((len(self.labels), self.passes.L), -1, dtype=np.int32)
+            self.indices[:, 0] = self.labels
         ones = np.ones(len(self.labels)) if weight is None else weight
         shape = (groups.n_groups, self.K)
         counts = sparse.csr_array((ones, (groups.of_row, self.labels)), shape=shape)
@@ -310,15 +344,19 @@ class GroupedVariationalState(LoneState, GroupedSoft):
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self):
+    def make_pass(self, *, is_wide=True):
         """Visit all groups, batch by batch; returns what it took and counters of the groups' turns.
+
+        A pass that is not wide scores rows against candidates.
 
         The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
         up.
         """
-        account, counters = Account(), np.zeros(3, dtype=np.int64)
+        account, counters, near = Account(), np.zeros(3, dtype=np.int64), None
+        if not is_wide:
+            near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
         for place, b in enumerate(self._order()):
-            visit = self._visit(b)
+            visit = self._visit(b, near)
             account.add(visit.account)
             counters += visit.counters
             old, self.batch_sums[b] = self.batch_sums[b], visit.sums
@@ -338,9 +376,11 @@ class GroupedVariationalState(LoneState, GroupedSoft):
             return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
         return [0]
 
-    def _visit(self, b):
-        alpha, before = self.model.pseudocounts, self.batch_counts[b]
-        visit = self.passes.visit_groups(self.batches[b], self.tables(), alpha, before)
+    def _visit(self, b, candidates):
+        place = (self.batches[b], self.tables(), self.model.pseudocounts, self.batch_counts[b])
+        visit = self.passes.visit_groups(*place, candidates=candidates, last=self.indices)
+        if self.indices is not None:
+            self.indices[visit.rows] = visit.indices
         self.labels[visit.rows], self.batch_counts[b] = visit.labels, visit.counts
         return visit
 
@@ -370,15 +410,17 @@ class GroupedVariationalState(LoneState, GroupedSoft):
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays."""
-        return {
+        counters = [self.n_steps, self.stamp, self.since_wide, self.must_widen, self.converged]
+        kept = {} if self.indices is None else {"indices": self.indices.copy()}
+        return kept | {
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
             "labels": self.labels.copy(),
             "counts": {str(b): counts.copy() for b, counts in enumerate(self.batch_counts)},
             "batch_n": np.stack([sums.n for sums in self.batch_sums]),
             "batch_S": np.stack([sums.S for sums in self.batch_sums]),
             "batch_entropy": np.array([sums.entropy for sums in self.batch_sums]),
-            "scalars": np.array([self.log_joint]),
-            "counters": np.array([self.n_steps, self.stamp, self.converged], dtype=np.int64),
+            "scalars": np.array([self.log_joint, self.share_moved]),
+            "counters": np.array(counters, dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
 
@@ -398,9 +440,10 @@ class GroupedVariationalState(LoneState, GroupedSoft):
         parts = zip(arrays["batch_n"], arrays["batch_S"], arrays["batch_entropy"])
         self.batch_sums = [Sums(np.array(n), np.array(S), float(entropy)) for n, S, entropy in parts]
         self.sums = self._total()
-        self.log_joint = float(arrays["scalars"][0])
-        self.n_steps, self.stamp, converged = (int(v) for v in arrays["counters"])
-        self.converged = bool(converged)
+        self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
+        self.n_steps, self.stamp, self.since_wide, widen, done = (int(v) for v in arrays["counters"])
+        self.must_widen, self.converged = bool(widen), bool(done)
+        self.indices = np.array(arrays["indices"]) if "indices" in arrays else None
         self.memory = dict(arrays.get("memory", {}))
         self.update()
 

@@ -67,7 +67,7 @@ class GroupedPass(SparsePass):
         places = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes) + np.repeat(groups.starts[chosen], sizes)
         return groups.rows[places], starts.astype(np.int64)
 
-    def visit_groups(self, chosen, tables, alpha, before):
+    def visit_groups(self, chosen, tables, alpha, before, *, candidates=None, last=None):
         """Weights and responsibilities of some groups under given parameters, and their sums.
 
         Parameters
@@ -78,20 +78,27 @@ class GroupedPass(SparsePass):
         alpha : (K,) float64 ndarray
         before : (g, K) CSR or None
             What the rows of each group gave each cluster last; without it each begins with the weights of the prior.
+        candidates : GraphCandidates, optional
+            Where the clusters come from that rows are scored against; `last` is then needed.
+        last : (N, L) int32 ndarray, optional
+            Clusters that all rows of the data had last, -1 for none; those of the visit are returned then.
 
         Returns
         -------
         GroupedVisit
         """
         rows, starts = self.rows_of(chosen)
+        if candidates is not None:  # rows of a group that have the same candidates stand together
+            rows = rows[np.lexsort((last[rows, 0], np.repeat(np.arange(len(chosen)), np.diff(starts))))]
         m, found = len(rows), []
-        empty = self._empty_visit(m)
+        empty = self._empty_visit(m, keep=last is not None)
+        source = None if candidates is None else (candidates, last[rows])
         visit = GroupedVisit(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
 
         def part(start, stop):
-            work = _GroupedPart(self, rows, tables, visit, starts, alpha, before)
-            last = len(chosen) if stop == m else int(np.searchsorted(starts, stop))
-            return work.run(int(np.searchsorted(starts, start)), last)
+            work = _GroupedPart(self, rows, tables, source, visit, starts, alpha, before)
+            end = len(chosen) if stop == m else int(np.searchsorted(starts, stop))
+            return work.run(int(np.searchsorted(starts, start)), end)
 
         def add(sums, account, counts, counters):
             visit.sums.add(sums)
@@ -99,7 +106,7 @@ class GroupedPass(SparsePass):
             found.extend(counts)
             visit.counters += counters
 
-        self._run(part, m, add)
+        self._run(part, m, add, is_narrow=candidates is not None)
         visit.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
         return visit
 
@@ -107,8 +114,8 @@ class GroupedPass(SparsePass):
 class _GroupedPart(PassPart):
     """Buffers and sums of one part of a visit of groups."""
 
-    def __init__(self, owner, rows, tables, visit, starts, alpha, before):
-        super().__init__(owner, rows, tables, None, None, visit)
+    def __init__(self, owner, rows, tables, candidates, visit, starts, alpha, before):
+        super().__init__(owner, rows, tables, candidates, None, visit)
         self.group_starts, self.alpha, self.before = starts, alpha, before
         self.counts, self.counters = [], np.zeros(3, dtype=np.int64)
 
@@ -116,7 +123,7 @@ class _GroupedPart(PassPart):
         """All blocks of the groups first..last-1 of the visit."""
         self._allocate()
         K = self.owner.K
-        self.turn = np.empty(K + work_size(K), dtype=self.phi.dtype)
+        self.turn = np.empty(self.n_scores + work_size(self.n_scores), dtype=self.phi.dtype)
         self.scratch = np.empty(4 * K + work_size(K))
         self.responsibilities = np.empty((self.n_block, self.owner.L), dtype=self.phi.dtype)
         while first < last:
@@ -186,6 +193,7 @@ class _GroupedPart(PassPart):
             self.turn,
             self.scratch,
             self.counters,
+            *(near or (None, None, None)),
         )
         self._refuse(bad, rows)
         self.objective[:m] = 0.0  # the bound is taken from sums
