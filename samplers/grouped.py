@@ -40,8 +40,8 @@ class GroupedVariational(NarrowPasses, Kernel):
         When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
         rows and up to 20 of them, Full where that is one; for chunks, Memoized. Stochastic is for chunks alone.
     max_iterations : int
-        Turns of a group's weights and its rows in one pass. A group of more rows than a block of some thousand gets
-        one.
+        Turns of a group's weights and its rows in one pass. A group whose scores take more than 64 MB, as those of
+        16,000 rows for 1000 clusters do, or of 300,000 for 50, gets one.
     tol : float
         A group has converged where no count changes by more, in rows.
     n_restarts, restart_iterations : int

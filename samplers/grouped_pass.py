@@ -1,8 +1,10 @@
 """A pass of variational inference over rows in groups: weights and responsibilities of each group, and their sums.
 
 Blocks are whole groups: the scores of their rows are computed once, by the blocks of `sparse_pass`, and the weights of
-each group and its rows take turns on them. A group of more rows than a block holds gets one turn in a pass. It costs
-O(N K F) for the scores and O(N K) for each turn; memory is that of a block and of the groups' counts, at most N L.
+each group and its rows take turns on them. Of a group of more rows than a block holds the scores are kept while they
+take turns, or, where they would be too large for that, it gets one turn in a pass: scores made anew for each turn would
+cost what a pass costs, which has the parameters follow too. It costs O(N K F) for the scores and O(N K) for each turn;
+memory is that of a block, of the kept scores, and of the groups' counts, at most N L.
 """
 
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.concentration import positive
 from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
 
+HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work
 _ALPHA_STEPS = 5  # of the fixed point, after a pass
 
 
@@ -111,6 +114,9 @@ class GroupedPass(SparsePass):
         return visit
 
 
+_BUFFERS = ("scores", "values", "indices", "objective", "entropy", "responsibilities")  # of the rows of a block
+
+
 class _GroupedPart(PassPart):
     """Buffers and sums of one part of a visit of groups."""
 
@@ -134,23 +140,57 @@ class _GroupedPart(PassPart):
                 self._visit_whole(first, stop)
             else:
                 stop = first + 1
-                self._visit_long(first)
+                rows = self.group_starts[stop] - self.group_starts[first]
+                is_held = rows * self.n_scores * self.phi.dtype.itemsize <= HELD_BYTES
+                (self._visit_held if is_held else self._visit_long)(first)
             first = stop
         sums, _, _, account = self._finished()
         return sums, account, self.counts, self.counters
 
-    def _visit_whole(self, first, stop):
-        """Groups that fit into a block together."""
-        starts = self.group_starts[first : stop + 1]
+    def _begin_turns(self, first, stop):
+        """Settings, places and weights of groups that have all of their turns."""
         settings = self.owner.settings
-        self.here = starts - starts[0]
+        self.here = self.group_starts[first : stop + 1] - self.group_starts[first]
         self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
         self.N = self._last_counts(first, stop)
-        self._visit_places(starts[0], starts[-1])
+
+    def _visit_whole(self, first, stop):
+        """Groups that fit into a block together."""
+        self._begin_turns(first, stop)
+        self._visit_places(self.group_starts[first], self.group_starts[stop])
         self.counts.append(sparse.csr_array(self.N))
 
+    def _visit_held(self, g):
+        """A group of more rows than a block holds: scores of all its pieces, its turns, and sums of the pieces."""
+        start, stop = (int(place) for place in self.group_starts[g : g + 2])
+        pieces = [slice(first, min(stop, first + self.n_block)) for first in range(start, stop, self.n_block)]
+        own = {name: getattr(self, name) for name in _BUFFERS}
+        held = {name: np.empty((stop - start, *buffer.shape[1:]), buffer.dtype) for name, buffer in own.items()}
+        self._begin_turns(g, g + 1)
+        near = []
+        for piece in pieces:
+            self._use(held, piece.start - start)
+            rows, m = self._global(piece), piece.stop - piece.start
+            phi = self._timed("statistics", self._statistics, rows, m)
+            near.append(self._timed("weights", self._score, phi, rows, piece, m)[1])
+        self._use(held, 0)
+        rows = self._global(slice(start, stop))
+        self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)
+        for piece in pieces:
+            self._use(held, piece.start - start)
+            rows, m = self._global(piece), piece.stop - piece.start
+            phi = self._timed("statistics", self._statistics, rows, m)
+            self._take(phi, self.scores[:m], rows, piece, m)
+        self._use(own, 0)
+        self.counts.append(sparse.csr_array(self.N))
+
+    def _use(self, buffers, first):
+        """Let the work on a block go to these buffers, from a row on."""
+        for name, buffer in buffers.items():
+            setattr(self, name, buffer[first:])
+
     def _visit_long(self, g):
-        """A group of more rows than a block holds: all of its pieces from the weights that it had last."""
+        """A group of too many rows for that: all of its pieces from the weights that it had last."""
         start, stop = self.group_starts[g : g + 2]
         last, total = self._last_counts(g, g + 1), np.zeros((1, self.owner.K))
         self.turns = (1, 0.0, 0, 1)
@@ -201,6 +241,14 @@ class _GroupedPart(PassPart):
             scores[:] = kept
         else:
             self.values[:m] = kept
+
+
+def _joined(near):
+    """Candidates of the pieces of a group as those of the whole; None without candidates."""
+    if near[0] is None:
+        return None
+    buckets, graphs, last = zip(*near)
+    return np.concatenate(buckets), graphs[0], np.concatenate(last)
 
 
 class GroupProportions:

@@ -322,11 +322,12 @@ def test_threads_and_blocks_do_not_change_results(name, n_active, monkeypatch):
 
 
 @pytest.mark.parametrize("n_active", [2, None])
-def test_a_group_longer_than_a_block_gets_one_turn(n_active, monkeypatch):
+def test_a_group_whose_scores_cannot_be_held_gets_one_turn(n_active, monkeypatch):
     family, X, _ = planted("gaussian_diag", n=500)
     groups = np.where(np.arange(500) < 400, 3, np.arange(500) % 3)
     _, values = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr(passes, "HELD_BYTES", 0)
     monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
     long, same = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     assert long.passes.block_rows() == 64
@@ -334,6 +335,44 @@ def test_a_group_longer_than_a_block_gets_one_turn(n_active, monkeypatch):
     state, values = run_of(family, X, groups, n_active=n_active, n_restarts=2, n_steps=8)
     assert_never_falls(values)
     state.check()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_active", [2, None])
+@pytest.mark.parametrize("name", ["gaussian_diag", "multinomial"])
+def test_a_group_longer_than_a_block_has_its_turns_and_restarts(name, n_active, dtype, monkeypatch):
+    family, X, _ = planted(name, n=500)
+    X = sparse.csr_array(X) if name == "multinomial" else X
+    groups = np.where(np.arange(500) < 400, 3, np.arange(500) % 3)
+    settings = {"n_active": n_active, "n_restarts": 2, "tol": 0.01, "dtype": dtype}
+    short, values = run_of(family, X, groups, n_steps=6, **settings)
+    monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    long, same = run_of(family, X, groups, n_steps=6, **settings)
+    assert long.passes.block_rows() == 64
+    slack = 1e-12 if dtype == "float64" else 1e-6
+    np.testing.assert_allclose(same, values, rtol=slack)
+    np.testing.assert_allclose(long.group_counts().toarray(), short.group_counts().toarray(), atol=1e5 * slack)
+    assert_never_falls(same, 1e-9 if dtype == "float64" else 1e-6)
+    monkeypatch.setattr(passes, "HELD_BYTES", 0)
+    _, other = run_of(family, X, groups, n_steps=1, **settings)
+    assert abs(other[1] - same[1]) > 1.0
+
+
+def test_a_long_group_keeps_its_candidates(monkeypatch):
+    found = []
+    for rows in (4096, 32):
+        monkeypatch.setattr(passes, "MOST_ROWS", rows)
+        monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+        settings = {"n_active": 2, "n_candidates": 3, "n_restarts": 1}
+        family, X, _ = planted("gaussian_diag", n=300)
+        state, kernel = begin(family, X, np.arange(300) % 2, np.full(9, 0.2), start="random", full_every=99, **settings)
+        state.share_moved = 0.0
+        found.append((bounds(state, kernel, 6), state.indices.copy()))
+        assert state.since_wide == 6
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert_never_falls(found[1][0])
 
 
 def test_single_precision_is_near():
