@@ -15,13 +15,13 @@ from expfam.samplers.gibbs import check_grouped, first_clusters
 from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
 from expfam.samplers.grouped_soft import GroupedSoft
 from expfam.samplers.grouped_stream import GroupedStream
+from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.lone_state import LoneState
 from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
-from expfam.samplers.sparse_pass import Account, Sums
+from expfam.samplers.sparse_pass import Account
 from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
 
 _MOST_BATCHES = 20
@@ -243,7 +243,7 @@ class GroupedVariational(NarrowPasses, Kernel):
         return state.converged
 
 
-class GroupedVariationalState(LoneState, GroupedSoft):
+class GroupedVariationalState(HeldRows, GroupedSoft):
     """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
 
     Parameters
@@ -317,13 +317,7 @@ class GroupedVariationalState(LoneState, GroupedSoft):
             rows = self.passes.rows_of(chosen)[0]
             one = np.ones((len(rows), 1), dtype=self.phi.dtype)
             self.batch_sums.append(self.passes.sums_of(rows, self.labels[rows, None], one))
-        self.sums = self._total()
-
-    def _total(self):
-        total = Sums.zeros(self.K, self.phi.n_statistics)
-        for sums in self.batch_sums:
-            total.add(sums)
-        return total
+        self.sums = self.total_of_batches()
 
     def groups_bound(self):
         """Part of the bound of the groups' weights: nats."""
@@ -333,14 +327,6 @@ class GroupedVariationalState(LoneState, GroupedSoft):
         """What the rows of each group give each cluster: (G, K) float64 CSR."""
         chosen = np.concatenate(self.batches)
         return sparse.csr_array(sparse.vstack(self.batch_counts, format="csr")[np.argsort(chosen, kind="stable")])
-
-    @property
-    def partition(self):
-        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
-        _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
-        rank = np.empty(first.size, dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(first.size)
-        return rank[labels]
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
@@ -361,7 +347,7 @@ class GroupedVariationalState(LoneState, GroupedSoft):
             counters += visit.counters
             old, self.batch_sums[b] = self.batch_sums[b], visit.sums
             is_last = place == len(self.batches) - 1
-            self.sums = self._total() if is_last else self.sums.copy().replace(old, visit.sums)
+            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, visit.sums)
             self.update()
         if self.settings.learn_alpha:
             counts = sparse.vstack(self.batch_counts, format="csr")
@@ -386,14 +372,6 @@ class GroupedVariationalState(LoneState, GroupedSoft):
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def set_model(self, model):
-        """Use other hyper-parameters or pseudo-counts with the same statistics."""
-        self.model = model
-        self.phi.with_family(model.family)
-        self.converged = False
-        self.update()
-        self.log_joint = self.compute_log_joint()
-
     def check(self):
         """Compare statistics with what is remembered of the groups; AssertionError names what differs."""
         slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
@@ -404,7 +382,7 @@ class GroupedVariationalState(LoneState, GroupedSoft):
         assert abs(counts.sum(axis=1) - sizes).max() <= slack * self.total_weight, (
             "groups' counts differ from their rows"
         )
-        total = self._total()
+        total = self.total_of_batches()
         scale = 1.0 + abs(self.sums.S).max()
         assert abs(total.S - self.sums.S).max() <= slack * scale, "sums differ from the batches'"
 
@@ -416,8 +394,7 @@ class GroupedVariationalState(LoneState, GroupedSoft):
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
             "labels": self.labels.copy(),
             "counts": {str(b): counts.copy() for b, counts in enumerate(self.batch_counts)},
-            "batch_n": np.stack([sums.n for sums in self.batch_sums]),
-            "batch_S": np.stack([sums.S for sums in self.batch_sums]),
+            **self.batch_arrays(),
             "batch_entropy": np.array([sums.entropy for sums in self.batch_sums]),
             "scalars": np.array([self.log_joint, self.share_moved]),
             "counters": np.array(counters, dtype=np.int64),
@@ -437,9 +414,8 @@ class GroupedVariationalState(LoneState, GroupedSoft):
         self.phi.with_family(family)
         self.labels = np.array(arrays["labels"], dtype=np.int32)
         self.batch_counts = [sparse.csr_array(arrays["counts"][str(b)]) for b in range(len(self.batches))]
-        parts = zip(arrays["batch_n"], arrays["batch_S"], arrays["batch_entropy"])
-        self.batch_sums = [Sums(np.array(n), np.array(S), float(entropy)) for n, S, entropy in parts]
-        self.sums = self._total()
+        self.batch_sums = self.batches_of_arrays(arrays)
+        self.sums = self.total_of_batches()
         self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
         self.n_steps, self.stamp, self.since_wide, widen, done = (int(v) for v in arrays["counters"])
         self.must_widen, self.converged = bool(widen), bool(done)

@@ -4,7 +4,6 @@ Coordinates of the passes are those of the first chunk. Memory beside one chunk:
 named one.
 """
 
-import json
 import warnings
 
 import numpy as np
@@ -33,12 +32,11 @@ class SoftStream(ChunkStream, SoftState):
 
     Attributes
     ----------
-    sums_type, contribution_type : type
-        Of what is summed, and of what is remembered of a chunk.
+    sums_type : type
+        Of what is summed.
     """
 
     sums_type = Sums
-    contribution_type = None
     empty_account = Account
 
     def __init__(self, model, data, *, n_clusters, settings, seed):
@@ -90,9 +88,7 @@ class SoftStream(ChunkStream, SoftState):
             "scalars": np.array([self.entropy, self.log_joint, self.total_weight]),
             "counters": np.array([self.n_steps, self.n_updates, self.is_guess, self.phi.is_sparse], dtype=np.int64),
             "seed": np.array(self.seed, dtype=np.uint64),
-            "batches": np.array([json.dumps(_plain(name)) for name in self.memo], dtype=str),
-            "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
-        }
+        } | self.memo_arrays()
 
     @classmethod
     def from_arrays(cls, model, settings, arrays):
@@ -118,9 +114,7 @@ class SoftStream(ChunkStream, SoftState):
         self.n_sweeps, self._repeats = 0, False
         self.sums = cls.sums_type.from_arrays(arrays, entropy)
         self.labels = np.array(arrays["labels"], dtype=np.int32)
-        names = [json.loads(str(name)) for name in arrays["batches"]]
-        memo = arrays.get("memo", {})
-        self.memo = {name: cls.contribution_type.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
+        self.take_memo(arrays)
         self.update(keep_order=True)
         return self
 
@@ -134,10 +128,6 @@ def warn_of_few(n_clusters, data):
             DataWarning,
             stacklevel=4,
         )
-
-
-def _plain(name):
-    return int(name) if isinstance(name, np.integer) else name
 
 
 __all__ = ["SoftStream", "warn_of_few"]

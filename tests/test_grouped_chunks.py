@@ -165,7 +165,7 @@ def test_passes_over_chunks_are_those_of_the_whole(L, n_batches, monkeypatch):
         if n_batches > 1 and place == 0:  # the start stood for the chunks to come in the one, in the other it did not
             state.batch_counts = [kept.counts.copy() for kept in stream.memo.values()]
             state.batch_sums = [kept.sums.copy() for kept in stream.memo.values()]
-            state.sums = state._total()
+            state.sums = state.total_of_batches()
             state.update()
             continue
         assert swept == pytest.approx(stepped, rel=1e-10)
