@@ -203,6 +203,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
         counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
         trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted])
+        if not trace.interrupted:
+            kernel.finish(state)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, average, groups):
