@@ -1,11 +1,11 @@
 """Rows in groups learned from chunks that are not kept: against the definition, runs that hold all, and their laws."""
 
 import pickle
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from allocated import peak_of
 from planted import assert_never_falls, planted
 from reference_grouped import GroupedReference
 from scipy import sparse
@@ -469,15 +469,6 @@ def test_misuse_is_named():
 
 
 # ---- data that are not held ------------------------------------------------------------------------------------------
-
-
-def peak_of(action):
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

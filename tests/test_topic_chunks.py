@@ -1,10 +1,10 @@
 """Topics from chunks, with weights, and with learned pseudo-counts: against definitions and whole fits."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
+from allocated import peak_of
 from reference_topics import Reference
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
@@ -542,15 +542,6 @@ def on_disk(folder, n_docs, n_types, n_words, dtype):
         np.save(folder / name, array)
     parts = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in arrays]
     return sparse.csr_array(tuple(parts), shape=(n_docs, n_words)), sum(part.nbytes for part in parts)
-
-
-def peak_of(action):
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
