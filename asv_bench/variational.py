@@ -23,6 +23,7 @@ from reports import clocks, print_table, report, resident, with_peak
 from scipy.special import logsumexp
 
 from expfam import (
+    AdmixtureModel,
     Dataset,
     DiagonalGaussian,
     DirichletProcess,
@@ -31,7 +32,16 @@ from expfam import (
     SymmetricDirichlet,
     ZeroMeanGaussian,
 )
-from expfam.samplers import ClusterMoves, Cycle, Full, Memoized, SparseVariational, Stochastic, starting_labels
+from expfam.samplers import (
+    ClusterMoves,
+    Cycle,
+    Full,
+    GroupedVariational,
+    Memoized,
+    SparseVariational,
+    Stochastic,
+    starting_labels,
+)
 from expfam.samplers._sparse_pass import select_rows, soft_rows, work_size
 from expfam.structures._threads import run
 
@@ -428,6 +438,43 @@ def moves(args):
     return {"moves": rows}
 
 
+def groups(args):
+    """Passes over rows in groups of several sizes, all clusters scored or candidates; planted data."""
+    K, rows = args.clusters[0], []
+    for size in args.sizes:
+        X, of_row, truth = rows_in_groups(args.rows, size, K, args.features, args.seed)
+        rng = np.random.default_rng(args.seed + 1)
+        start = np.where(rng.random(args.rows) < 0.3, rng.integers(0, K, args.rows), truth)
+        data = Dataset(X, DiagonalGaussian(), groups=of_row)
+        model, reached = AdmixtureModel(data.family, K, 8.0 / K), []
+        for G in (None, *args.candidates):
+            options = {"n_candidates": G, "full_every": 1000, "bound_tol": 0.0, "n_threads": args.threads}
+            kernel = GroupedVariational(schedule=schedule_of(args), **options)
+            state = kernel.init(model, data, seed=args.seed, start=start)
+            for _ in range(args.settle):
+                kernel.step(state)
+            state.share_moved = 0.0  # candidates from now on, where there are any
+            before = clocks()
+            for _ in range(args.passes):
+                kernel.step(state)
+            cpu = float((clocks() - before)[0]) / args.passes
+            reached.append(state.log_joint)
+            row = {"rows of a group": size, "candidates": "all" if G is None else G, "CPU s a pass": cpu}
+            rows.append(row | {"rows / s": args.rows / cpu, "behind, nats": reached[0] - state.log_joint})
+    print_table(rows)
+    return {"groups": rows}
+
+
+def rows_in_groups(n_rows, size, n_clusters, n_features, seed):
+    """Rows of Gaussian clusters in groups that have eight of them each; groups and clusters of the rows."""
+    rng, n_groups = np.random.default_rng(seed), -(-n_rows // size)
+    of_row = np.arange(n_rows) // size
+    shares = rng.dirichlet(np.full(8, 0.7), n_groups).cumsum(axis=1)
+    chosen = (rng.random((n_rows, 1)) > shares[of_row]).sum(axis=1).clip(0, 7)
+    truth = rng.integers(0, n_clusters, (n_groups, 8))[of_row, chosen]
+    return 1.5 * rng.normal(size=(n_clusters, n_features))[truth] + rng.normal(size=(n_rows, n_features)), of_row, truth
+
+
 def iter_of(X, size):
     """Chunks that come once."""
     return (X[a : a + size] for a in range(0, len(X), size))
@@ -448,6 +495,7 @@ SIZES = {  # rows, clusters, passes: what ends within three minutes
     memory: (1_000_000, [1000], 0),
     disk: (1_000_000, [50], 5),
     moves: (20_000, [40], 20),
+    groups: (100_000, [1000], 4),
 }
 
 
@@ -474,6 +522,14 @@ def parser():
             command.add_argument("--passes", type=int, default=n_passes)
             command.add_argument("--trials", type=int, default=5, help="deletions and births of a step")
             command.add_argument("--schedule", choices=["full", "memoized", "stochastic"], default="memoized")
+            continue
+        if protocol is groups:
+            command.add_argument("--features", type=int, default=16)
+            command.add_argument("--sizes", type=int, nargs="+", default=[20, 200, 2000], help="rows of a group")
+            command.add_argument("--candidates", type=int, nargs="*", default=[48])
+            command.add_argument("--settle", type=int, default=2, help="passes before anything is timed")
+            command.add_argument("--passes", type=int, default=n_passes)
+            command.add_argument("--schedule", choices=["full", "memoized"], default="full")
             continue
         if protocol is memory:
             command.add_argument("--schedules", choices=["full", "memoized"], nargs="+", default=["full", "memoized"])

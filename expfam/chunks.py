@@ -30,8 +30,8 @@ def _learns_chunks(estimator):
 class ChunkLearner:
     """What estimators that learn chunks have in common.
 
-    Subclasses write `_open_stream`, `_stream_kernel`, `_data_of`, `_validate_chunk` and `_take_stream`, and have
-    `callbacks` and `n_steps`.
+    Subclasses write `_open_stream`, `_stream_kernel`, `_take_stream` and, where they differ, `_parts` and
+    `_validate_chunk`, and have `callbacks` and `n_steps`.
 
     Attributes
     ----------
@@ -39,14 +39,16 @@ class ChunkLearner:
         What learning goes on from.
     """
 
-    def _learn_chunk(self, X, weight, batch, *, is_first):
-        """One more chunk: `partial_fit`."""
+    _of_rows = ("labels_",)  # results that are of the rows of one chunk
+
+    def _learn_chunk(self, X, options, batch, *, is_first):
+        """One more chunk, with options of its `Dataset`: `partial_fit`."""
         X = self._validate_chunk(X, None, reset=is_first)
         if hasattr(self, "stream_"):
             self._check_same_settings()
-            data = self._data_of(X, weight, self.stream_)
+            data = Dataset(X, self.stream_.model.family, **options)
         else:
-            self.stream_, data = self._open_stream(X, weight, is_first=is_first)
+            self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
         info = self.stream_.learn(data, batch=batch)
         self._take_learned([info])
@@ -58,17 +60,17 @@ class ChunkLearner:
         first = next(walk, None)
         if first is None:
             raise DataError("there are no chunks: nothing to learn from")
-        for name in ("stream_", "labels_"):
+        for name in ("stream_", *self._of_rows):
             self.__dict__.pop(name, None)
-        X, weight = _parts(first)
+        X, options = self._parts(first)
         stream, data = self._open_stream(
-            self._validate_chunk(X, None, reset=True), weight, is_first=True, in_passes=True
+            self._validate_chunk(X, None, reset=True), options, is_first=True, in_passes=True
         )
-        first = X = weight = None  # nor held while the others come
+        first = X = options = None  # nor held while the others come
 
         def next_data(chunk):
-            X, weight = _parts(chunk)
-            return self._data_of(self._validate_chunk(X, stream, reset=False), weight, stream)
+            X, options = self._parts(chunk)
+            return Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
 
         n_passes = 1 if walk is chunks else max(1, self._count("n_steps"))
         begin = [data]
@@ -90,8 +92,20 @@ class ChunkLearner:
                     callback.close()
         self.stream_, self.trace_, self.n_iter_ = stream, Trace(), 0
         self._take_learned(infos)
-        self.__dict__.pop("labels_", None)
+        for name in self._of_rows:
+            self.__dict__.pop(name, None)
         return self
+
+    def _parts(self, chunk):
+        """Rows of a chunk, and options of their `Dataset`."""
+        if not isinstance(chunk, tuple):
+            return chunk, {}
+        if len(chunk) != 2:
+            raise DataError(f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts")
+        return chunk[0], {"weight": chunk[1]}
+
+    def _validate_chunk(self, X, stream, *, reset):
+        return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
 
     def _check_same_settings(self):
         changed = self.stream_.settings_changed(self._stream_kernel())
@@ -172,7 +186,7 @@ class ChunkedFit(ChunkLearner):
         >>> mixture.cluster_sizes_
         array([100, 100])
         """
-        return self._learn_chunk(X, sample_weight, batch, is_first=not hasattr(self, "family_"))
+        return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "family_"))
 
     @available_if(_learns_chunks)
     def fit_chunks(self, chunks, y=None):
@@ -227,18 +241,12 @@ class ChunkedFit(ChunkLearner):
 
     _stream_kernel = _kernel
 
-    def _validate_chunk(self, X, stream, *, reset):
-        return self._validate(X, reset=reset, family=None if stream is None else stream.model.family)
-
-    def _data_of(self, X, weight, stream):
-        return Dataset(X, stream.model.family, weight=weight)
-
-    def _open_stream(self, X, weight, *, is_first, in_passes=False):
+    def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
         if self.learn_hyper is True:
             raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
         kernel = self._kernel()
-        data = Dataset(X, self._family() if is_first else self.family_, weight=weight)
+        data = Dataset(X, self._family() if is_first else self.family_, **options)
         model = MixtureModel(data.family, self._weights()) if is_first else self.model_
         forecast = forecast_memory(data, n_components=kernel.max_clusters(model), kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
@@ -250,12 +258,3 @@ class ChunkedFit(ChunkLearner):
     def _take_stream(self, stream):
         self._adopt(stream, *stream.soft_partition())
         self.cluster_sizes_ = np.rint(self.n_).astype(np.int64)
-
-
-def _parts(chunk):
-    """Rows and weights of a chunk."""
-    if isinstance(chunk, tuple):
-        if len(chunk) != 2:
-            raise DataError(f"a chunk is an array of rows, or a tuple (rows, sample_weight); got {len(chunk)} parts")
-        return chunk
-    return chunk, None

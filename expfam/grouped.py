@@ -7,8 +7,10 @@ found them; weights of new groups, labels, scores and saved files need no more t
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClusterMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.chunks import ChunkLearner
 from expfam.errors import DataError, SupportError
 from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
 from expfam.families.components import Components
@@ -20,6 +22,7 @@ from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.callbacks import Progress
 from expfam.samplers.gibbs import GroupedGibbs
 from expfam.samplers.grouped import GroupedVariational
+from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.sampling import sample
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run
@@ -31,7 +34,16 @@ _SCORES = 1 << 17  # of a block
 _HELD_SHARE = 0.2
 
 
-class GroupedMixture(ClusterMixin, FamilyEstimator):
+def _learns_groups(mixture):
+    if not (isinstance(mixture.sampler, GroupedVariational) or _is_named(mixture.sampler, "variational")):
+        raise AttributeError(
+            "sampling needs all groups at once; chunks are learned with sampler='variational' or a configured"
+            " GroupedVariational"
+        )
+    return True
+
+
+class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     """Mixture of rows in groups: every group has weights of its own over clusters that all groups share.
 
     For patches of images, cells of patients, purchases of customers: rows are told apart by what they are and by the
@@ -46,8 +58,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     alpha : "auto", float or (K,) array_like
         Pseudo-count of each cluster in a group; "auto" learns one for each, from 1/K on, under a Gamma(1, 1) prior.
     sampler : {"gibbs", "variational"}, GroupedGibbs or GroupedVariational
-        Exact sampling, or variational inference, which uses several threads and takes sample weights. One that is
-        configured learns `alpha` or not as it says itself.
+        Exact sampling, or variational inference, which uses several threads, takes sample weights and learns from
+        chunks (`partial_fit`, `fit_chunks`). One that is configured learns `alpha` or not as it says itself.
     n_steps : int
         Sweeps over which clusters and weights are averaged, or variational passes at most.
     n_warmup : int or "auto"
@@ -79,7 +91,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         Log joint of the last clusters of rows and the data, or the lower bound of the log evidence; nats.
     trace_ : Trace
         Not after `load`.
+    stream_ : GroupedStream
+        Only after `partial_fit` and `fit_chunks`: what learning goes on from.
     n_iter_ : int
+        Sweeps, passes or chunks.
     interrupted_ : bool
     n_features_in_ : int
     feature_names_in_ : (V,) ndarray of str
@@ -136,6 +151,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
+            A memory map of float32 or float64 is read where it lies by variational inference.
         y : ignored
         groups : (N,) array_like of non-negative int, or Groups
             Group of each row, in any order; a group may have no rows. Required.
@@ -156,12 +172,11 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
-        model = AdmixtureModel(data.family, self.n_components)
-        model = model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
-        state = kernel.init(model, data, seed=resolve_seed(self.random_state), start=self.start)
+        state = kernel.init(self._model(data.family), data, seed=resolve_seed(self.random_state), start=self.start)
         average = _Average()
         self._run(kernel, state, n_warmup if isinstance(kernel, GroupedGibbs) else 0, n_steps, average)
         self._adopt(state, average, groups)
+        self.__dict__.pop("stream_", None)
         return self
 
     def _numbers(self):
@@ -188,6 +203,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
         counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
         trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted])
+        if not trace.interrupted:
+            kernel.finish(state)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, average, groups):
@@ -207,7 +224,140 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
     def group_weights_(self):
         """Posterior mean weights of the groups of the fit: (G, K) float64, rows sum to 1."""
         check_is_fitted(self)
+        if not hasattr(self, "group_counts_"):
+            raise AttributeError("after fit_chunks no groups are kept: use transform on each chunk")
         return _weights(self.group_counts_.toarray(), self.alpha_)
+
+    # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    _of_rows = ("labels_", "group_counts_")
+
+    @available_if(_learns_groups)
+    def partial_fit(self, X, y=None, *, groups=None, sample_weight=None, batch=None):
+        """Learn one more chunk of whole groups, which is not kept: one visit, one update of all clusters.
+
+        The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
+        rest. After `fit` or `load` learning goes on from the statistics of the fit.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, V)
+        y : ignored
+        groups : (m,) array_like of non-negative int, or Groups
+            Group of each row, numbered anew in each chunk: the rows of a group must all be in one. Required.
+        sample_weight : (m,) array_like of non-negative float, optional
+            Multiplicity of each row.
+        batch : int or str, optional
+            Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
+            contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+
+        Returns
+        -------
+        self
+            `labels_`, `group_counts_` and `group_weights_` are those of this chunk.
+
+        Raises
+        ------
+        AttributeError
+            Under sampling, which needs all groups at once.
+        CapabilityError
+            For settings of the sampler that changed since the first chunk.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import GroupedMixture
+        >>> rng, groups = np.random.default_rng(0), np.arange(40) % 4
+        >>> mixture = GroupedMixture("poisson", 2, sampler="variational", random_state=0)
+        >>> for _ in range(5):
+        ...     mixture = mixture.partial_fit(rng.poisson([[1.0], [50.0]] * 20), groups=groups)
+        >>> mixture.n_.round()
+        array([100., 100.])
+        """
+        options = {"groups": _given(groups), "weight": sample_weight}
+        return self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
+
+    @available_if(_learns_groups)
+    def fit_chunks(self, chunks, y=None):
+        """Fit to groups that come in chunks and are never held together.
+
+        Parameters
+        ----------
+        chunks : iterable
+            Tuples of rows and their groups, (X, groups) or (X, groups, sample_weight), each of whole groups. From an
+            iterator, which gives each chunk once, one pass is made. From anything that can be gone through again, such
+            as a list of memory maps with their groups, up to `n_steps` passes, until the bound has settled; the same
+            chunks must then come in the same order.
+        y : ignored
+
+        Returns
+        -------
+        self
+            Without `labels_`, `group_counts_` and `group_weights_`: use `predict` and `transform` on each chunk.
+
+        Raises
+        ------
+        AttributeError
+            Under sampling, which needs all groups at once.
+        DataError
+            When there is no chunk, or one has no groups.
+
+        Notes
+        -----
+        Each chunk is a batch of the schedule, whatever its number of batches. Where a chunk comes again its groups
+        begin with the weights that they had, so the bound never falls under `Full` and `Memoized`; for that what the
+        rows of each group give each cluster is remembered, at most `n_active` numbers a row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import GroupedMixture
+        >>> rng, groups = np.random.default_rng(0), np.arange(40) % 4
+        >>> chunks = [(rng.poisson([[1.0], [50.0]] * 20), groups) for _ in range(5)]
+        >>> mixture = GroupedMixture("poisson", 2, sampler="variational", random_state=0).fit_chunks(chunks)
+        >>> mixture.n_.round()
+        array([100., 100.])
+        """
+        self._numbers()
+        return self._learn_chunks(chunks)
+
+    def _stream_kernel(self):
+        return self._kernel()
+
+    def _parts(self, chunk):
+        n_parts = len(chunk) if isinstance(chunk, tuple) else 1
+        if n_parts not in (2, 3):
+            raise DataError(
+                f"a chunk is a tuple (rows, groups) or (rows, groups, sample_weight); got {n_parts}"
+                f" part{'s' * (n_parts != 1)}"
+            )
+        X, groups, *weight = chunk
+        return X, {"groups": _given(groups), "weight": weight[0] if weight else None}
+
+    def _open_stream(self, X, options, *, is_first, in_passes=False):
+        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
+        kernel, seed = self._kernel(), resolve_seed(self.random_state)
+        data = Dataset(X, self._family() if is_first else self.family_, **options)
+        if is_first:
+            return kernel.stream(self._model(data.family), data, seed=seed, start=self.start), data
+        fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
+        return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
+
+    def _model(self, family):
+        model = AdmixtureModel(family, self.n_components)
+        return model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
+
+    def _fitted_model(self):
+        return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
+
+    def _take_stream(self, stream):
+        self.n_, self.S_, self.alpha_ = stream.n.copy(), _soft_sums(stream), stream.model.pseudocounts
+        self.labels_, self.group_counts_ = stream.labels, stream.group_counts
+        self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
+
+    def restore_stream(self, arrays):
+        """The stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
+        return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
@@ -292,7 +442,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
     def _place(self, X, groups):
         """Expected rows of each group in each cluster (G, K), and the label of each row (N,)."""
-        data, K = Dataset(X[groups.rows], self.family_), len(self.n_)
+        is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
+        data, K = Dataset(X if is_in_order else X[groups.rows], self.family_), len(self.n_)
         components = Components(data.family, data, K)
         components.load(self.n_, self.S_)
         counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
@@ -322,7 +473,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         return load_grouped(path)
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "group_counts_")
+        return hasattr(self, "alpha_")
 
 
 class _Turns:
@@ -392,8 +543,7 @@ class _Average:
     def means(self, state):
         """Counts, sums, counts of groups and pseudo-counts."""
         if hasattr(state, "posterior"):
-            S = sparse.csr_array(state.S) if state.phi.is_sparse else state.S
-            return state.n.copy(), S, state.group_counts(), state.model.pseudocounts
+            return state.n.copy(), _soft_sums(state), state.group_counts(), state.model.pseudocounts
         if self.n_kept == 0:
             self._keep(state)
         n, S, counts, alpha = (part / self.n_kept for part in self.total)
@@ -439,9 +589,13 @@ def _whole_groups(starts, most):
 
 
 def _required(groups, n_rows):
+    return as_groups(_given(groups), n_rows)
+
+
+def _given(groups):
     if groups is None:
         raise ValueError("GroupedMixture needs groups=, the group of each row; for rows without groups take Mixture")
-    return as_groups(groups, n_rows)
+    return groups
 
 
 def _weights(counts, alpha):
@@ -449,8 +603,17 @@ def _weights(counts, alpha):
     return counts / counts.sum(axis=1, keepdims=True)
 
 
+def _soft_sums(state):
+    """Sums of statistics of a variational run: (K, F), CSR where the statistics of the data are."""
+    return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
+
+
 def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
+    return _is_named(value, "auto")
+
+
+def _is_named(value, name):
+    return isinstance(value, str) and value == name
 
 
 __all__ = ["GroupedMixture", "held_rows"]

@@ -220,7 +220,10 @@ def save_grouped(estimator, path, *, labels=False):
     labels : bool
         Also keep `labels_`, 4 bytes a datum.
     """
-    _write(estimator, path, GROUPED, _labels_of(estimator, labels), {"family": estimator.family_})
+    results = _labels_of(estimator, labels)
+    if hasattr(estimator, "stream_"):
+        results["stream_"] = _stream_of(estimator, labels)
+    _write(estimator, path, GROUPED, results, {"family": estimator.family_})
 
 
 def load_grouped(path):
@@ -237,8 +240,11 @@ def load_grouped(path):
     from expfam.grouped import GroupedMixture
 
     estimator, results, parts = _read(path, GROUPED, GroupedMixture)
+    stream = results.pop("stream_", None)
     with _refusing(path):
         _set(estimator, results | {"family_": parts["family"]})
+    if stream is not None:
+        estimator.stream_ = estimator.restore_stream(stream)
     return estimator
 
 

@@ -316,7 +316,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         >>> model.n_documents_
         160.0
         """
-        return self._learn_chunk(X, sample_weight, batch, is_first=not hasattr(self, "components_"))
+        return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
 
     @available_if(_learns_documents)
     def fit_chunks(self, chunks, y=None):
@@ -372,18 +372,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _validate_chunk(self, X, stream, *, reset):
         return self._validate(X, reset=reset)
 
-    def _data_of(self, X, weight, stream):
-        return Dataset(X, stream.model.family, weight=weight)
-
-    def _open_stream(self, X, weight, *, is_first, in_passes=False):
+    def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
         self._numbers()
         kernel, seed = self._stream_kernel(in_passes=in_passes), resolve_seed(self.random_state)
         if is_first:
-            model, data = self._model(X, weight)
+            model, data = self._model(X, **options)
             return kernel.stream(model, data, seed=seed), data
         model = self._fitted_model()
-        data, eta = Dataset(X, model.family, weight=weight), model.family.pseudocounts()[0]
+        data, eta = Dataset(X, model.family, **options), model.family.pseudocounts()[0]
         counts = np.maximum(self.components_.T - eta[:, None], 0.0, order="C")
         rest = self.log_joint_ - log_evidence_of_topics(counts, eta)  # its documents' part of the bound, as it stands
         sums = TopicSums.of_counts(counts, rest=rest, weight=getattr(self, "n_documents_", 0.0))

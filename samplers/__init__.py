@@ -51,6 +51,7 @@ _HOMES = {
     "expfam.samplers.topic_gibbs": ["TopicGibbs", "TokenState"],
     "expfam.samplers.topics": ["TopicVariational", "TopicState"],
     "expfam.samplers.grouped": ["GroupedVariational", "GroupedVariationalState"],
+    "expfam.samplers.grouped_stream": ["GroupedStream"],
     "expfam.samplers.topic_stream": ["TopicStream"],
     "expfam.samplers.schedules": ["Full", "Memoized", "Stochastic"],
 }

@@ -22,4 +22,7 @@ def group_step(
     work: _Reals,
     scratch: _Doubles,
     counters: NDArray[np.int64],
+    buckets: NDArray[np.int32] | None = None,
+    graph: NDArray[np.int32] | None = None,
+    last: NDArray[np.int32] | None = None,
 ) -> int: ...

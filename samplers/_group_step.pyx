@@ -2,7 +2,9 @@
 
 With scores w_ik of the rows, which stay, and N_k what a group's rows give cluster k, an iteration takes of each row the
 L largest of w_ik + psi(alpha_k + N_k) under a softmax, and N from them: coordinate ascent, the group's bound never
-falls. O(rows K) an iteration, with K digammas. Releases the gil, allocates nothing.
+falls. O(rows K) an iteration, or O(rows C + K) with C candidates a row, and a digamma for each cluster that the group
+has. Rows keep their candidates from iteration to iteration, so the bound never falls with them either. Releases the
+gil, allocates nothing.
 """
 
 from libc.math cimport INFINITY, fabs, lgamma
@@ -25,10 +27,16 @@ cdef struct settings:
 
 cdef struct desk:                       # the group worked on
     Py_ssize_t K
+    Py_ssize_t C                        # scores of a row
+    Py_ssize_t G                        # of these of its bucket; the rest are of its last clusters
     Py_ssize_t L
     Py_ssize_t n_rows
     const double *weight                # (n_rows,) or NULL
     const double *alpha                 # (K,)
+    const double *resting               # (K,) psi(alpha), or NULL
+    const int32_t *buckets              # (n_rows,), or NULL where column k is cluster k
+    const int32_t *graph                # (B, G)
+    const int32_t *last                 # (n_rows, C - G)
     double *N                           # (K,)
     double *fresh                       # (K,) scratch of the same size each
     double *saved
@@ -42,6 +50,31 @@ cdef struct desk:                       # the group worked on
     Py_ssize_t bad                      # row without a finite score, or -1
 
 
+cdef inline Py_ssize_t cluster_of(const desk *d, Py_ssize_t i, Py_ssize_t column) noexcept nogil:
+    """Cluster that a column of a row stands for; negative for none."""
+    if d.buckets == NULL:
+        return column
+    if column < d.G:
+        return d.graph[d.buckets[i] * d.G + column]
+    return d.last[i * (d.C - d.G) + column - d.G]
+
+
+cdef void add_bias(const desk *d, Py_ssize_t i, const value_t *scores, value_t *row) noexcept nogil:
+    """Scores of a row with what its group's weights add to them."""
+    cdef Py_ssize_t c, k
+    cdef const int32_t *near
+    if d.buckets == NULL:
+        for c in range(d.C):
+            row[c] = <value_t> (scores[c] + d.bias[c])
+        return
+    near = d.graph + d.buckets[i] * d.G
+    for c in range(d.G):
+        row[c] = <value_t> (scores[c] + d.bias[near[c]])
+    for c in range(d.G, d.C):
+        k = d.last[i * (d.C - d.G) + c - d.G]
+        row[c] = <value_t> (scores[c] + d.bias[k]) if k >= 0 else <value_t> -INFINITY
+
+
 cdef double iterate(desk *d, const value_t *scores, value_t *values, int32_t *indices, value_t *work) noexcept nogil:
     """Rows from N, then N from the rows: the group's bound, without what depends on its length alone; nats."""
     cdef Py_ssize_t i, k, e, K = d.K, L = d.L
@@ -51,26 +84,28 @@ cdef double iterate(desk *d, const value_t *scores, value_t *values, int32_t *in
     cdef value_t *kept
     d.n_iterations += 1
     for k in range(K):
-        d.bias[k] = psi(d.alpha[k] + d.N[k])
+        if d.resting != NULL and d.N[k] == 0:
+            d.bias[k] = d.resting[k]
+        else:
+            d.bias[k] = psi(d.alpha[k] + d.N[k])
         d.fresh[k] = 0.0
     for i in range(d.n_rows):
         weight = 1.0 if d.weight == NULL else d.weight[i]
         kept = values + i * L
         row = kept if is_whole else work
-        for k in range(K):
-            row[k] = <value_t> (scores[i * K + k] + d.bias[k])
+        add_bias(d, i, scores + i * d.C, row)
         if is_whole:
             done = soften_all(row, K, indices + i, &objective, d.entropy + i, d.e)
             if done:
                 for k in range(K):
                     d.fresh[k] += weight * kept[k]
         else:
-            done = top_row(row, K, L, kept, indices + i * L, work + K) == 0
+            done = top_row(row, d.C, L, kept, indices + i * L, work + d.C) == 0
             done = done and soften(kept, indices + i * L, L, &objective, d.entropy + i)
             if done:
                 for e in range(L):
                     if kept[e] > 0:
-                        d.fresh[indices[i * L + e]] += weight * kept[e]
+                        d.fresh[cluster_of(d, i, indices[i * L + e])] += weight * kept[e]
         if not done:
             d.bad = i
             return -INFINITY
@@ -144,16 +179,26 @@ cdef void restart(const settings *s, desk *d, const value_t *scores, value_t *va
         iterate(d, scores, values, indices, work)
 
 
+cdef void name_clusters(const desk *d, int32_t *indices) noexcept nogil:
+    """Clusters in place of the columns that the rows have kept."""
+    cdef Py_ssize_t i, e
+    for i in range(d.n_rows):
+        for e in range(d.L):
+            if indices[i * d.L + e] >= 0:
+                indices[i * d.L + e] = <int32_t> cluster_of(d, i, indices[i * d.L + e])
+
+
 def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const double[::1] weight,
                const double[::1] alpha, double[:, ::1] counts, value_t[:, ::1] values, int32_t[:, ::1] indices,
                double[::1] entropy, Py_ssize_t max_iterations, double tol, Py_ssize_t n_restarts,
-               Py_ssize_t restart_iterations, value_t[::1] work, double[::1] scratch, int64_t[::1] counters):
+               Py_ssize_t restart_iterations, value_t[::1] work, double[::1] scratch, int64_t[::1] counters,
+               const int32_t[::1] buckets=None, const int32_t[:, ::1] graph=None, const int32_t[:, ::1] last=None):
     """Responsibilities of the rows of some groups and what they sum to.
 
     Parameters
     ----------
-    scores : (R, K)
-        Expected log density of each row in each cluster.
+    scores : (R, K) or (R, C)
+        Expected log density of each row in each cluster, or in its candidates.
     starts : (G + 1,)
         Group g has the rows starts[g]..starts[g + 1] - 1.
     weight : (R,) or None
@@ -169,29 +214,39 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
         Of a group, and the change of counts at which it ends sooner.
     n_restarts, restart_iterations
         Clusters of a group that are taken away on trial, and iterations of each trial.
-    work : (K + work_size(K),)
-        Scratch of the type of the scores.
+    work : (C + work_size(C),)
+        Scratch of the type of the scores; C = K without candidates.
     scratch : (4 K + work_size(K),)
     counters : (3,) int64
         Added to: iterations, restarts tried, restarts accepted.
+    buckets, graph, last : (R,), (B, G) and (R, C - G), optional
+        Candidates, as of `select_rows`; for L below K.
 
     Returns
     -------
     int
         First row without a finite largest score, or -1.
     """
-    cdef Py_ssize_t g, first, bad = -1
+    cdef Py_ssize_t g, k, first, bad = -1
     cdef double bound
     cdef settings s
     cdef desk d
     s.max_iterations, s.n_restarts, s.restart_iterations = max_iterations, n_restarts, restart_iterations
     s.tol = tol
-    d.K, d.L = scores.shape[1], values.shape[1]
+    d.K, d.C, d.L, d.G = alpha.shape[0], scores.shape[1], values.shape[1], 0
     d.alpha = &alpha[0]
+    d.buckets = d.graph = d.last = NULL
+    if graph is not None:
+        d.graph, d.G = &graph[0, 0], graph.shape[1]
     d.fresh = &scratch[0]
     d.saved, d.tried, d.bias, d.e = d.fresh + d.K, d.fresh + 2 * d.K, d.fresh + 3 * d.K, d.fresh + 4 * d.K
     d.n_iterations = d.n_tried = d.n_accepted = 0
     d.bad = -1
+    d.resting = NULL
+    if d.L < d.K:                       # rows that keep all clusters leave none of them at rest, and need the scratch
+        for k in range(d.K):
+            d.e[k] = psi(d.alpha[k])
+        d.resting = d.e
     with nogil:
         for g in range(counts.shape[0]):
             first = starts[g]
@@ -202,12 +257,16 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
                 continue
             d.weight = NULL if weight is None else &weight[first]
             d.entropy = &entropy[first]
+            if d.G:
+                d.buckets, d.last = &buckets[first], &last[first, 0]
             bound = settle(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0])
             if d.bad >= 0:
                 bad = first + d.bad
                 break
             if n_restarts > 0:
                 restart(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0], bound)
+            if d.G:
+                name_clusters(&d, &indices[first, 0])
     counters[0] += d.n_iterations
     counters[1] += d.n_tried
     counters[2] += d.n_accepted

@@ -5,6 +5,7 @@ replaces itself, and passes over all chunks are those of a run that holds the da
 chunk is visited, the subclasses know.
 """
 
+import json
 from time import perf_counter
 
 import numpy as np
@@ -23,6 +24,8 @@ class ChunkStream:
     Attributes
     ----------
     schedule : Full, Memoized or Stochastic
+    contribution_type : type
+        Of what is remembered of a chunk.
     sums : Additive
     total_weight : float
         Of the chunks learned so far, each counted once.
@@ -119,8 +122,10 @@ class ChunkStream:
         for place, data in enumerate(chunks):
             n_chunks, n_rows, weight = place + 1, n_rows + data.n_rows, weight + weight_of(data)
             if is_full:
-                visit, _ = self.visit(data, None, wide=True)
+                visit, _ = self.visit(data, self._last(data, place), wide=True)
                 latest, self.labels = visit.sums, visit.labels
+                if (kept := self.kept_of(visit, data)) is not None:
+                    self.memo[place] = kept
                 account.add(visit.account)
             else:
                 info = self.learn(data, batch=place if is_memoized else None, wide=wide)
@@ -140,6 +145,10 @@ class ChunkStream:
             self.log_joint = self.compute_log_joint()
         self.n_sweeps, self._repeats = self.n_sweeps + 1, False
         return self._info(n_rows, account, begin, is_wide)
+
+    def kept_of(self, visit, data):
+        """What a pass under `Full` remembers of a chunk for the next one; None for most."""
+        return None
 
     def end_sweep(self):
         """What is done once a pass, before its last update; nothing for most."""
@@ -231,6 +240,19 @@ class ChunkStream:
         return Info(self.n_steps, self.log_joint, self.n_clusters, n_rows, n_rows, seconds, extra)
 
     # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def memo_arrays(self):
+        """What is remembered of the chunks, with their names, as a dict of arrays."""
+        names = [int(name) if isinstance(name, np.integer) else name for name in self.memo]
+        return {
+            "batches": np.array([json.dumps(name) for name in names], dtype=str),
+            "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
+        }
+
+    def take_memo(self, arrays):
+        """Remember what `memo_arrays` gave."""
+        memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in arrays["batches"]]
+        self.memo = {name: self.contribution_type.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
 
     def settings_changed(self, settings):
         """Names of the settings that differ, the number of threads aside."""

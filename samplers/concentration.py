@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 PRIOR_SHAPE, PRIOR_RATE = 1.0, 1.0  # of the gamma prior of each pseudo-count
+LEAST = 1e-10  # pseudo-count
 
 
 class CountTable:
@@ -128,8 +129,8 @@ def draw_shared_pseudocount(a, size, table, totals, rng):
 
 
 def positive(a):
-    """At least 1e-10: smaller ones are the same to every count, and would end as 0."""
-    return np.maximum(a, 1e-10)
+    """At least `LEAST`: smaller ones are the same to every count, and would end as 0."""
+    return np.maximum(a, LEAST)
 
 
 __all__ = ["CountTable", "draw_log_beta", "draw_pseudocounts", "draw_shared_pseudocount"]

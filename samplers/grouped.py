@@ -9,41 +9,53 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError
+from expfam.samplers.candidates import GraphCandidates
+from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
-from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, better_pseudocounts, weights_evidence
+from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
+from expfam.samplers.grouped_soft import GroupedSoft
+from expfam.samplers.grouped_stream import GroupedStream
+from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.lone_state import LoneState
-from expfam.samplers.schedules import Full, Memoized
-from expfam.samplers.soft_state import SoftState
-from expfam.samplers.sparse_pass import Account, Sums
+from expfam.samplers.narrowing import NarrowPasses, graph_pays
+from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.soft_state import SETTLED_SHARE
+from expfam.samplers.soft_stream import warn_of_few
+from expfam.samplers.sparse_pass import Account
 from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
 
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
 _NARROW = 64  # statistics up to which a family can be differentiated
-_PRIOR_RATE = 1.0  # of the Gamma prior, of shape 1, of each pseudo-count that is learned
 
 
-class GroupedVariational(Kernel):
+class GroupedVariational(NarrowPasses, Kernel):
     """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
 
     Parameters
     ----------
     n_active : int or None
         L, clusters that a row keeps at most; None (or K and more) for all of them.
-    schedule : "auto", Full or Memoized
+    schedule : "auto", Full, Memoized or Stochastic
         When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
-        rows and up to 20 of them, Full where that is one.
+        rows and up to 20 of them, Full where that is one; for chunks, Memoized. Stochastic is for chunks alone.
     max_iterations : int
-        Turns of a group's weights and its rows in one pass. A group of more rows than a block of some thousand gets
-        one.
+        Turns of a group's weights and its rows in one pass. A group whose scores take more than 64 MB, as those of
+        16,000 rows for 1000 clusters do, or of 300,000 for 50, gets one.
     tol : float
         A group has converged where no count changes by more, in rows.
     n_restarts, restart_iterations : int
         Clusters of each group, the smallest first, that are taken away on trial, and turns of each trial; the bound
         decides. They find groups with fewer clusters.
+    n_candidates : "auto", int or None
+        Clusters against which a row is scored between passes over all of them: those nearest to the cluster that it had
+        last, and its last ones. None for all clusters always, "auto" for all of up to 127 and where there are few rows
+        for each, else 48. Chunks are scored against all.
+    full_every : int
+        Passes from one that scores all clusters to the next. The first ones do too, until one changes less than a tenth
+        of the labels, and the last one.
     bound_tol : float
-        The run has converged where a pass gains less than this share of the bound.
+        The run has converged where a pass over all clusters gains less than this share of the bound.
     learn_alpha : bool
         Raise the bound over the pseudo-counts of clusters after each pass, under a Gamma(1, 1) prior.
     dtype : {"float32", "float64"}
@@ -68,7 +80,8 @@ class GroupedVariational(Kernel):
     -----
     Blei, Ng and Jordan 2003, "Latent Dirichlet allocation", for rows of any family; sparse responsibilities as in
     Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". A group begins a pass with
-    the weights that it had last, so the bound never falls, for any L, Full or Memoized, with or without restarts.
+    the weights that it had last, and a row's candidates have its last clusters among them, so the bound never falls,
+    for any L, Full or Memoized, with or without restarts.
     """
 
     takes_weight = True
@@ -83,32 +96,51 @@ class GroupedVariational(Kernel):
         tol=0.05,
         n_restarts=1,
         restart_iterations=2,
+        n_candidates="auto",
+        full_every=10,
         bound_tol=1e-5,
         learn_alpha=False,
         dtype="float32",
         n_threads=None,
     ):
         self.n_active, self.schedule, self.max_iterations, self.tol = n_active, schedule, max_iterations, tol
-        self.n_restarts, self.restart_iterations, self.bound_tol = n_restarts, restart_iterations, bound_tol
+        self.n_restarts, self.restart_iterations = n_restarts, restart_iterations
+        self.n_candidates, self.full_every, self.bound_tol = n_candidates, full_every, bound_tol
         self.learn_alpha, self.dtype, self.n_threads = learn_alpha, dtype, n_threads
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
     def check(self, model, data):
         """Refuse settings out of their ranges, models that are no admixtures, and data without groups."""
+        self._check_settings(model, data)
+        if isinstance(self.schedule, Stochastic):
+            raise ValueError(
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
+                f" {self.schedule!r}: learn them in chunks"
+            )
+        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings(model, data)
+        self.stream_schedule().check_settings()
+
+    def _check_settings(self, model, data):
         check_grouped(model, data, "GroupedVariational")
         self._check_numbers()
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
-        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
         if data.n_statistics > _NARROW:
             model.family.require("variational", "GroupedVariational")
 
     def _check_numbers(self):
         least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        least |= {"n_candidates": 1, "full_every": 1}
         for name, smallest in least.items():
             value = getattr(self, name)
-            if name == "n_active" and value is None:
+            if name in ("n_active", "n_candidates") and value is None:
+                continue
+            if name == "n_candidates" and isinstance(value, str) and value == "auto":
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
                 raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
@@ -118,9 +150,10 @@ class GroupedVariational(Kernel):
                     f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
                 )
         is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
-        if not (is_auto or isinstance(self.schedule, (Full, Memoized))):
+        if not (is_auto or isinstance(self.schedule, Schedule)):
             raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full() or Memoized(); got {self.schedule!r}"
+                f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
+                f" {self.schedule!r}"
             )
 
     def schedule_of(self, n_clusters, data):
@@ -129,6 +162,10 @@ class GroupedVariational(Kernel):
             return self.schedule
         n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
         return Memoized(n_batches) if n_batches > 1 else Full()
+
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks."""
+        return Memoized() if isinstance(self.schedule, str) else self.schedule
 
     def n_active_of(self, n_clusters):
         """L among so many clusters."""
@@ -139,7 +176,8 @@ class GroupedVariational(Kernel):
         K = model.n_topics
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
-        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + 16 * data.n_rows)
+        kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
+        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + kept + 16 * data.n_rows)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -151,22 +189,61 @@ class GroupedVariational(Kernel):
         """State of the labels, each row wholly in its cluster."""
         return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
 
+    def stream(self, model, data, *, seed=None, start="auto"):
+        """State of a run that learns chunks of whole groups and keeps none; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        data : Dataset
+            The first chunk, with groups: binds the family, draws the start and fixes the coordinates of the passes.
+        seed, start
+            As of `init`.
+
+        Returns
+        -------
+        GroupedStream
+        """
+        model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        warn_of_few(stream.K, data)
+        stream.begin(data, labels)
+        return stream
+
+    def resumed_stream(self, model, data, n, S, counts, log_joint, *, seed):
+        """`stream` that goes on from a finished fit, as of `GroupedStream.resume`, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        stream.resume(n, S, counts, log_joint)
+        return stream
+
     def move(self, state):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
-        before, labels = state.log_joint, state.labels.copy()
-        account, counters = state.make_pass()
-        gained_little = state.log_joint - before < self.bound_tol * abs(state.log_joint)
-        state.converged = state.n_steps > 0 and gained_little
+        before, labels, is_wide = state.log_joint, state.labels.copy(), self._is_wide(state)
+        account, counters = state.make_pass(is_wide=is_wide)
+        n_moved = int(np.count_nonzero(labels != state.labels))
+        self._note_pass(state, n_moved, is_wide=is_wide)
+        self._look_for_convergence(state, before, self.bound_tol, is_wide=is_wide)
         extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
         extra["iterations"] /= max(1, state.data.groups.n_groups)
-        return state.data.n_rows, int(np.count_nonzero(labels != state.labels)), account.extra() | extra
+        extra["all_clusters"] = int(is_wide)
+        return state.data.n_rows, n_moved, account.extra() | extra
+
+    def _is_wide(self, state):
+        if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
+            return True
+        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
+
+    def finish(self, state):
+        """A last look at all clusters: one more pass where the last one did not score them all."""
+        self._finish_wide(state)
 
     def is_done(self, state):
         """Whether the last pass gained less than the tolerance."""
         return state.converged
 
 
-class GroupedVariationalState(LoneState, SoftState):
+class GroupedVariationalState(HeldRows, GroupedSoft):
     """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
 
     Parameters
@@ -208,11 +285,11 @@ class GroupedVariationalState(LoneState, SoftState):
         super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
         self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
         self.labels = np.array(labels, dtype=np.int32)
-        L = settings.n_active_of(self.K)
-        self.passes = GroupedPass(self.phi, self.K, L, data.groups, settings, weight=data.weight)
+        self.passes = self.group_passes(self.phi, data)
         self.schedule = settings.schedule_of(self.K, data)
         self.batches = self._batches()
-        self.converged = False
+        self.since_wide, self.must_widen, self.converged = 0, False, False
+        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -226,6 +303,10 @@ class GroupedVariationalState(LoneState, SoftState):
     def _begin(self):
         """Sums and counts of rows that are each wholly in one cluster."""
         groups, weight = self.data.groups, self.data.weight
+        self.indices = None
+        if self.settings.has_candidates(self.K):
+            self.indices = np.full((len(self.labels), self.passes.L), -1, dtype=np.int32)
+            self.indices[:, 0] = self.labels
         ones = np.ones(len(self.labels)) if weight is None else weight
         shape = (groups.n_groups, self.K)
         counts = sparse.csr_array((ones, (groups.of_row, self.labels)), shape=shape)
@@ -236,58 +317,41 @@ class GroupedVariationalState(LoneState, SoftState):
             rows = self.passes.rows_of(chosen)[0]
             one = np.ones((len(rows), 1), dtype=self.phi.dtype)
             self.batch_sums.append(self.passes.sums_of(rows, self.labels[rows, None], one))
-        self.sums = self._total()
+        self.sums = self.total_of_batches()
 
-    def _total(self):
-        total = Sums.zeros(self.K, self.phi.n_statistics)
-        for sums in self.batch_sums:
-            total.add(sums)
-        return total
-
-    def proportions(self):
-        """Weights are the groups'."""
-        return GroupProportions()
-
-    def compute_log_joint(self):
-        """Bound of the statistics, counts of groups and entropy, at the posterior that they imply: nats."""
-        alpha = self.model.pseudocounts
-        weights = sum(weights_evidence(alpha, counts) for counts in self.batch_counts)
-        prior = alpha.size * np.log(_PRIOR_RATE) - _PRIOR_RATE * alpha.sum() if self.settings.learn_alpha else 0.0
-        return super().compute_log_joint() + weights + float(prior)
+    def groups_bound(self):
+        """Part of the bound of the groups' weights: nats."""
+        return sum(weights_evidence(self.model.pseudocounts, counts) for counts in self.batch_counts)
 
     def group_counts(self):
         """What the rows of each group give each cluster: (G, K) float64 CSR."""
         chosen = np.concatenate(self.batches)
         return sparse.csr_array(sparse.vstack(self.batch_counts, format="csr")[np.argsort(chosen, kind="stable")])
 
-    @property
-    def partition(self):
-        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
-        _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
-        rank = np.empty(first.size, dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(first.size)
-        return rank[labels]
-
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self):
+    def make_pass(self, *, is_wide=True):
         """Visit all groups, batch by batch; returns what it took and counters of the groups' turns.
+
+        A pass that is not wide scores rows against candidates.
 
         The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
         up.
         """
-        account, counters = Account(), np.zeros(3, dtype=np.int64)
+        account, counters, near = Account(), np.zeros(3, dtype=np.int64), None
+        if not is_wide:
+            near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
         for place, b in enumerate(self._order()):
-            visit = self._visit(b)
+            visit = self._visit(b, near)
             account.add(visit.account)
             counters += visit.counters
             old, self.batch_sums[b] = self.batch_sums[b], visit.sums
             is_last = place == len(self.batches) - 1
-            self.sums = self._total() if is_last else self.sums.copy().replace(old, visit.sums)
+            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, visit.sums)
             self.update()
         if self.settings.learn_alpha:
             counts = sparse.vstack(self.batch_counts, format="csr")
-            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=_PRIOR_RATE)
+            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=PRIOR_RATE)
             self.model = self.model.with_alpha(alpha)
         self.stamp += 1
         self.log_joint = self.compute_log_joint()
@@ -298,22 +362,15 @@ class GroupedVariationalState(LoneState, SoftState):
             return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
         return [0]
 
-    def _visit(self, b):
-        chosen, alpha = self.batches[b], self.model.pseudocounts
-        visit = self.passes.visit_groups(chosen, self.tables(), alpha, self.batch_counts[b])
-        self.labels[self.passes.rows_of(chosen)[0]] = visit.labels
-        self.batch_counts[b] = sparse.csr_array(sparse.vstack(visit.counts, format="csr"))
+    def _visit(self, b, candidates):
+        place = (self.batches[b], self.tables(), self.model.pseudocounts, self.batch_counts[b])
+        visit = self.passes.visit_groups(*place, candidates=candidates, last=self.indices)
+        if self.indices is not None:
+            self.indices[visit.rows] = visit.indices
+        self.labels[visit.rows], self.batch_counts[b] = visit.labels, visit.counts
         return visit
 
     # ---- storage -----------------------------------------------------------------------------------------------------
-
-    def set_model(self, model):
-        """Use other hyper-parameters or pseudo-counts with the same statistics."""
-        self.model = model
-        self.phi.with_family(model.family)
-        self.converged = False
-        self.update()
-        self.log_joint = self.compute_log_joint()
 
     def check(self):
         """Compare statistics with what is remembered of the groups; AssertionError names what differs."""
@@ -325,21 +382,22 @@ class GroupedVariationalState(LoneState, SoftState):
         assert abs(counts.sum(axis=1) - sizes).max() <= slack * self.total_weight, (
             "groups' counts differ from their rows"
         )
-        total = self._total()
+        total = self.total_of_batches()
         scale = 1.0 + abs(self.sums.S).max()
         assert abs(total.S - self.sums.S).max() <= slack * scale, "sums differ from the batches'"
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays."""
-        return {
+        counters = [self.n_steps, self.stamp, self.since_wide, self.must_widen, self.converged]
+        kept = {} if self.indices is None else {"indices": self.indices.copy()}
+        return kept | {
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
             "labels": self.labels.copy(),
             "counts": {str(b): counts.copy() for b, counts in enumerate(self.batch_counts)},
-            "batch_n": np.stack([sums.n for sums in self.batch_sums]),
-            "batch_S": np.stack([sums.S for sums in self.batch_sums]),
+            **self.batch_arrays(),
             "batch_entropy": np.array([sums.entropy for sums in self.batch_sums]),
-            "scalars": np.array([self.log_joint]),
-            "counters": np.array([self.n_steps, self.stamp, self.converged], dtype=np.int64),
+            "scalars": np.array([self.log_joint, self.share_moved]),
+            "counters": np.array(counters, dtype=np.int64),
             "memory": memory_arrays(self.memory),
         }
 
@@ -356,12 +414,12 @@ class GroupedVariationalState(LoneState, SoftState):
         self.phi.with_family(family)
         self.labels = np.array(arrays["labels"], dtype=np.int32)
         self.batch_counts = [sparse.csr_array(arrays["counts"][str(b)]) for b in range(len(self.batches))]
-        parts = zip(arrays["batch_n"], arrays["batch_S"], arrays["batch_entropy"])
-        self.batch_sums = [Sums(np.array(n), np.array(S), float(entropy)) for n, S, entropy in parts]
-        self.sums = self._total()
-        self.log_joint = float(arrays["scalars"][0])
-        self.n_steps, self.stamp, converged = (int(v) for v in arrays["counters"])
-        self.converged = bool(converged)
+        self.batch_sums = self.batches_of_arrays(arrays)
+        self.sums = self.total_of_batches()
+        self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
+        self.n_steps, self.stamp, self.since_wide, widen, done = (int(v) for v in arrays["counters"])
+        self.must_widen, self.converged = bool(widen), bool(done)
+        self.indices = np.array(arrays["indices"]) if "indices" in arrays else None
         self.memory = dict(arrays.get("memory", {}))
         self.update()
 

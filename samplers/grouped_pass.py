@@ -1,8 +1,10 @@
 """A pass of variational inference over rows in groups: weights and responsibilities of each group, and their sums.
 
 Blocks are whole groups: the scores of their rows are computed once, by the blocks of `sparse_pass`, and the weights of
-each group and its rows take turns on them. A group of more rows than a block holds gets one turn in a pass. It costs
-O(N K F) for the scores and O(N K) for each turn; memory is that of a block and of the groups' counts, at most N L.
+each group and its rows take turns on them. Of a group of more rows than a block holds the scores are kept while they
+take turns, or, where they would be too large for that, it gets one turn in a pass: scores made anew for each turn would
+cost what a pass costs, which has the parameters follow too. It costs O(N K F) for the scores and O(N K) for each turn;
+memory is that of a block, of the kept scores, and of the groups' counts, at most N L.
 """
 
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.concentration import positive
 from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
 
+HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work
 _ALPHA_STEPS = 5  # of the fixed point, after a pass
 
 
@@ -25,13 +28,16 @@ class GroupedVisit(Visit):
 
     Attributes
     ----------
-    counts : list of (g, K) float64 CSR
+    rows : (m,) int64 ndarray
+        Rows of the groups, group by group, as `labels` has them.
+    counts : (g, K) float64 CSR
         What the rows of each group give each cluster; in the order of the groups.
     counters : (3,) int64 ndarray
         Iterations of groups, restarts tried and accepted.
     """
 
-    counts: list
+    rows: np.ndarray
+    counts: sparse.csr_array
     counters: np.ndarray
 
 
@@ -64,7 +70,7 @@ class GroupedPass(SparsePass):
         places = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes) + np.repeat(groups.starts[chosen], sizes)
         return groups.rows[places], starts.astype(np.int64)
 
-    def visit_groups(self, chosen, tables, alpha, before):
+    def visit_groups(self, chosen, tables, alpha, before, *, candidates=None, last=None):
         """Weights and responsibilities of some groups under given parameters, and their sums.
 
         Parameters
@@ -73,40 +79,49 @@ class GroupedPass(SparsePass):
             Groups.
         tables : Tables
         alpha : (K,) float64 ndarray
-        before : (g, K) CSR
-            What the rows of each group gave each cluster last.
+        before : (g, K) CSR or None
+            What the rows of each group gave each cluster last; without it each begins with the weights of the prior.
+        candidates : GraphCandidates, optional
+            Where the clusters come from that rows are scored against; `last` is then needed.
+        last : (N, L) int32 ndarray, optional
+            Clusters that all rows of the data had last, -1 for none; those of the visit are returned then.
 
         Returns
         -------
         GroupedVisit
         """
         rows, starts = self.rows_of(chosen)
-        m = len(rows)
-        empty = self._empty_visit(m)
-        visit = GroupedVisit(**vars(empty), counts=[], counters=np.zeros(3, dtype=np.int64))
-
-        def group_at(place):
-            return len(chosen) if place == m else int(np.searchsorted(starts, place))
+        if candidates is not None:  # rows of a group that have the same candidates stand together
+            rows = rows[np.lexsort((last[rows, 0], np.repeat(np.arange(len(chosen)), np.diff(starts))))]
+        m, found = len(rows), []
+        empty = self._empty_visit(m, keep=last is not None)
+        source = None if candidates is None else (candidates, last[rows])
+        visit = GroupedVisit(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
 
         def part(start, stop):
-            work = _GroupedPart(self, rows, tables, visit, starts, alpha, before)
-            return work.run(group_at(start), group_at(stop))
+            work = _GroupedPart(self, rows, tables, source, visit, starts, alpha, before)
+            end = len(chosen) if stop == m else int(np.searchsorted(starts, stop))
+            return work.run(int(np.searchsorted(starts, start)), end)
 
         def add(sums, account, counts, counters):
             visit.sums.add(sums)
             visit.account.add(account)
-            visit.counts.extend(counts)
+            found.extend(counts)
             visit.counters += counters
 
-        self._run(part, m, add)
+        self._run(part, m, add, is_narrow=candidates is not None)
+        visit.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
         return visit
+
+
+_BUFFERS = ("scores", "values", "indices", "objective", "entropy", "responsibilities")  # of the rows of a block
 
 
 class _GroupedPart(PassPart):
     """Buffers and sums of one part of a visit of groups."""
 
-    def __init__(self, owner, rows, tables, visit, starts, alpha, before):
-        super().__init__(owner, rows, tables, None, None, visit)
+    def __init__(self, owner, rows, tables, candidates, visit, starts, alpha, before):
+        super().__init__(owner, rows, tables, candidates, None, visit)
         self.group_starts, self.alpha, self.before = starts, alpha, before
         self.counts, self.counters = [], np.zeros(3, dtype=np.int64)
 
@@ -114,7 +129,7 @@ class _GroupedPart(PassPart):
         """All blocks of the groups first..last-1 of the visit."""
         self._allocate()
         K = self.owner.K
-        self.turn = np.empty(K + work_size(K), dtype=self.phi.dtype)
+        self.turn = np.empty(self.n_scores + work_size(self.n_scores), dtype=self.phi.dtype)
         self.scratch = np.empty(4 * K + work_size(K))
         self.responsibilities = np.empty((self.n_block, self.owner.L), dtype=self.phi.dtype)
         while first < last:
@@ -125,25 +140,59 @@ class _GroupedPart(PassPart):
                 self._visit_whole(first, stop)
             else:
                 stop = first + 1
-                self._visit_long(first)
+                rows = self.group_starts[stop] - self.group_starts[first]
+                is_held = rows * self.n_scores * self.phi.dtype.itemsize <= HELD_BYTES
+                (self._visit_held if is_held else self._visit_long)(first)
             first = stop
         sums, _, _, account = self._finished()
         return sums, account, self.counts, self.counters
 
+    def _begin_turns(self, first, stop):
+        """Settings, places and weights of groups that have all of their turns."""
+        settings = self.owner.settings
+        self.here = self.group_starts[first : stop + 1] - self.group_starts[first]
+        self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
+        self.N = self._last_counts(first, stop)
+
     def _visit_whole(self, first, stop):
         """Groups that fit into a block together."""
-        starts = self.group_starts[first : stop + 1]
-        settings = self.owner.settings
-        self.here = starts - starts[0]
-        self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
-        self.N = self.before[first:stop].toarray()
-        self._visit_places(starts[0], starts[-1])
+        self._begin_turns(first, stop)
+        self._visit_places(self.group_starts[first], self.group_starts[stop])
         self.counts.append(sparse.csr_array(self.N))
 
+    def _visit_held(self, g):
+        """A group of more rows than a block holds: scores of all its pieces, its turns, and sums of the pieces."""
+        start, stop = (int(place) for place in self.group_starts[g : g + 2])
+        pieces = [slice(first, min(stop, first + self.n_block)) for first in range(start, stop, self.n_block)]
+        own = {name: getattr(self, name) for name in _BUFFERS}
+        held = {name: np.empty((stop - start, *buffer.shape[1:]), buffer.dtype) for name, buffer in own.items()}
+        self._begin_turns(g, g + 1)
+        near = []
+        for piece in pieces:
+            self._use(held, piece.start - start)
+            rows, m = self._global(piece), piece.stop - piece.start
+            phi = self._timed("statistics", self._statistics, rows, m)
+            near.append(self._timed("weights", self._score, phi, rows, piece, m)[1])
+        self._use(held, 0)
+        rows = self._global(slice(start, stop))
+        self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)
+        for piece in pieces:
+            self._use(held, piece.start - start)
+            rows, m = self._global(piece), piece.stop - piece.start
+            phi = self._timed("statistics", self._statistics, rows, m)
+            self._take(phi, self.scores[:m], rows, piece, m)
+        self._use(own, 0)
+        self.counts.append(sparse.csr_array(self.N))
+
+    def _use(self, buffers, first):
+        """Let the work on a block go to these buffers, from a row on."""
+        for name, buffer in buffers.items():
+            setattr(self, name, buffer[first:])
+
     def _visit_long(self, g):
-        """A group of more rows than a block holds: all of its pieces from the weights that it had last."""
+        """A group of too many rows for that: all of its pieces from the weights that it had last."""
         start, stop = self.group_starts[g : g + 2]
-        last, total = self.before[g : g + 1].toarray(), np.zeros((1, self.owner.K))
+        last, total = self._last_counts(g, g + 1), np.zeros((1, self.owner.K))
         self.turns = (1, 0.0, 0, 1)
         for first in range(start, stop, self.n_block):
             end = min(stop, first + self.n_block)
@@ -151,6 +200,16 @@ class _GroupedPart(PassPart):
             self._visit_places(first, end)
             total += self.N
         self.counts.append(sparse.csr_array(total))
+
+    def _last_counts(self, first, stop):
+        """What the rows of some groups gave each cluster last, or would give it under the prior's weights: (g, K)."""
+        if self.before is not None:
+            return self.before[first:stop].toarray()
+        sizes = np.diff(self.group_starts[first : stop + 1]).astype(np.float64)
+        if self.owner.weight is not None:
+            weight = self.owner.weight[self.rows[self.group_starts[first] : self.group_starts[stop]]]
+            sizes = np.bincount(np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), weight, len(sizes))
+        return sizes[:, None] * (self.alpha / self.alpha.sum())
 
     def _visit_places(self, first, stop):
         if stop > first:
@@ -174,6 +233,7 @@ class _GroupedPart(PassPart):
             self.turn,
             self.scratch,
             self.counters,
+            *(near or (None, None, None)),
         )
         self._refuse(bad, rows)
         self.objective[:m] = 0.0  # the bound is taken from sums
@@ -181,6 +241,14 @@ class _GroupedPart(PassPart):
             scores[:] = kept
         else:
             self.values[:m] = kept
+
+
+def _joined(near):
+    """Candidates of the pieces of a group as those of the whole; None without candidates."""
+    if near[0] is None:
+        return None
+    buckets, graphs, last = zip(*near)
+    return np.concatenate(buckets), graphs[0], np.concatenate(last)
 
 
 class GroupProportions:
@@ -198,6 +266,10 @@ class GroupProportions:
 
     def optimum(self, n, order):
         """Zero: see `weights_evidence`."""
+        return 0.0
+
+    def divergence(self, n, order):
+        """Zero, as `optimum`."""
         return 0.0
 
 

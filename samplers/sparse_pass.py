@@ -68,6 +68,15 @@ class Sums(Additive):
         """Of no rows."""
         return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
 
+    def to_arrays(self):
+        """All but the entropy, as a dict of arrays."""
+        return {"n": self.n.copy(), "S": self.S.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays, entropy):
+        """What `to_arrays` gave, with its entropy."""
+        return cls(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
+
 
 @dataclass
 class Account:
@@ -375,20 +384,23 @@ class PassPart:
         if self.phi.origin is not None:
             sums.S += sums.n[:, None] * self.phi.origin
 
+    def _timed(self, name, work, *arguments):
+        began = perf_counter()
+        result = work(*arguments)
+        self.account.seconds[name] += perf_counter() - began
+        return result
+
     def _visit_block(self, places, m):
         rows = self._global(places)
-        clock = [perf_counter()]
-        phi = self._statistics(rows, m)
-        clock.append(perf_counter())
-        scores, near = self._score(phi, rows, places, m)
-        clock.append(perf_counter())
-        self._select(scores, near, rows, m)
+        phi = self._timed("statistics", self._statistics, rows, m)
+        scores, near = self._timed("weights", self._score, phi, rows, places, m)
+        self._timed("select", self._select, scores, near, rows, m)
+        self._take(phi, scores, rows, places, m)
+
+    def _take(self, phi, scores, rows, places, m):
+        """Add up the responsibilities of a block, and hand them on."""
         weight = self._weight(rows)
-        clock.append(perf_counter())
-        self._sum_block(phi, scores, places, weight, m)
-        clock.append(perf_counter())
-        for name, before, after in zip(self.account.seconds, clock, clock[1:]):
-            self.account.seconds[name] += after - before
+        self._timed("summary", self._sum_block, phi, scores, places, weight, m)
         objective, entropy = self.objective[:m], self.entropy[:m]
         self.value += float(objective.sum() if weight is None else objective @ weight)
         self.sums.entropy += float(entropy.sum() if weight is None else entropy @ weight)

@@ -5,20 +5,17 @@ that comes again replaces itself, and passes over all chunks are those of a run 
 chunk: O(K F), and for each remembered chunk of m rows the smaller of K F and m L numbers.
 """
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import CapabilityError, DataError, ExpFamError
-from expfam.families.support import dense_rows
 from expfam.samplers.candidates import GraphCandidates
-from expfam.samplers.chunk_stream import ChunkStream, weight_of
-from expfam.samplers.phi_blocks import restored_phi
+from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.schedules import Memoized
-from expfam.samplers.soft_state import HELD, SETTLED_SHARE, SoftState
-from expfam.samplers.sparse_pass import Account, Sums
+from expfam.samplers.soft_state import HELD, SETTLED_SHARE
+from expfam.samplers.soft_stream import SoftStream
+from expfam.samplers.sparse_pass import Sums
 
 
 @dataclass
@@ -53,7 +50,7 @@ class Contribution:
         scalars = np.array([self.weight, self.entropy, self.share_moved])
         arrays = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_wide])}
         if self.sums is not None:
-            return {**arrays, "n": self.sums.n.copy(), "S": self.sums.S.copy()}
+            return arrays | self.sums.to_arrays()
         return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}
 
     @classmethod
@@ -61,12 +58,12 @@ class Contribution:
         """What `to_arrays` gave."""
         weight, entropy, share_moved = (float(v) for v in arrays["scalars"])
         n_rows, since_wide = (int(v) for v in arrays["counters"])
-        sums = Sums(np.array(arrays["n"]), np.array(arrays["S"]), entropy) if "n" in arrays else None
+        sums = Sums.from_arrays(arrays, entropy) if "n" in arrays else None
         rows = [None if name not in arrays else np.array(arrays[name]) for name in ("indices", "values")]
         return cls(n_rows, weight, entropy, sums, *rows, since_wide=since_wide, share_moved=share_moved)
 
 
-class VariationalStream(ChunkStream, SoftState):
+class VariationalStream(SoftStream):
     """Soft statistics of K clusters, learned chunk by chunk; made by `SparseVariational.stream`.
 
     Parameters
@@ -101,42 +98,18 @@ class VariationalStream(ChunkStream, SoftState):
     [15.0, 15.0]
     """
 
-    def __init__(self, model, data, *, n_clusters, settings, seed):
-        super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)
-        self.phi = self.phi.over(None)
-        self.start_stream(Memoized() if settings.has_auto_schedule() else settings.schedule)
-
-    # ---- beginnings --------------------------------------------------------------------------------------------------
-
-    def begin(self, data, labels):
-        """Take statistics of starting labels; the first chunk that is learned takes their place."""
-        passes = self.passes_over(self.phi.over(data), data.weight)
-        ones = np.ones((data.n_rows, 1), dtype=self.phi.dtype)
-        hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
-        self.take_start(passes.sums_of(slice(0, data.n_rows), hard, ones), weight_of(data))
+    contribution_type = Contribution
 
     def resume(self, n, S):
         """Take the statistics (n, S) of a finished fit; of its rows nothing else is known."""
-        if len(n) > self.K:
-            raise CapabilityError(f"{len(n)} clusters of the fit so far, but there is room for {self.K}")
-        sums = self.empty_sums()
-        sums.n[: len(n)] = n
-        sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
-        self.take_fit(sums, float(np.sum(n)))
+        self.take_fit(self.sums_of_fit(n, S), float(np.sum(n)))
+
+    @staticmethod
+    def room(model, settings):
+        """Number of clusters of a stream of this model."""
+        return settings.max_clusters(model)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
-
-    empty_account = Account
-
-    def empty_sums(self):
-        """Sums of no rows."""
-        return Sums.zeros(self.K, self.phi.n_statistics)
-
-    def check_kind(self, data):
-        """Refuse chunks whose statistics are not of the kind of those of the first one."""
-        if data.has_sparse_phi != self.phi.is_sparse:
-            was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
-            raise DataError(f"the first chunk was {was}, this one is {now}: give all of one kind")
 
     def visit(self, data, last, *, wide):
         """Responsibilities of a chunk, and whether they are over all clusters."""
@@ -202,57 +175,6 @@ class VariationalStream(ChunkStream, SoftState):
         chosen = np.union1d(np.flatnonzero(self.n >= HELD), self.labels)
         labels, S = np.searchsorted(chosen, self.labels).astype(np.int32), self.S[chosen]
         return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
-
-    # ---- storage -----------------------------------------------------------------------------------------------------
-
-    def to_arrays(self):
-        """All that learning goes on from, as a dict of arrays."""
-        return {
-            "coordinates": self.phi.to_arrays(),
-            "n": self.n.copy(),
-            "S": self.sums.S.copy(),
-            "order": self.order.copy(),
-            "labels": self.labels.copy(),
-            "scalars": np.array([self.entropy, self.log_joint, self.total_weight]),
-            "counters": np.array([self.n_steps, self.n_updates, self.is_guess, self.phi.is_sparse], dtype=np.int64),
-            "seed": np.array(self.seed, dtype=np.uint64),
-            "batches": np.array([json.dumps(_plain(name)) for name in self.memo], dtype=str),
-            "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
-        }
-
-    @classmethod
-    def from_arrays(cls, model, settings, arrays):
-        """The stream that `to_arrays` described, for the same model and settings.
-
-        Raises
-        ------
-        ExpFamError
-            Where the settings are for another number of clusters.
-        """
-        self = cls.__new__(cls)
-        self.model, self.settings, self.seed, self.K = model, settings, int(arrays["seed"]), len(arrays["n"])
-        if settings.max_clusters(model) != self.K:
-            raise ExpFamError(
-                f"the stored stream has {self.K} clusters, the sampler {settings.max_clusters(model)}: load it with the"
-                " same sampler"
-            )
-        self.schedule = Memoized() if settings.has_auto_schedule() else settings.schedule
-        entropy, self.log_joint, self.total_weight = (float(v) for v in arrays["scalars"])
-        self.n_steps, self.n_updates, is_guess, is_sparse = (int(v) for v in arrays["counters"])
-        self.phi = restored_phi(model.family, arrays["coordinates"], dtype=settings.dtype, is_sparse=bool(is_sparse))
-        self.is_guess, self.order = bool(is_guess), np.array(arrays["order"])
-        self.n_sweeps, self._repeats = 0, False
-        self.sums = Sums(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
-        self.labels = np.array(arrays["labels"], dtype=np.int32)
-        names = [json.loads(str(name)) for name in arrays["batches"]]
-        memo = arrays.get("memo", {})
-        self.memo = {name: Contribution.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
-        self.update(keep_order=True)
-        return self
-
-
-def _plain(name):
-    return int(name) if isinstance(name, np.integer) else name
 
 
 __all__ = ["Contribution", "VariationalStream"]

@@ -4,7 +4,6 @@ Memory beside one chunk: O(V K), and for each chunk that a memoized schedule rem
 as CSR where most are 0, with documents "warm" or "best" also the topics of its documents.
 """
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +82,7 @@ class TopicStream(ChunkStream, TopicPosterior):
     960
     """
 
-    empty_account = TopicAccount
+    empty_account, contribution_type = TopicAccount, TopicContribution
 
     def __init__(self, model, *, settings, seed):
         super().__init__(model, settings=settings, seed=seed)
@@ -134,16 +133,13 @@ class TopicStream(ChunkStream, TopicPosterior):
 
     def to_arrays(self):
         """All that learning goes on from, as a dict of arrays."""
-        names = [int(name) if isinstance(name, np.integer) else name for name in self.memo]
         return {
             "sums": self.sums.to_arrays(),
             "labels": self.labels.copy(),
             "scalars": np.array([self.log_joint, self.total_weight]),
             "counters": np.array([self.n_steps, self.n_updates, self.n_sweeps, self.is_guess], dtype=np.int64),
             "seed": np.array(self.seed, dtype=np.uint64),
-            "batches": np.array([json.dumps(name) for name in names], dtype=str),
-            "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
-        } | self.model_arrays()
+        } | (self.memo_arrays() | self.model_arrays())
 
     @classmethod
     def from_arrays(cls, model, settings, arrays):
@@ -163,9 +159,8 @@ class TopicStream(ChunkStream, TopicPosterior):
         self.sums, self.labels = TopicSums.from_arrays(arrays["sums"]), np.array(arrays["labels"], dtype=np.int32)
         self.log_joint, self.total_weight = (float(v) for v in arrays["scalars"])
         self.n_steps, self.n_updates, self.n_sweeps, is_guess = (int(v) for v in arrays["counters"])
-        self.is_guess, memo = bool(is_guess), arrays.get("memo", {})
-        names = [json.loads(str(name)) for name in arrays["batches"]]
-        self.memo = {name: TopicContribution.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
+        self.is_guess = bool(is_guess)
+        self.take_memo(arrays)
         return self
 
 

@@ -1,15 +1,7 @@
-"""What a variational topic model sums over documents, and the pseudo-counts that raise its bound.
+"""What a variational topic model sums over documents, and the pseudo-count of words that raises its bound.
 
-Of the documents' part of the bound the pseudo-counts of topics, alpha, enter as log G(A) - log G(A + N_d) +
-sum_k f(alpha_k, N_dk) with f(a, n) = log G(a + n) - log G(a). Lower bounds that touch at the present alpha stand for
-them: the first part is convex in A, hence above its tangent; f is convex in log a for n >= 1 (Minka 2000, "Estimating a
-Dirichlet distribution"), and for any n f = log G(a + 1 + n) - log G(a + 1) - log(1 + n / a), of which the first
-difference is convex in log a (psi(a + 1 + n) - psi(a + 1) is the Laplace transform of a decreasing function) and the
-rest in 1 / a. So the bound is above constant + sum_k [c_k log alpha_k - d_k / alpha_k] - b A: sums of c, d and b over
-documents are all that learning alpha needs. No counts of documents are kept, and a batch that is visited again
-replaces its own.
-
-# Departs from Minka 2000: counts below 1, for which a tangent in log a alone is no bound, have one in 1 / a too.
+Pseudo-counts of topics, alpha, are learned from tangents of the documents' urns, which are among the sums: no counts of
+documents are kept, and a batch that is visited again replaces its own.
 """
 
 from dataclasses import dataclass
@@ -20,6 +12,7 @@ from scipy import sparse
 from scipy.special import gammaln, psi
 
 from expfam.samplers.sums import Additive
+from expfam.samplers.urn_tangents import UrnTangents, largest, rising_slopes
 
 LEAST = 1e-3  # pseudo-count of a topic; a topic without documents would end at 0, and never come back
 _LEAST_ETA = 1e-6
@@ -29,7 +22,7 @@ _SPARSE_SHARE = 0.6  # of counts that are not 0, below which CSR is the smaller
 
 
 @dataclass
-class TopicSums(Additive):
+class TopicSums(UrnTangents, Additive):
     """Sums over some documents.
 
     Attributes
@@ -53,6 +46,7 @@ class TopicSums(Additive):
     weight: float = 0.0
 
     kept_positive: ClassVar[str] = "counts"
+    least_alpha: ClassVar[float] = LEAST
 
     @classmethod
     def zeros(cls, n_words, n_topics):
@@ -67,39 +61,6 @@ class TopicSums(Additive):
     def bound(self, alpha, eta):
         """Lower bound of the log evidence of the documents, nats; `alpha` (K,), `eta` (V,)."""
         return self.documents_bound(alpha) + log_evidence_of_topics(self.counts, eta)
-
-    def documents_bound(self, alpha):
-        """Documents' part of the bound, nats."""
-        return self.rest + self._tangent(alpha)
-
-    def _tangent(self, alpha):
-        c, d = self.rising
-        return float((c * np.log(alpha) - d / alpha).sum() - self.falling * alpha.sum())
-
-    def add_tangent(self, alpha, topics, N, weight, lengths):
-        """Take the tangent at `alpha` of documents whose bounds are already in `rest`.
-
-        Parameters
-        ----------
-        alpha : (K,) float64 ndarray
-        topics, N : (P,) ndarrays
-            Topics of the documents and their counts.
-        weight : (P,) float64 ndarray or float
-            Of the document of each of these.
-        lengths : (weights, tokens) of the documents, ndarrays (R,) or weights a float
-        """
-        fresh = TopicSums(self.counts, np.zeros_like(self.rising))
-        for row, slopes in zip(fresh.rising, rising_slopes(alpha[topics], N)):
-            row += np.bincount(topics, weights=weight * slopes, minlength=len(alpha))
-        times, tokens = lengths
-        fresh.falling = float((times * (psi(alpha.sum() + tokens) - psi(alpha.sum()))).sum())
-        self.rest -= fresh._tangent(alpha)
-        self.rising += fresh.rising
-        self.falling += fresh.falling
-
-    def best_alpha(self, alpha):
-        """Pseudo-counts of topics at which the tangents' bound is largest, or the present ones without a tangent."""
-        return np.maximum(largest(*self.rising, self.falling), LEAST) if self.falling > 0 else alpha
 
     def without_counts(self):
         """The same with no counts of words: what a batch is remembered by beside its responsibilities."""
@@ -147,18 +108,6 @@ def log_evidence_of_topics(word_counts, eta):
     v, k = np.nonzero(word_counts > 0)
     inner = (gammaln(eta[v] + word_counts[v, k]) - gammaln(eta)[v]).sum()
     return float(inner - (gammaln(total + word_counts.sum(axis=0)) - gammaln(total)).sum())
-
-
-def rising_slopes(a, n):
-    """Slopes c in log a and d in -1 / a of a lower bound of log G(a + n) - log G(a) that touches it, n positive."""
-    is_small = n < 1.0
-    c = a * (psi(a + is_small + n) - psi(a + is_small))
-    return c, np.where(is_small, n * a / (a + n), 0.0)
-
-
-def largest(c, d, b):
-    """Where c log a - d / a - b a is largest, for b positive."""
-    return (c + np.sqrt(c * c + 4.0 * b * d)) / (2.0 * b)
 
 
 def better_shared_pseudocount(word_counts, eta):

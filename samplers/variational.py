@@ -14,22 +14,20 @@ import numpy as np
 from expfam.errors import CapabilityError, DataWarning
 from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.narrowing import NarrowPasses
+from expfam.samplers.narrowing import graph_pays as _graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
+from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, SparsePass, Sums
 from expfam.samplers.stream import VariationalStream
 from expfam.samplers.variational_state import VariationalState
 
-_FEW_CLUSTERS = 128  # below it all clusters are scored: choosing candidates costs more
-_CANDIDATES = 48
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
-_SAMPLED_ROWS = 1024
-# cost of a score of dense or sparse data in products of the graph: fixed, a clock would make results depend on the load
-_DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
-class SparseVariational(Kernel):
+class SparseVariational(NarrowPasses, Kernel):
     """Variational inference with at most L responsibilities for each datum; one step is one pass over the data.
 
     Parameters
@@ -180,20 +178,13 @@ class SparseVariational(Kernel):
         n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
         return Memoized(n_batches) if n_batches > 1 else Full()
 
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks."""
+        return Memoized() if self.has_auto_schedule() else self.schedule
+
     def n_active_of(self, n_clusters):
         """L among so many clusters."""
         return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
-
-    def n_candidates_of(self, n_clusters):
-        """G among so many clusters."""
-        G = self.n_candidates
-        if isinstance(G, str):
-            G = None if n_clusters < _FEW_CLUSTERS else _CANDIDATES
-        return n_clusters if G is None else min(n_clusters, max(int(G), self.n_active_of(n_clusters)))
-
-    def has_candidates(self, n_clusters):
-        """Whether some passes score fewer than all clusters."""
-        return self.n_candidates_of(n_clusters) < n_clusters and self.n_active_of(n_clusters) < n_clusters
 
     def memo_of(self, n_clusters, data):
         """What is remembered of each batch: "rows", "statistics", or None for schedules without memory."""
@@ -252,13 +243,8 @@ class SparseVariational(Kernel):
             model, data, seed=seed, start=start, n_clusters=n_clusters, check=self.check_stream
         )
         stream = self._empty_stream(model, data, seed)
-        if model.weights.max_components is not None and data.n_rows < stream.K:
-            warnings.warn(
-                f"{stream.K} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
-                " alike; begin with more rows",
-                DataWarning,
-                stacklevel=3,
-            )
+        if model.weights.max_components is not None:
+            warn_of_few(stream.K, data)
         stream.begin(data, _fitted(labels, stream.K))
         return stream
 
@@ -294,14 +280,12 @@ class SparseVariational(Kernel):
         candidates = None if is_wide else self._candidates(state)
         seconds.lap()
         state.log_joint = _pass_of(state.schedule)(state, candidates, account, seconds)
-        is_wide = is_wide or self.candidates == "tree"
-        state.since_wide = 0 if is_wide else state.since_wide + 1
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
-        if is_wide:
-            state.share_moved = n_moved / state.data.n_rows
+        is_wide = is_wide or self.candidates == "tree"  # which finds what a pass over all clusters would
+        self._note_pass(state, n_moved, is_wide=is_wide)
         if not isinstance(state.schedule, Stochastic):
-            self._look_for_convergence(state, before, is_wide)
+            self._look_for_convergence(state, before, self.tol, is_wide=is_wide)
         extra = account.extra() | {"seconds_global": seconds.total, "all_clusters": int(is_wide)}
         return state.data.n_rows, n_moved, extra
 
@@ -313,7 +297,7 @@ class SparseVariational(Kernel):
         if is_graph and isinstance(self.n_candidates, str) and not _graph_pays(state):
             return True
         is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
-        return is_unsettled or state.since_wide + 1 >= self.full_every or state.must_widen
+        return is_unsettled or self._is_due(state)
 
     def _candidates(self, state):
         """Function of the tables of a visit: the graph is made once a pass, what holds parameters for each of them."""
@@ -326,11 +310,6 @@ class SparseVariational(Kernel):
             return lambda tables: CodeCandidates(tables, state.row_codes, G, is_sparse=phi.is_sparse)
         graph = GraphCandidates(state.posterior.cluster_graph(G))
         return lambda tables: graph
-
-    def _look_for_convergence(self, state, before, is_wide):
-        gained_little = state.n_steps > 0 and state.log_joint - before < self.tol * abs(state.log_joint)
-        state.converged = gained_little and is_wide
-        state.must_widen = gained_little and not is_wide
 
     def _check_owner(self, state):
         mine, its = self.get_params(), state.settings.get_params()
@@ -354,18 +333,8 @@ class SparseVariational(Kernel):
             rows = slice(0, state.data.n_rows)
             state.labels = state.passes.visit(rows, state.tables()).labels
             state.stamp += 1
-        elif state.since_wide > 0:
-            state.must_widen = True
-            self.step(state)
-
-
-def _graph_pays(state):
-    """Whether a graph, a product K x F x K in double precision, costs less than scores of the data: by sizes alone."""
-    K, N, phi = state.K, state.data.n_rows, state.phi
-    if not phi.is_sparse:
-        return _DENSE_COST * N > K
-    rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
-    return _SPARSE_COST * phi.entries(rows)[0][-1] / len(rows) * N > K * phi.n_statistics
+        else:
+            self._finish_wide(state)
 
 
 def _fitted(labels, K):

@@ -5,19 +5,17 @@ Invariant: the posterior is the optimum for the statistics (n, S), which for exa
 `check` recomputes what can be recomputed. Nothing is N x K; kept rows take N L numbers.
 """
 
-from itertools import count
-
 import numpy as np
 from scipy import sparse
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.samplers.lone_state import LoneState
+from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.soft_state import HELD, SoftState
 from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
 
 
-class VariationalState(LoneState, SoftState):
+class VariationalState(HeldRows, SoftState):
     """Soft statistics of K clusters, their posterior, and the most probable cluster of each datum.
 
     Parameters
@@ -101,17 +99,7 @@ class VariationalState(LoneState, SoftState):
             self.sums = self.passes.sums_of(slice(0, N), hard, ones)
             return
         self.batch_sums = [self.passes.sums_of(rows, hard[rows], ones[rows]) for rows in self.batches]
-        self.sums = Sums.zeros(self.K, self.phi.n_statistics)
-        for sums in self.batch_sums:
-            self.sums.add(sums)
-
-    @property
-    def partition(self):
-        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
-        _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
-        rank = np.empty(first.size, dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(first.size)
-        return rank[labels]
+        self.sums = self.total_of_batches()
 
     def soft_partition(self):
         """Labels with the soft statistics of their clusters.
@@ -164,20 +152,10 @@ class VariationalState(LoneState, SoftState):
             self.sums = passes.sums_of(slice(0, N), indices, values)
         else:
             self.batch_sums = [passes.sums_of(rows, indices[rows], values[rows]) for rows in self.batches]
-            self.sums = Sums.zeros(self.K, self.phi.n_statistics)
-            for sums in self.batch_sums:
-                self.sums.add(sums)
+            self.sums = self.total_of_batches()
         self.sums.entropy = float(row_entropy.sum())
         self.since_wide, self.converged = 0, False
         self.stamp += 1
-        self.update()
-        self.log_joint = self.compute_log_joint()
-
-    def set_model(self, model):
-        """Use other hyper-parameters or weights of the same kind with the same statistics."""
-        self.model = model
-        self.phi.with_family(model.family)
-        self.converged = False
         self.update()
         self.log_joint = self.compute_log_joint()
 
@@ -187,9 +165,7 @@ class VariationalState(LoneState, SoftState):
         if self.values is not None:
             sums = self.passes.sums_of(slice(0, self.data.n_rows), self.indices, self.values)
         elif self.batch_sums is not None:
-            sums = Sums.zeros(self.K, self.phi.n_statistics)
-            for part in self.batch_sums:
-                sums.add(part)
+            sums = self.total_of_batches()
         else:
             return
         slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
@@ -216,8 +192,7 @@ class VariationalState(LoneState, SoftState):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name).copy()
         if self.batch_sums is not None:
-            arrays["batch_n"] = np.stack([sums.n for sums in self.batch_sums])
-            arrays["batch_S"] = np.stack([sums.S for sums in self.batch_sums])
+            arrays |= self.batch_arrays()
         return arrays
 
     def from_arrays(self, arrays):
@@ -236,9 +211,7 @@ class VariationalState(LoneState, SoftState):
         for name in ("indices", "values", "batch_entropy"):
             setattr(self, name, np.array(arrays[name]) if name in arrays else None)
         if self.batch_sums is not None:
-            entropies = self.batch_entropy
-            parts = zip(count(), arrays["batch_n"], arrays["batch_S"])
-            self.batch_sums = [Sums(np.array(n), np.array(S), float(entropies[b])) for b, n, S in parts]
+            self.batch_sums = self.batches_of_arrays(arrays)
         self.n_steps, self.stamp, self.since_wide, self.n_updates, widen, done = (int(v) for v in arrays["counters"])
         self.must_widen, self.converged = bool(widen), bool(done)
         self.memory = dict(arrays.get("memory", {}))

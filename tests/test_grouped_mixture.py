@@ -204,6 +204,22 @@ def test_callbacks_end_a_run_and_no_steps_are_fine(planted):
     assert none.score(X, groups=groups) < 0
 
 
+def test_a_fit_ends_with_a_pass_over_all_clusters(planted):
+    (X, groups, _, _), _ = planted
+    seen = []
+
+    def look(info, state):
+        seen.append((state, state.since_wide))
+
+    sampler = GroupedVariational(2, n_candidates=3, full_every=50, bound_tol=0.0)
+    mixture = GroupedMixture("gaussian_diag", 6, sampler=sampler, callbacks=[look], n_steps=30, random_state=0)
+    mixture.fit(X, groups=groups)
+    state, since_wide = seen[-1]
+    assert since_wide > 0 == state.since_wide
+    assert mixture.log_joint_ == state.log_joint
+    np.testing.assert_array_equal(mixture.labels_, state.labels)
+
+
 def test_held_rows_leave_a_fifth_out():
     groups = Groups(np.array([0] * 10 + [2] * 2 + [3] * 1 + [5] * 27))
     is_held = held_rows(groups)

@@ -7,7 +7,7 @@ from reference_grouped import GroupedReference, enumerate_clusters, log_evidence
 from reference_variational import FAMILIES as REFERENCES
 from scipy import sparse
 from scipy.optimize import minimize
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, psi
 from sklearn.metrics import normalized_mutual_info_score
 from tiny import FAMILIES, PlainPoisson
 
@@ -140,6 +140,135 @@ def test_restarts_never_lower_the_bound_of_a_group(L):
     assert n_accepted > 5
 
 
+# ---- candidates ------------------------------------------------------------------------------------------------------
+
+
+def begin_narrow(name, *, n=300, K=12, seed=0, **settings):
+    """A run that scores candidates from its first pass on."""
+    family, X, _ = planted(name, n=n)
+    groups = np.random.default_rng(seed).integers(0, 20, n)
+    settings = {"full_every": 1000, "schedule": Memoized(3), **settings}
+    state, kernel = begin(family, X, groups, np.full(K, 0.2), start="random", seed=seed, **settings)
+    state.share_moved = 0.0
+    return state, kernel
+
+
+@pytest.mark.parametrize("n_restarts", [0, 2])
+@pytest.mark.parametrize("n_candidates", [2, 5])
+@pytest.mark.parametrize("n_active", [1, 2, 4])
+@pytest.mark.parametrize("name", ["gaussian_diag", "multinomial"])
+def test_the_bound_never_falls_with_candidates(name, n_active, n_candidates, n_restarts):
+    settings = {"n_active": n_active, "n_candidates": n_candidates, "n_restarts": n_restarts}
+    state, kernel = begin_narrow(name, max_iterations=3, **settings)
+    values = bounds(state, kernel, 12)
+    assert state.since_wide == 12
+    state.check()
+    state.must_widen = True
+    values = [*values, kernel.step(state).objective]
+    assert state.since_wide == 0
+    assert_never_falls(values)
+
+
+def test_without_stragglers_the_bound_falls():
+    n_falls = 0
+    for seed in range(4):
+        state, kernel = begin_narrow("gaussian_diag", seed=seed, n_active=3, n_candidates=3, learn_alpha=False)
+        state.passes.with_stragglers = False
+        values = bounds(state, kernel, 10)
+        n_falls += (np.diff(values) < -1e-9 * abs(values[0])).sum()
+    assert n_falls > 0
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_candidates_that_are_all_clusters_change_nothing(sparse_rows, monkeypatch):
+    family, X, _ = planted("poisson")
+    X, groups = sparse.csr_array(X) if sparse_rows else X, np.arange(len(X)) % 30
+    full, values = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=None)
+    monkeypatch.setattr(GroupedVariational, "has_candidates", lambda self, K: True)
+    monkeypatch.setattr(GroupedVariational, "_is_wide", lambda self, state: False)
+    narrow, same = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=6)
+    np.testing.assert_allclose(same, values, rtol=1e-11)
+    np.testing.assert_array_equal(narrow.labels, full.labels)
+    np.testing.assert_array_equal(narrow.indices[:, 0], narrow.labels)
+
+
+def test_rows_have_the_best_of_their_candidates_and_last_clusters():
+    """One turn against its definition, where each row has candidates of its own."""
+    rng = np.random.default_rng(0)
+    m, K, G, L = 40, 15, 4, 3
+    scores, alpha, N = rng.normal(size=(m, K)), rng.gamma(1.0, size=K), rng.gamma(1.0, size=K) * (rng.random(K) < 0.5)
+    graph = np.sort(np.array([rng.permutation(K)[:G] for _ in range(5)]), axis=1).astype(np.int32)
+    buckets, last = rng.integers(0, 5, m).astype(np.int32), np.empty((m, L), dtype=np.int32)
+    for i in range(m):
+        last[i] = rng.permutation(np.setdiff1d(np.arange(K), graph[buckets[i]]))[:L]
+    last[rng.random((m, L)) < 0.3] = -1
+    own = np.take_along_axis(scores, np.hstack([graph[buckets], np.maximum(last, 0)]), axis=1)
+    own[:, G:][last < 0] = -np.inf
+    counts, values, indices = N[None].copy(), np.empty((m, L)), np.empty((m, L), dtype=np.int32)
+    bad = group_step(
+        own, np.array([0, m]), None, alpha, counts, values, indices, np.empty(m), 1, 0.0, 0, 1,
+        np.empty(G + L + work_size(G + L)), np.empty(4 * K + work_size(K)), np.zeros(3, dtype=np.int64),
+        buckets, graph, last,
+    )  # fmt: skip
+    assert bad == -1
+    r = np.zeros((m, K))
+    for i in range(m):
+        allowed = np.concatenate([graph[buckets[i]], last[i][last[i] >= 0]])
+        w = scores[i, allowed] + psi(alpha + N)[allowed]
+        best = allowed[np.argsort(-w)[:L]]
+        np.testing.assert_array_equal(indices[i], best)
+        r[i, best] = np.exp(np.sort(w)[::-1][:L] - logsumexp(np.sort(w)[::-1][:L]))
+    np.testing.assert_allclose(counts[0], r.sum(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "multinomial"])
+def test_candidates_give_the_same_bits_on_threads_and_after_checkpoints(name, tmp_path):
+    settings = {"n_active": 2, "n_candidates": 3, "n_restarts": 1, "dtype": "float32", "full_every": 3}
+    one, kernel = begin_narrow(name, n=4000, K=6, **settings)
+    two, other = begin_narrow(name, n=4000, K=6, n_threads=2, **settings)
+    np.testing.assert_array_equal(bounds(one, kernel, 4), bounds(two, other, 4))
+    np.testing.assert_array_equal(one.indices, two.indices)
+    resumed, _ = begin_narrow(name, n=4000, K=6, **settings)
+    sample(kernel, one, 1, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
+    restore_checkpoint(tmp_path / "run", resumed)
+    assert (resumed.since_wide, resumed.share_moved) == (one.since_wide, one.share_moved)
+    np.testing.assert_array_equal(bounds(resumed, kernel, 4), bounds(one, kernel, 4))
+
+
+def test_candidates_come_when_labels_have_settled_and_a_run_ends_with_all_clusters():
+    family, X, _ = planted("gaussian_diag", n=600)
+    settings = {"n_active": 2, "n_candidates": 4, "full_every": 4, "bound_tol": 1e-6}
+    state, kernel = begin(family, X, np.arange(600) % 40, np.full(10, 0.2), start="random", **settings)
+    wide = []
+    while not kernel.is_done(state):
+        wide.append(kernel.step(state).extra["all_clusters"])
+        assert len(wide) < 300
+    assert wide[0] == wide[1] == wide[-1] == 1
+    assert 0 in wide
+    runs = "".join(map(str, wide))
+    assert "0000" not in runs
+    assert "000" in runs
+    state.since_wide, before, n_steps = 1, state.log_joint, state.n_steps
+    kernel.finish(state)
+    assert (state.n_steps, state.since_wide) == (n_steps + 1, 0)
+    assert state.log_joint >= before
+    kernel.finish(state)
+    assert state.n_steps == n_steps + 1
+
+
+def test_candidates_are_for_many_clusters_and_rows():
+    kernel = GroupedVariational()
+    assert not kernel.has_candidates(127)
+    assert kernel.n_candidates_of(500) == 48
+    assert not GroupedVariational(None).has_candidates(500)
+    assert GroupedVariational(8, n_candidates=3).n_candidates_of(500) == 8
+    for n, is_few in ((500, True), (900, False)):
+        family, X, _ = planted("gaussian_diag", n=n)
+        state, kernel = begin(family, X, np.arange(n) % 9, np.full(200, 0.1))
+        state.share_moved = 0.0
+        assert kernel.step(state).extra["all_clusters"] == is_few
+
+
 def test_pseudocounts_rise_to_a_stationary_point():
     rng = np.random.default_rng(0)
     counts = sparse.csr_array(rng.dirichlet([0.5, 0.2, 1.5], 60) * rng.integers(0, 40, 60)[:, None])
@@ -193,11 +322,12 @@ def test_threads_and_blocks_do_not_change_results(name, n_active, monkeypatch):
 
 
 @pytest.mark.parametrize("n_active", [2, None])
-def test_a_group_longer_than_a_block_gets_one_turn(n_active, monkeypatch):
+def test_a_group_whose_scores_cannot_be_held_gets_one_turn(n_active, monkeypatch):
     family, X, _ = planted("gaussian_diag", n=500)
     groups = np.where(np.arange(500) < 400, 3, np.arange(500) % 3)
     _, values = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr(passes, "HELD_BYTES", 0)
     monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
     long, same = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     assert long.passes.block_rows() == 64
@@ -205,6 +335,44 @@ def test_a_group_longer_than_a_block_gets_one_turn(n_active, monkeypatch):
     state, values = run_of(family, X, groups, n_active=n_active, n_restarts=2, n_steps=8)
     assert_never_falls(values)
     state.check()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_active", [2, None])
+@pytest.mark.parametrize("name", ["gaussian_diag", "multinomial"])
+def test_a_group_longer_than_a_block_has_its_turns_and_restarts(name, n_active, dtype, monkeypatch):
+    family, X, _ = planted(name, n=500)
+    X = sparse.csr_array(X) if name == "multinomial" else X
+    groups = np.where(np.arange(500) < 400, 3, np.arange(500) % 3)
+    settings = {"n_active": n_active, "n_restarts": 2, "tol": 0.01, "dtype": dtype}
+    short, values = run_of(family, X, groups, n_steps=6, **settings)
+    monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    long, same = run_of(family, X, groups, n_steps=6, **settings)
+    assert long.passes.block_rows() == 64
+    slack = 1e-12 if dtype == "float64" else 1e-6
+    np.testing.assert_allclose(same, values, rtol=slack)
+    np.testing.assert_allclose(long.group_counts().toarray(), short.group_counts().toarray(), atol=1e5 * slack)
+    assert_never_falls(same, 1e-9 if dtype == "float64" else 1e-6)
+    monkeypatch.setattr(passes, "HELD_BYTES", 0)
+    _, other = run_of(family, X, groups, n_steps=1, **settings)
+    assert abs(other[1] - same[1]) > 1.0
+
+
+def test_a_long_group_keeps_its_candidates(monkeypatch):
+    found = []
+    for rows in (4096, 32):
+        monkeypatch.setattr(passes, "MOST_ROWS", rows)
+        monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+        settings = {"n_active": 2, "n_candidates": 3, "n_restarts": 1}
+        family, X, _ = planted("gaussian_diag", n=300)
+        state, kernel = begin(family, X, np.arange(300) % 2, np.full(9, 0.2), start="random", full_every=99, **settings)
+        state.share_moved = 0.0
+        found.append((bounds(state, kernel, 6), state.indices.copy()))
+        assert state.since_wide == 6
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert_never_falls(found[1][0])
 
 
 def test_single_precision_is_near():
@@ -310,6 +478,9 @@ def test_a_row_without_a_density_is_named():
         ({"n_active": 0}, "n_active"),
         ({"n_active": 1.5}, "n_active"),
         ({"max_iterations": 0}, "max_iterations"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"n_candidates": "many"}, "n_candidates"),
+        ({"full_every": 0}, "full_every"),
         ({"n_restarts": -1}, "n_restarts"),
         ({"restart_iterations": 0}, "restart_iterations"),
         ({"tol": -1.0}, "tol"),

@@ -1,10 +1,10 @@
 """Topics from chunks, with weights, and with learned pseudo-counts: against definitions and whole fits."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
+from allocated import peak_of
 from reference_topics import Reference
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
@@ -262,6 +262,12 @@ def test_the_tangent_touches_the_bound_from_below_and_leads_to_its_maximum():
     )
     np.testing.assert_allclose(alpha[:4], np.exp(best.x), rtol=1e-3)
     np.testing.assert_allclose(values[-1], -best.fun, rtol=1e-9)
+
+
+def test_what_rounding_leaves_below_zero_of_a_tangent_is_no_slope():
+    sums = TopicSums.zeros(1, 2)
+    sums.rising[:], sums.falling = [[1e-16, 5.0], [-1e-15, 0.0]], 20.0
+    np.testing.assert_allclose(sums.best_alpha(np.ones(2)), [LEAST, 0.25])
 
 
 def test_the_pseudocount_of_words_climbs_to_its_maximum():
@@ -536,15 +542,6 @@ def on_disk(folder, n_docs, n_types, n_words, dtype):
         np.save(folder / name, array)
     parts = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in arrays]
     return sparse.csr_array(tuple(parts), shape=(n_docs, n_words)), sum(part.nbytes for part in parts)
-
-
-def peak_of(action):
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
