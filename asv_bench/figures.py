@@ -111,6 +111,7 @@ def draw_by_sparsity(curves, path):
 
 
 TOPIC_STYLES = {
+    "unigram": ("#333333", ":"),
     "gibbs": ("#009e73", "-"),
     "gibbs, last": ("#009e73", "--"),
     "active": ("#d55e00", "-"),
@@ -140,6 +141,9 @@ def draw_topic_scores(rows, path):
         for method in dict.fromkeys(row["method"] for row in here):
             points = [(row["CPU s"], row["score"]) for row in here if row["method"] == method]
             colour, line = TOPIC_STYLES[method]
+            if method == "unigram":
+                handles[method] = axes.axhline(points[0][1], ls=line, color=colour, lw=1.2)
+                continue
             handles[method] = axes.plot(*zip(*points), line, color=colour, lw=1.6, marker="o", ms=2.5, label=method)[0]
         axes.set(xscale="log", title=f"{name}, {K} topics", xlabel="CPU seconds")
         _seconds(axes)

@@ -59,6 +59,8 @@ cdef enum:
     TOKENS = 2
     EARLY = 10                          # iterations in which every one selects, with local="tokens"
     EVERY = 5                           # later only each such one does, and drops topics
+    MANY = 64                           # active topics from which on some updates come
+    FIRST_UPDATES = 2                   # before their columns are fetched
 
 cdef double LEAST_REST = 1e-3           # tokens of a topic that a restart may take away
 cdef double GAIN = 1e-9                 # of the bound, which a restart must bring
@@ -351,33 +353,55 @@ cdef void fill_block(const plan *s, desk *d, const real *B, real *block) noexcep
             target[k] = 0
 
 
-cdef void start_from_words(const plan *s, desk *d, const real *B) noexcept nogil:
-    """First counts from each word's best topics: with all weights alike they are a matter of the word alone."""
-    cdef Py_ssize_t u, j, k, n = 0, best = 0
+cdef void start_from_words(const plan *s, desk *d, const real *B, real *p) noexcept nogil:
+    """First topics and counts from each word's best topics: with all weights alike they are a matter of the word alone.
+
+    Where many may be dropped, two updates among these alone follow: most of the hundreds that some word brings vanish
+    in them, before their columns are fetched.
+    """
+    cdef Py_ssize_t j, k, u, _t, best = 0, n = 0
+    cdef const int32_t *first
+    for u in range(d.n_rows):
+        first = s.first + <Py_ssize_t> d.words[u] * s.n_first
+        for j in range(s.n_first):
+            k = first[j]
+            if d.mark[k] == 0:
+                d.topics[n], d.alpha[n], p[n] = <int32_t> k, s.alpha[k], 1
+                n += 1
+                d.mark[k] = <int32_t> n
+    d.size = n
+    share_among_first(s, d, B, p)
+    if n > MANY and s.local == ACTIVE and s.tau > 0.0:
+        for _t in range(FIRST_UPDATES):
+            weigh(d, p)
+            share_among_first(s, d, B, p)
+    for j in range(n):
+        d.mark[d.topics[j]] = 0
+        best = j if d.N[j] > d.N[best] else best
+    d.size = 0
+    for j in range(n):
+        if d.N[j] > s.tau or j == best or s.local == TOKENS:
+            d.topics[d.size], d.N[d.size] = d.topics[j], d.N[j]
+            d.size += 1
+
+
+cdef void share_among_first(const plan *s, desk *d, const real *B, const real *p) noexcept nogil:
+    """Counts of topics from each word's best topics alone, weighed by p; a word that none of them explains sits out."""
+    cdef Py_ssize_t j, k, u
     cdef const int32_t *first
     cdef const real *row
-    cdef double total
+    cdef double total, least = least_sum(p)
+    for k in range(d.size):
+        d.N[k] = 0.0
     for u in range(d.n_rows):
         row, first = B + <Py_ssize_t> d.words[u] * s.n_topics, s.first + <Py_ssize_t> d.words[u] * s.n_first
         total = 0.0
         for j in range(s.n_first):
-            total += row[first[j]]
-        for j in range(s.n_first):
-            k = first[j]
-            if d.mark[k] == 0:
-                d.topics[n] = <int32_t> k
-                d.saved[n] = 0.0
-                n += 1
-                d.mark[k] = <int32_t> n
-            d.saved[d.mark[k] - 1] += d.c[u] * row[k] / total
-    d.size = 0
-    for j in range(n):
-        d.mark[d.topics[j]] = 0
-        best = j if d.saved[j] > d.saved[best] else best
-    for j in range(n):
-        if d.saved[j] > s.tau or j == best or s.local == TOKENS:
-            d.topics[d.size], d.N[d.size] = d.topics[j], d.saved[j]
-            d.size += 1
+            total += row[first[j]] * p[d.mark[first[j]] - 1]
+        if total > least:
+            for j in range(s.n_first):
+                k = d.mark[first[j]] - 1
+                d.N[k] += d.c[u] * row[first[j]] * p[k] / total
 
 
 cdef void start_dense(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w) noexcept nogil:
@@ -400,7 +424,7 @@ cdef double run_cold(const plan *s, desk *d, const real *B, real *block, real *p
     if s.local == DENSE:
         start_dense(s, d, B, block, p, out, w)
     else:
-        start_from_words(s, d, B)
+        start_from_words(s, d, B, p)
         fill_block(s, d, B, block)
     iterate(s, d, block, p, out, w, s.max_iterations, s.local == ACTIVE)
     value = finish(s, d, block, p, out, w)

@@ -208,9 +208,11 @@ class TopicGibbs(Kernel):
         """Topics of the tokens: random for "auto" and "random", after variational passes for that name, or as given."""
         if isinstance(start, str):
             if start == "variational":
-                from expfam.samplers.topics import variational_topics  # which takes `check_admixture` from here
+                from expfam.samplers.topic_start import (
+                    variational_topics,
+                )  # whose passes take `check_admixture` from here
 
-                return variational_topics(model, data, seed=seed)
+                return variational_topics(model, data, seed=seed, kernel=TopicGibbs())
             if start not in ("auto", "random"):
                 raise ValueError(
                     f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}"

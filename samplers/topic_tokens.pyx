@@ -65,7 +65,8 @@ cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
     cdef int64_t t
     c.eta = eta
     for t in range(c.word_start[w], c.word_start[w + 1]):
-        count[c.topic[t]] += 1
+        if c.topic[t] >= 0:
+            count[c.topic[t]] += 1
     for k in range(K):
         q[k] = (count[k] + eta) * rate[k]
         leaf[k] = alpha[k] * q[k]
@@ -197,9 +198,39 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
     return True
 
 
+cdef inline void place(chain *c, int64_t t, double uniform) noexcept nogil:
+    """Draw the topic of a token of the open word that has none, given the tokens that have one."""
+    cdef Py_ssize_t d = c.doc[t], j, size = c.list_size[d]
+    cdef int32_t *topics = c.list_topic + c.list_start[d]
+    cdef int32_t *counts = c.list_count + c.list_start[d]
+    cdef Py_ssize_t new = -1
+    cdef double rest = 0.0
+    for j in range(size):
+        rest += counts[j] * c.q[topics[j]]
+    rest = uniform * (rest + c.total)
+    for j in range(size):
+        rest -= counts[j] * c.q[topics[j]]
+        if rest < 0.0:
+            new = topics[j]
+            break
+    if new < 0:
+        new = pick_leaf(c, rest)
+    for j in range(size):
+        if topics[j] == new:
+            counts[j] += 1
+            break
+    else:
+        topics[size], counts[size] = <int32_t> new, 1
+        c.list_size[d] = <int32_t> (size + 1)
+    c.topic[t] = <int32_t> new
+    c.count[new] += 1
+    c.topic_size[new] += 1
+    set_topic(c, new)
+
+
 cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t seed, uint64_t step,
                          int64_t *histogram) noexcept nogil:
-    """Redraw all tokens of some words; returns how many moved."""
+    """Redraw all tokens of some words, those without a topic for the first time; returns how many moved."""
     cdef philox_stream rng
     cdef Py_ssize_t w
     cdef int64_t t, n_moved = 0, end, last = c.word_start[stop]
@@ -216,7 +247,11 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
                 d = c.doc[t + AHEAD]
                 expfam_prefetch(c.list_topic + c.list_start[d], 4 * c.list_size[d])
                 expfam_prefetch(c.list_count + c.list_start[d], 4 * c.list_size[d])
-            n_moved += redraw(c, t, philox_double(&rng))
+            if c.topic[t] >= 0:
+                n_moved += redraw(c, t, philox_double(&rng))
+            else:
+                place(c, t, philox_double(&rng))
+                n_moved += 1
         close_word(c, w, histogram)
     return n_moved
 
@@ -235,7 +270,7 @@ cdef class TokenTopics:
     word_start : (V + 1,) int64 ndarray
         Tokens are sorted by word, within a word by document.
     doc, topic : (T,) int32 ndarray
-        Document and topic of each token; after changes of `topic` call `count_topics`.
+        Document and topic of each token, -1 while it has none; after changes of `topic` call `count_topics`.
     list_start : (D + 1,) int64 ndarray
     list_size : (D,) int32 ndarray
     list_topic, list_count : int32 ndarray
@@ -293,6 +328,8 @@ cdef class TokenTopics:
         cdef chain *c = &self.c
         for t in range(self.n_tokens):
             d, k = c.doc[t], c.topic[t]
+            if k < 0:
+                continue
             c.topic_size[k] += 1
             for j in range(c.list_start[d], c.list_start[d] + c.list_size[d]):
                 if c.list_topic[j] == k:
@@ -310,7 +347,7 @@ cdef class TokenTopics:
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
               uint64_t step, int64_t[::1] histogram):
-        """Redraw all tokens of the words start..stop-1.
+        """Redraw all tokens of the words start..stop-1, and draw topics for those that have none.
 
         Parameters
         ----------

@@ -9,7 +9,6 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import CapabilityError, ExpFamError
-from expfam.samplers._topic_sums import draw_tokens
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
@@ -461,37 +460,4 @@ def seed_counts(data, n_topics, rng):
     return counts / 2.0
 
 
-def variational_topics(model, data, *, seed, n_passes=2):
-    """Topics of tokens drawn after a few variational passes: a start for a sampler.
-
-    Parameters
-    ----------
-    model : AdmixtureModel
-        Its family bound.
-    data : Dataset
-        Whole counts.
-    seed : int
-    n_passes : int
-
-    Returns
-    -------
-    (T,) int32 ndarray
-        Sorted by word, and within a word by document.
-    """
-    kernel = TopicVariational(local="active", n_restarts=0)
-    state = kernel.init(model, data, seed=seed)
-    for _ in range(n_passes):
-        kernel.step(state)
-    passes = state.passes
-    indptr = passes.X.indptr.astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum(passes.X.data)]).astype(np.int64)
-    drawn = np.zeros(int(starts[-1]), dtype=np.int32)
-    step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
-    for part in passes.parts(step, np.arange(data.n_rows)):
-        draw_tokens(indptr, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
-    order = np.argsort(passes.X.indices, kind="stable")  # entries by word, each word's by document
-    sizes = np.diff(starts)[order]
-    return drawn[np.repeat(starts[:-1][order] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(drawn))]
-
-
-__all__ = ["TopicState", "TopicVariational", "variational_topics"]
+__all__ = ["TopicState", "TopicVariational"]

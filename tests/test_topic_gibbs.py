@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from expfam import AdmixtureModel, Categorical, Dataset, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, ExpFamError
-from expfam.samplers import Checkpoint, TopicGibbs, sample
+from expfam.samplers import Checkpoint, TopicGibbs, sample, topic_start
 from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.concentration import CountTable, draw_log_beta, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.topic_tokens import TokenTopics
@@ -294,6 +294,48 @@ def test_a_start_from_variational_topics_is_ahead_of_a_random_one():
     np.testing.assert_array_equal(again.labels, state.labels)
     empty = TopicGibbs().init(model, np.zeros((3, 4), dtype=int), seed=0, start="variational")
     assert len(empty.labels) == 0
+
+
+def test_a_token_without_a_topic_is_drawn_given_those_that_have_one():
+    model = tiny_model(3)
+    X = np.array([[2, 1, 3], [1, 2, 1], [3, 0, 1]])
+    tokens = TokenTopics(sparse.csr_array(X), 3)
+    given = np.random.default_rng(0).integers(3, size=tokens.n_tokens)
+    for word in range(3):
+        first = int(tokens.word_start[word])  # drawn before the other tokens of its word are drawn anew
+        found, histogram = np.zeros(3), np.zeros(tokens.n_tokens + 1, dtype=np.int64)
+        for step in range(6000):
+            tokens.topic[:] = given
+            tokens.topic[first] = -1
+            tokens.count_topics()
+            assert tokens.document_topics().sum() == tokens.n_tokens - 1
+            tokens.sweep(model.pseudocounts, np.asarray(model.family.concentration), word, word + 1, 0, step, histogram)
+            found[tokens.topic[first]] += 1
+        assert stats.chisquare(found, 6000 * exact_conditional(model, X, given, first)).pvalue > 1e-3
+    assert tokens.topic.min() >= 0
+    lists, sizes = tokens.document_topics(), tokens.topic_size.copy()
+    tokens.count_topics()
+    assert (lists != tokens.document_topics()).nnz == 0
+    np.testing.assert_array_equal(sizes, tokens.topic_size)
+
+
+def test_passes_over_a_part_serve_all_documents(monkeypatch):
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(60, 0.05), size=6)
+    X = np.array([rng.multinomial(40, w @ topics) for w in rng.dirichlet(np.full(6, 0.2), size=2000)])
+    X[[0, 5, 1999]] = 0
+    model = AdmixtureModel(Multinomial(0.05), 6, 0.2)
+    whole = TopicGibbs().init(model, X, seed=0, start="variational")
+    monkeypatch.setattr(topic_start, "PART_TOKENS", 1)
+    rows = topic_start.part_of(sparse.csr_array(X), 0)
+    assert 0.2 < X[rows].sum() / X.sum() < 0.3
+    assert (np.diff(rows) > 0).all()
+    states = {start: TopicGibbs().init(model, X, seed=0, start=start) for start in ("variational", "random")}
+    states["variational"].check()
+    gain = whole.log_joint - states["random"].log_joint
+    assert states["variational"].log_joint - states["random"].log_joint > 0.9 * gain
+    again = TopicGibbs().init(model, X, seed=0, start="variational")
+    np.testing.assert_array_equal(again.labels, states["variational"].labels)
 
 
 def test_weights_are_refused_and_empty_data_are_not():

@@ -114,6 +114,17 @@ def test_active_step_without_a_threshold_is_the_dense_one():
         np.testing.assert_allclose(r, s, atol=1e-9)
 
 
+def test_updates_before_columns_are_fetched_are_updates_of_the_dense_step():
+    """From many first topics on two come, the same as any where each word's first topics are all there are."""
+    settings = {"X": corpus(n_words=60, length=40), "alpha": np.full(150, 0.3)}
+    active = local(150, max_iterations=3, local="active", tau=1e-14, **settings)[0]
+    dense, fewer = (local(150, max_iterations=n, **settings)[0] for n in (5, 3))
+    for (a, N, r), (b, M, s) in zip(active, dense):
+        np.testing.assert_allclose([a, *N], [b, *M], atol=1e-8)
+        np.testing.assert_allclose(r, s, atol=1e-8)
+    assert max(abs(N - M).max() for (_, N, _), (_, M, _) in zip(active, fewer)) > 1e-3
+
+
 def test_first_counts_of_the_word_table_are_the_first_iteration():
     found, X, reference, E, _ = local(max_iterations=1, local="active")
     for d, (_value, _N, r) in enumerate(found):

@@ -1,0 +1,82 @@
+"""Topics of tokens from which a sampler starts: variational passes over a part of the documents, then the others."""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.model.data import Dataset
+from expfam.samplers._topic_sums import draw_tokens
+from expfam.samplers.topic_tokens import TokenTopics
+from expfam.samplers.topics import TopicVariational
+from expfam.structures._rng import generator
+
+PART_TOKENS = 1 << 20  # of the part, at least
+PART = 4  # at most one in so many documents beyond that
+N_PASSES, N_SWEEPS = 2, 4  # over the part
+_PLACING = 1 << 63  # a step that no chain reaches
+
+
+def variational_topics(model, data, *, seed, kernel):
+    """Topics of tokens after a few variational passes: a start for a sampler.
+
+    Of a large corpus only a part is passed over. The sampler makes a few sweeps there; then the topics of all other
+    tokens are drawn one by one, each given those drawn so far.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        Whole counts.
+    seed : int
+    kernel : TopicGibbs
+        Makes the sweeps.
+
+    Returns
+    -------
+    (T,) int32 ndarray
+        Sorted by word, and within a word by document.
+    """
+    X = sparse.csr_array(data.X)
+    rows = part_of(X, seed)
+    if len(rows) == X.shape[0]:
+        return drawn_topics(model, data, seed=seed)
+    part = Dataset(X[rows], model.family)
+    state = kernel.init(model, part, seed=seed, start=drawn_topics(model, part, seed=seed))
+    for _ in range(N_SWEEPS):
+        kernel.step(state)
+    tokens = TokenTopics(X, model.n_topics)
+    is_part = np.zeros(X.shape[0], dtype=bool)
+    is_part[rows] = True
+    tokens.topic[:] = -1
+    tokens.topic[is_part[tokens.doc]] = state.labels  # both sorted by word, then by document
+    tokens.count_topics()
+    histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
+    tokens.sweep(model.pseudocounts, state.eta, 0, tokens.n_words, seed, _PLACING, histogram)
+    return tokens.topic
+
+
+def part_of(X, seed):
+    """Random documents, ascending, that the passes read: all of a small corpus."""
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    order = generator(seed, "start").permutation(len(lengths))
+    enough = max(PART_TOKENS, lengths.sum() / PART)
+    n = int(np.searchsorted(np.cumsum(lengths[order]), enough)) + 1
+    return np.sort(order[:n])
+
+
+def drawn_topics(model, data, *, seed):
+    """Topics of tokens drawn from their responsibilities after variational passes over all documents."""
+    kernel = TopicVariational(local="active", n_restarts=0)
+    state = kernel.init(model, data, seed=seed)
+    for _ in range(N_PASSES):
+        kernel.step(state)
+    passes = state.passes
+    indptr = passes.X.indptr.astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(passes.X.data)]).astype(np.int64)
+    drawn = np.zeros(int(starts[-1]), dtype=np.int32)
+    step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
+    for part in passes.parts(step, np.arange(data.n_rows)):
+        draw_tokens(indptr, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
+    order = np.argsort(passes.X.indices, kind="stable")  # entries by word, each word's by document
+    sizes = np.diff(starts)[order]
+    return drawn[np.repeat(starts[:-1][order] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(drawn))]
