@@ -4,17 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.move_schedule import MoveSchedule
 
 class Mover:
     moves: Any
     kernel: Any
     stamp: int | None
-    n_calls: int
-    n_moves: int
-    n_next: int
-    period: int
-    n_resting: int
-    work_per_move: float | None
+    schedule: MoveSchedule
     counts: dict[str, int]
     work_done: float
     def __init__(self, state: Any, moves: Any, n_threads: int | None) -> None: ...
@@ -26,9 +22,6 @@ class Mover:
     def settle(self) -> None: ...
     n_accepted: int
     def run_adapting(self) -> int: ...
-    def sweep_work(self) -> float: ...
-    def set_numbers(self, work_per_move: float, is_lively: bool) -> None: ...
-    def guess(self) -> None: ...
     def cost_of_evidence(self) -> float: ...
     def set_eager(self, eager: bool) -> None: ...
     def away_move(self, place: int) -> None: ...
