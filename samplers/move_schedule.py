@@ -29,6 +29,10 @@ def most_moves(n_rows, n_clusters):
     return max(min(_MOST_MOVES, _SHARE * sweep_work(n_rows, n_clusters) / 20.0), n_rows // 4)
 
 
+def _number(n_moves):
+    return int(np.clip(n_moves, FEWEST_MOVES, _MOST_MOVES))
+
+
 class MoveSchedule:
     """Numbers of moves of one chain, adapted while it is young.
 
@@ -41,7 +45,7 @@ class MoveSchedule:
     n_moves : int
         Of a step once nothing is adapted any more.
     n_next : int
-        Of the next step, 0 before the first guess.
+        Of the next run of moves, 0 before the first guess.
     period : int
         Steps from one with moves to the next, once nothing is adapted any more.
     n_resting : int
@@ -77,10 +81,6 @@ class MoveSchedule:
         cost = [20.0 + (1.5 * size if getattr(move, "most", np.inf) == np.inf else 0.0) for move in moves]
         self._set(float(share @ cost / share.sum()), n_clusters, True)
 
-    def at_once(self):
-        """Moves of the next run of a step: all of them, but no more than a quarter of the data."""
-        return min(self.n_next, max(self.n_rows // 4, FEWEST_MOVES))
-
     def note(self, *, work, n_moves, n_clusters, is_lively):
         """What moves have cost, and whether any of them was accepted."""
         now = work / n_moves
@@ -100,12 +100,14 @@ class MoveSchedule:
     def _set(self, work_per_move, n_clusters, is_lively):
         # where few moves would cost more than their share, later steps with moves are rare
         sweep, each = sweep_work(self.n_rows, n_clusters), max(work_per_move, 1.0)
+        most = sweep + _LIVELY_WORK * self.n_rows
         fixed, allowed = _STEP_WORK + self.n_rows / _SWEEP_RATE, _SHARE * sweep
         self.period = int(np.clip(np.ceil((fixed + FEWEST_MOVES * each) / allowed), 1, _RAREST))
         share = self.period * allowed - fixed
-        early = sweep + _LIVELY_WORK * self.n_rows if is_lively else max(share, fixed)
-        numbers = np.clip(np.array([share, early]) / each, FEWEST_MOVES, _MOST_MOVES)
-        self.n_moves, self.n_next = (int(n) for n in numbers)
+        self.n_moves = _number(share / each)
+        self.n_next = _number(max(share, fixed) / each)
+        if is_lively:  # no more at once than a quarter of the data: later runs go by what these have gained
+            self.n_next = max(self.n_next, _number(min(most / each, self.n_rows // 4)))
 
     # ---- files -----------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from expfam.errors import CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
 from expfam.samplers.split_moves import compiled_code, moves_of
+from expfam.samplers.starts import is_discrete
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads
 
@@ -271,7 +272,7 @@ cdef class Mover:
         self.w.d.evidence_cost = self.cost_of_evidence()
         n_done, done, accepted, goes_on = 0, 0.0, 0, True
         while goes_on:
-            n_moves = schedule.at_once()
+            n_moves = schedule.n_next
             self.w.first = n_done
             self.draw_plan(n_moves)
             self.run(n_moves)
@@ -609,6 +610,17 @@ class CollapsedSplitMerge(Kernel):
     def init_state(self, model, data, labels, *, seed):
         """Collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
+
+        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
+        k-means++, which take dozens of sweeps with moves to come down to as few.
+        """
+        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
+        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
+            start = "variational"
+        return super().first_labels(start, model, data, seed, n_clusters)
 
     def memory(self, model, data, n_clusters):
         """Bytes of member lists, scratch and hash tables."""
