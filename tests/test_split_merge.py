@@ -186,6 +186,18 @@ def test_finite_weights_never_have_too_many_clusters():
     assert state.n_clusters == 3
 
 
+def test_the_start_suits_an_open_number_of_clusters_of_vectors():
+    kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    state, named = start_of(kernel), start_of(kernel, start="variational")
+    np.testing.assert_array_equal(state.labels, named.labels)
+    truth = named.model.log_joint(Dataset(POINTS, DiagonalGaussian()), CLASSES)
+    assert state.log_joint > truth
+    assert start_of(CollapsedGibbs()).log_joint < truth - 200.0  # labels of k-means++, which moves would begin with
+    for options in ({"case": "multinomial"}, {"weights": SymmetricDirichlet(5)}, {"case": "plain_poisson"}):
+        expected = start_of(CollapsedGibbs(), **options).labels
+        np.testing.assert_array_equal(start_of(kernel, **options).labels, expected)
+
+
 # ---- the same bits -----------------------------------------------------------------------------------------------
 
 
