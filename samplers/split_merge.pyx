@@ -31,7 +31,7 @@ from expfam.structures.members cimport MemberLists, members_move
 from expfam.errors import CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
-from expfam.samplers.split_moves import compiled_code, moves_of
+from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
 from expfam.samplers.starts import is_discrete
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads
@@ -122,11 +122,10 @@ cdef class Mover:
 
     def _bind_anchors(self, place):
         """Anchors of a move, those of an earlier one with the same law where there is one: tables are made once."""
-        anchors = self.moves[place].anchors
-        for move, bound in zip(self.moves[:place], self.bound):
-            if getattr(move, "anchors", None) == anchors:
-                return bound["anchors"]
-        return anchors.bind(self.state.data, seed=self.state.seed)
+        first = first_of_law(self.moves, place)
+        if first < place:
+            return self.bound[first]["anchors"]
+        return self.moves[place].anchors.bind(self.state.data, seed=self.state.seed)
 
     def _set_plan(self, place, move, bound):
         cdef move_plan *p = <move_plan *> self.w.plans + <Py_ssize_t> place
@@ -624,7 +623,7 @@ class CollapsedSplitMerge(Kernel):
 
     def memory(self, model, data, n_clusters):
         """Bytes of member lists, scratch and hash tables."""
-        per_row = 32 + sum(move.memory_per_row(model, data) for move in self.choose_moves(model, data))
+        per_row = 32 + moves_memory_per_row(self.choose_moves(model, data), model, data)
         moves = most_moves(data.n_rows, n_clusters) if self.n_moves == "auto" else self.n_moves
         return int(per_row * data.n_rows + 64 * moves)
 

@@ -198,6 +198,29 @@ def test_the_start_suits_an_open_number_of_clusters_of_vectors():
         np.testing.assert_array_equal(start_of(kernel, **options).labels, expected)
 
 
+class CountedAnchors(UniformAnchors):
+    n_bound = 0
+
+    def bind(self, data, *, seed):
+        type(self).n_bound += 1
+        return super().bind(data, seed=seed)
+
+    def memory_per_row(self, data):
+        return 1000
+
+
+def test_moves_of_one_anchor_law_share_what_it_makes():
+    laws = [CountedAnchors(), CountedAnchors(), UniformAnchors()]
+    allocators = [UrnAllocator(), SequentialAllocator(), UrnAllocator()]
+    moves = [AnchoredMoves(*parts) for parts in zip(laws, allocators, strict=True)]
+    kernel = CollapsedSplitMerge(moves, n_moves=30)
+    walk(kernel, 3)
+    assert CountedAnchors.n_bound == 1
+    state = start_of(kernel)
+    needs = [CollapsedSplitMerge(some, n_moves=30).memory(state.model, state.data, 5) for some in (moves, moves[:1])]
+    assert needs[0] == needs[1]
+
+
 # ---- the same bits -----------------------------------------------------------------------------------------------
 
 
