@@ -61,7 +61,7 @@ class MoveSchedule:
     >>> schedule = MoveSchedule(100_000)
     >>> schedule.note(work=30_000.0, n_moves=1000, n_clusters=50, is_lively=False)
     >>> schedule.n_moves
-    2036
+    1772
     """
 
     def __init__(self, n_rows):
