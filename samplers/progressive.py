@@ -223,9 +223,13 @@ class _Division:
         return kept
 
     def first(self, few, n_pieces):
-        """Pieces merged as they are, which overlapping clusters need, and after steps, which mend those of far ones."""
+        """Pieces merged as they are, which overlapping clusters need, and after steps, which mend those of far ones.
+
+        Pieces that merge into one are of no far ones.
+        """
         pieces = starting_labels("kmeans++", self.model, few, seed=self.seed, n_clusters=self.most(n_pieces))
-        return [merged_labels(self.model, few, pieces), self.stepped(few, pieces, 0)]
+        merged = merged_labels(self.model, few, pieces)
+        return [merged, self.stepped(few, pieces, 0)] if merged.any() else [merged]
 
     def stepped(self, few, labels, turn):
         """Labels after a few steps of the kernel and greedy merges."""

@@ -30,7 +30,9 @@ from expfam.structures.members cimport MemberLists, members_move
 
 from expfam.errors import CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.split_moves import compiled_code, moves_of
+from expfam.samplers.move_schedule import MoveSchedule, most_moves
+from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
+from expfam.samplers.starts import is_discrete
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads
 
@@ -41,17 +43,7 @@ cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is
 
 _KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
 _REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
-_N_ADAPTING = 50                # steps in which the number of moves follows their work
-_LIVELY_WORK = 4.0              # work for each datum beyond a sweep's while moves are accepted
-_FEWEST_MOVES = 42
-_MOST_MOVES = 1 << 20          # whose anchors are drawn at once
-_SHARE = 0.1                    # work of the moves, in sweeps
-_LIVELY_SHARE = 0.2            # of a sweep's work: what an accepted move may cost, for moves to go on before the sweep
-_STEP_WORK = 6000.0             # of a step of any number of moves, and 1 / _SWEEP_RATE for each datum; measured
-_RAREST = 100                   # steps from one with moves to the next, at most
 _UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
-_SWEEP_DATUM = 2.5              # work of a sweep for each datum beside that for each cluster; measured
-_SWEEP_RATE = 12.0              # clusters that a sweep scores while a move scores one; measured
 
 
 cdef class Mover:
@@ -74,12 +66,7 @@ cdef class Mover:
     cdef object n_threads, bound, model, shares
     cdef object plan_array, items, sides, leaving, ks, scores, masses, which, pairs
     cdef readonly object stamp          # of the labels that the lists were made from
-    cdef public object n_calls          # steps so far
-    cdef public object n_moves          # of a step, where it is adapted
-    cdef public object n_next           # and of the next one
-    cdef public object period           # steps from one with moves to the next, where it is adapted
-    cdef public object n_resting        # steps to come before that
-    cdef public object work_per_move    # as of now
+    cdef readonly object schedule
 
     def __init__(self, CollapsedState state, moves, n_threads):
         cdef int32_t[::1] items, leaving
@@ -91,8 +78,7 @@ cdef class Mover:
         self.lists, self.stamp, self.model = None, None, None
         share = np.array([move.weight for move in moves], dtype=np.float64)
         self.shares = np.cumsum(share[: len(moves) - 1]) / share.sum()
-        self.n_calls, self.n_moves, self.n_next, self.work_per_move = 0, _FEWEST_MOVES, 0, None
-        self.period, self.n_resting = 1, 0
+        self.schedule = MoveSchedule(N)
         self.w.d.evidence_cost = 1.0
         self.items, self.leaving = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
         self.sides = np.zeros(N, dtype=np.int8)
@@ -109,7 +95,7 @@ cdef class Mover:
         self.w.d.work_done, self.w.first = 0.0, 0
         for j in range(4):
             self.w.n[j] = 0
-        epoch = self.n_calls // _REDRAW_EVERY
+        epoch = self.schedule.n_calls // _REDRAW_EVERY
         for place, move in enumerate(self.moves):
             self._set_plan(place, move, self._bind(place, move, epoch))
         self.model = self.state.model
@@ -124,7 +110,7 @@ cdef class Mover:
         if bound.get("epoch") != epoch:
             if move.kind == "anchored":
                 if "anchors" not in bound:
-                    bound["anchors"] = move.anchors.bind(data, seed=seed)
+                    bound["anchors"] = self._bind_anchors(place)
                 bound["anchors"].refresh(epoch)
             if move.kind == "bucket":
                 bound["keys"] = move.tables.keys(data, seed=seed, epoch=epoch, n_threads=self.n_threads)
@@ -133,6 +119,13 @@ cdef class Mover:
         if hasattr(move, "allocator") and is_stale:     # codes are of the data alone
             bound["allocator"] = move.allocator.bind(self.state.model, data, seed=seed)
         return bound
+
+    def _bind_anchors(self, place):
+        """Anchors of a move, those of an earlier one with the same law where there is one: tables are made once."""
+        first = first_of_law(self.moves, place)
+        if first < place:
+            return self.bound[first]["anchors"]
+        return self.moves[place].anchors.bind(self.state.data, seed=self.state.seed)
 
     def _set_plan(self, place, move, bound):
         cdef move_plan *p = <move_plan *> self.w.plans + <Py_ssize_t> place
@@ -262,67 +255,40 @@ cdef class Mover:
         known = self.state.stamp
         self.state.settle()
         self.stamp = known if self.state.stamp == known else None
-        self.n_calls += 1
+        self.schedule.n_calls += 1
 
     def run_adapting(self):
-        """The moves of a step whose number is chosen here; returns it.
-
-        Early in a chain, where moves are accepted they go on before the next sweep: far from equilibrium they pay
-        better. How many it takes depends on labels, so this ends with the steps of adaptation.
-        """
-        if self.n_next == 0:
-            self.guess()
-        if self.n_calls >= _N_ADAPTING:
-            self.draw_plan(self.n_moves)
-            self.run(self.n_moves)
+        """The moves of a step whose number is chosen here; returns it."""
+        schedule, state = self.schedule, self.state
+        if schedule.n_next == 0:
+            schedule.guess(self.moves, state.n_clusters)
+        if not schedule.is_adapting:
+            self.draw_plan(schedule.n_moves)
+            self.run(schedule.n_moves)
             self.settle()
-            self.n_next, self.n_resting = self.n_moves, self.period - 1
-            return self.n_moves
+            schedule.rest()
+            return schedule.n_moves
         self.w.d.evidence_cost = self.cost_of_evidence()
-        n_done, done, accepted, is_lively, N = 0, 0.0, 0, True, self.state.data.n_rows
-        while is_lively:
-            n_moves = min(self.n_next, max(N // 4, _FEWEST_MOVES))
+        n_done, done, accepted, goes_on = 0, 0.0, 0, True
+        while goes_on:
+            n_moves = schedule.n_next
             self.w.first = n_done
             self.draw_plan(n_moves)
             self.run(n_moves)
             n_done += n_moves
             work, gained = self.work_done - done, self.n_accepted - accepted
             done, accepted = self.work_done, self.n_accepted
-            now = work / n_moves
-            self.work_per_move = now if self.work_per_move is None else 0.5 * (self.work_per_move + now)
-            sweep = self.sweep_work()
-            is_lively = gained * _LIVELY_SHARE * sweep > work and done < sweep + _LIVELY_WORK * N
-            self.set_numbers(self.work_per_move, gained > 0)
-        self.set_numbers(self.work_per_move, accepted > 0)
+            schedule.note(work=work, n_moves=n_moves, n_clusters=state.n_clusters, is_lively=accepted > 0)
+            goes_on = schedule.goes_on(
+                work=work, n_accepted=gained, work_of_step=done, n_clusters=state.n_clusters
+            )
         self.settle()
         return n_done
-
-    def sweep_work(self):
-        """Work of a Gibbs sweep over as many clusters as there are."""
-        return self.state.data.n_rows * ((self.state.n_clusters + 1.0) / _SWEEP_RATE + _SWEEP_DATUM)
 
     @property
     def n_accepted(self):
         """Splits and merges accepted in the last step."""
         return self.w.n[1] + self.w.n[3]
-
-    def set_numbers(self, work_per_move, is_lively):
-        """Moves of later steps, and of the next one; where a few would cost too much, later ones rest."""
-        N = self.state.data.n_rows
-        sweep, each, fixed = self.sweep_work(), max(work_per_move, 1.0), _STEP_WORK
-        fixed += N / _SWEEP_RATE
-        allowed = _SHARE * sweep
-        self.period = int(np.clip(np.ceil((fixed + _FEWEST_MOVES * each) / allowed), 1, _RAREST))
-        work = np.array([self.period * allowed - fixed, sweep + _LIVELY_WORK * N])
-        self.n_moves, lively = (int(n) for n in np.clip(work / each, _FEWEST_MOVES, _MOST_MOVES))
-        self.n_next = lively if is_lively else self.n_moves
-
-    def guess(self):
-        """Numbers of moves before any was made: splits of a cluster of average size, merges refused at once."""
-        size = self.state.data.n_rows / self.state.n_clusters
-        share = np.array([move.weight for move in self.moves], dtype=np.float64)
-        cost = [20.0 + (1.5 * size if getattr(move, "most", np.inf) == np.inf else 0.0) for move in self.moves]
-        self.set_numbers(float(share @ cost / share.sum()), True)
 
     def cost_of_evidence(self):
         """Work of a cluster's evidence: 1, or for sparse statistics what its present words are worth in data."""
@@ -475,17 +441,13 @@ cdef class Mover:
 
     def to_arrays(self):
         """Member lists in their order, and what was adapted; tables follow from seed and step."""
-        numbers = [self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting]
-        numbers.append(-1 if self.stamp is None else self.stamp)
-        arrays = {"numbers": np.array(numbers, dtype=np.int64),
-                  "work": np.array(np.nan if self.work_per_move is None else self.work_per_move)}
+        arrays = {"schedule": self.schedule.to_arrays(), "stamp": np.array(-1 if self.stamp is None else self.stamp)}
         return arrays | ({} if self.stamp is None else {"lists": self.lists.to_arrays()})
 
     def from_arrays(self, arrays):
         """Restore `to_arrays`."""
-        self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting, stamp = map(int, arrays["numbers"])
-        self.work_per_move = None if np.isnan(arrays["work"]) else float(arrays["work"])
-        self.stamp = None if stamp < 0 else stamp
+        self.schedule.from_arrays(arrays["schedule"])
+        self.stamp = None if arrays["stamp"] < 0 else int(arrays["stamp"])
         self.lists = MemberLists.from_arrays(arrays["lists"]) if "lists" in arrays else None
 
     # ---- for proofs ------------------------------------------------------------------------------------------------
@@ -648,11 +610,21 @@ class CollapsedSplitMerge(Kernel):
         """Collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
 
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
+
+        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
+        k-means++, which take dozens of sweeps with moves to come down to as few.
+        """
+        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
+        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
+            start = "variational"
+        return super().first_labels(start, model, data, seed, n_clusters)
+
     def memory(self, model, data, n_clusters):
         """Bytes of member lists, scratch and hash tables."""
-        per_row = 32 + sum(move.memory_per_row(model, data) for move in self.choose_moves(model, data))
-        work = data.n_rows * (n_clusters / _SWEEP_RATE + _SWEEP_DATUM) * _SHARE
-        moves = max(min(_MOST_MOVES, work / 20.0), data.n_rows // 4) if self.n_moves == "auto" else self.n_moves
+        per_row = 32 + moves_memory_per_row(self.choose_moves(model, data), model, data)
+        moves = most_moves(data.n_rows, n_clusters) if self.n_moves == "auto" else self.n_moves
         return int(per_row * data.n_rows + 64 * moves)
 
     def mover(self, state):
@@ -672,8 +644,9 @@ class CollapsedSplitMerge(Kernel):
     def move(self, state):
         """The moves of a step, or none where it is not the turn of any."""
         mover = self.mover(state)
-        if mover.n_resting > 0:
-            mover.n_resting -= 1
+        schedule = mover.schedule
+        if schedule.n_resting > 0:
+            schedule.n_resting -= 1
             return 0, 0, dict.fromkeys(mover.counts, 0) | {"n_moves": 0}
         mover.open()
         if self.n_moves == "auto":
@@ -684,7 +657,7 @@ class CollapsedSplitMerge(Kernel):
             mover.run(n_moves)
             mover.settle()
         if self.every != "auto":
-            mover.n_resting = self.every - 1
+            schedule.n_resting = self.every - 1
         counts = mover.counts
         proposed = counts["splits_proposed"] + counts["merges_proposed"]
         accepted = counts["splits_accepted"] + counts["merges_accepted"]
@@ -695,5 +668,5 @@ class CollapsedSplitMerge(Kernel):
         kept = state.memory.get("split_merge")
         if self.n_moves != "auto" or not isinstance(kept, Mover):
             return self
-        every = int(kept.period) if self.every == "auto" else self.every
-        return type(self)(**(self.get_params() | {"n_moves": int(kept.n_moves), "every": every}))
+        every = kept.schedule.period if self.every == "auto" else self.every
+        return type(self)(**(self.get_params() | {"n_moves": kept.schedule.n_moves, "every": every}))

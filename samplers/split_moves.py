@@ -50,6 +50,18 @@ class Move(Settings):
         return sum(part.memory_per_row(data) for part in parts if hasattr(part, "memory_per_row"))
 
 
+def first_of_law(moves, place):
+    """Place of the first of the moves that has the anchor law of the one at `place`: they share it, with its tables."""
+    return next(k for k, move in enumerate(moves) if getattr(move, "anchors", None) == moves[place].anchors)
+
+
+def moves_memory_per_row(moves, model, data):
+    """Bytes a datum that the parts of all moves hold, shared ones once."""
+    shared = [move.anchors for k, move in enumerate(moves) if hasattr(move, "anchors") and first_of_law(moves, k) < k]
+    twice = sum(law.memory_per_row(data) for law in shared if hasattr(law, "memory_per_row"))
+    return sum(move.memory_per_row(model, data) for move in moves) - twice
+
+
 class AnchoredMoves(Move):
     """Two data by a law: split their cluster if they share one, else merge theirs.
 

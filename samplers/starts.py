@@ -11,6 +11,8 @@ import math
 import numpy as np
 
 from expfam.families.components import Components
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess
 from expfam.samplers.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.tree_start import tree_labels
 from expfam.structures._rng import generator
@@ -20,6 +22,7 @@ _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
 _MOST_BITS = 30
+_PASSES = 10
 _PICKED_A_DRAW = 4  # seeds that there are for each row drawn at once
 
 
@@ -41,10 +44,14 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
           the number of clusters follows from the data and is at most `n_clusters` if that is given. Of all rules the
           one that comes nearest to a high log joint, and the one to take where the number of clusters is not known:
           see `Progressive`, which has settings;
+        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily. Of
+          real-valued data nearly as good as "progressive" or better, and far cheaper, where there are fewer clusters
+          than that; counts that many columns share rarely leave the one cluster that they begin as;
         - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
         - "one": all in cluster 0;
         - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
-          come first swallow the rest, and Gibbs sweeps hardly mend it.
+          come first swallow the rest, and Gibbs sweeps hardly mend it. Kernels may have another one: that of splits
+          and merges takes "variational" on real-valued data where the weights leave the number of clusters open.
     model : MixtureModel
         Bound to the data.
     data : Dataset
@@ -94,18 +101,23 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
     if not isinstance(start, str):
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
-        start = "random" if data.family.support in _DISCRETE else "kmeans++"
+        start = "random" if is_discrete(data.family) else "kmeans++"
     if start not in _RULES:
         raise ValueError(f"start must be one of {['auto', *_RULES]} or an array of labels; got {start!r}")
     limit = _limit(n_clusters, model.weights)
     return _RULES[start](model, data, seed, limit, n_threads).astype(np.int32)
 
 
+def is_discrete(family):
+    """Whether data of the family are counts or categories, which have starts of their own."""
+    return family.support in _DISCRETE
+
+
 def default_n_clusters(model, n_rows):
     """Number of clusters that a start uses where none is given."""
     if model.weights.max_components is not None:
         return model.weights.max_components
-    few = math.ceil(n_rows / 8) if model.family.support in _DISCRETE else math.isqrt(max(n_rows - 1, 0)) + 1
+    few = math.ceil(n_rows / 8) if is_discrete(model.family) else math.isqrt(max(n_rows - 1, 0)) + 1
     return min(few, _MOST_DEFAULT)
 
 
@@ -243,6 +255,21 @@ def _progressive(model, data, seed, limit, n_threads):
     return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
 
 
+def _variational(model, data, seed, limit, n_threads):
+    from expfam.samplers.merging import merged_labels  # these have starts of their own
+    from expfam.samplers.variational import SparseVariational
+
+    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
+    kernel = SparseVariational(truncation=K, n_threads=n_threads)
+    free = MixtureModel(model.family, DirichletProcess())
+    state = kernel.init(free, data, seed=seed, start="kmeans++", n_clusters=K)
+    for _ in range(_PASSES):
+        kernel.step(state)
+        if kernel.is_done(state):
+            break
+    return merged_labels(model, data, state.labels)
+
+
 _RULES = {
     "random": _random,
     "kmeans++": _kmeans,
@@ -252,4 +279,5 @@ _RULES = {
     "one": _one,
     "buckets": _buckets,
     "progressive": _progressive,
+    "variational": _variational,
 }

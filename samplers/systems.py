@@ -170,8 +170,9 @@ class SplitMerge(CollapsedSplitMerge):
     ----------
     preset : str
         - "auto": splits of the cluster of a random datum by a sequential pass, half of them with early tests (delayed
-          acceptance), and cheap merges of near data; for families written in NumPy the splits draw all data at once;
-        - "near": the latter alone;
+          acceptance), and merges of near data, cheap ones and such by a sequential pass; for families written in NumPy
+          the splits draw all data at once, and merges are the cheap ones;
+        - "near": the cheap merges of near data alone;
         - "lshsm": far data split by a sequential pass, near data merged;
         - "minsm": splits by a bucket of a hash table, near data merged;
         - "sdds": splits by a sequential pass with random merges, random splits with merges chosen by Bayes factors;
@@ -238,10 +239,19 @@ def _thinned(moves, rho, preset):
     ]
 
 
-def _near(n_threads, n_candidates=1, weight=1.0):
+def _near(n_threads, n_candidates=1, weight=1.0, allocator=None):
     # cheap merges; splits of n data are tried with probability 10 / n at most, so that their cost is bounded
     anchors = NearAnchors(n_candidates=n_candidates, n_threads=n_threads)
-    return AnchoredMoves(anchors, UrnAllocator(), rho=0.05, most=10.0, weight=weight)
+    return AnchoredMoves(anchors, allocator or UrnAllocator(), rho=0.05, most=10.0, weight=weight)
+
+
+def _near_merges(n_threads, passes):
+    """Merges of near data: urns undo pieces that lie among each other at no cost, passes also those side by side.
+
+    A pass that Python makes would take far longer than all the rest.
+    """
+    allocators = [UrnAllocator(), *(each for each in passes if isinstance(each, SequentialAllocator))]
+    return [_near(n_threads, _CANDIDATES, 40.0 / len(allocators), allocator) for allocator in allocators]
 
 
 def _passes(family):
@@ -256,7 +266,7 @@ _CANDIDATES = 64  # of which a near anchor is the nearest, at most
 PRESETS = {
     "auto": lambda n_threads, passes: [
         *(MemberMoves(allocator, weight=2.0 / len(passes)) for allocator in passes),
-        _near(n_threads, _CANDIDATES, weight=40.0),
+        *_near_merges(n_threads, passes),
     ],
     "near": lambda n_threads, passes: [_near(n_threads, _CANDIDATES)],
     "lshsm": lambda n_threads, passes: [

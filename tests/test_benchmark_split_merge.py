@@ -50,9 +50,11 @@ def test_gap(command, tmp_path, start):
 
 
 def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
-    rows = result_of(command, tmp_path, "peer", *SMALL)["rows"]
-    methods = {"BayesianGaussianMixture, 2 K", "SparseVariational, 2 K", "progressive, then gibbs"}
-    assert {row["method"] for row in rows} == methods
+    result = result_of(command, tmp_path, "peer", *SMALL)
+    methods = {f"{start}, then gibbs" for start in ("kmeans++", "variational", "progressive")}
+    methods |= {"BayesianGaussianMixture, 2 K", "SparseVariational, 2 K"}
+    assert {row["method"] for row in result["rows"]} == methods
+    assert {row["method"] for row in result["medians"]} == methods
     rows = result_of(command, tmp_path, "equilibrium", *SMALL)["rows"]
     assert [row["of"] for row in rows] == ["log joint", "clusters"]
     assert {(row["x gibbs"], row["from"], row["to"]) for row in rows} == {(1.0, 1.0, 1.0)}
@@ -61,7 +63,7 @@ def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2)) + 9 * np.repeat(np.eye(2), 30, axis=0)
     np.savez(tmp_path / "dense" / "mine.npz", X=X.astype(np.float32), labels=np.repeat([3, 8], 30))
     rows = result_of(command, tmp_path, "real", "--names", "mine", "--data", str(tmp_path))["rows"]
-    assert {row["start"] for row in rows} == {"auto", "progressive"}
+    assert {row["start"] for row in rows} == {"auto", "variational", "progressive"}
     png = tmp_path / "climb.png"
     result_of(command, tmp_path, "figure", "--rows", "200", "--png", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -85,6 +87,16 @@ def test_scores_and_times(command):
     assert command.median_of([1.0, None, 3.0]) == 3.0
     assert command.median_of([1.0, None, None]) is None
     assert command.spread([1.0, None, 3.0]) == "1-3 (2/3)"
+
+
+def test_medians_of_methods_over_seeds(command):
+    values = {"last gap": 0.0, "clusters": 3}
+    times = {command.RIVAL: (1.0, 4.0, 2.0), "ours": (0.5, 0.25, None), "other": (None, None, 1.0)}
+    rows = [{"method": method, "CPU s": s} | values for method, of in times.items() for s in of]
+    theirs, ours, other = command.medians_of(rows)
+    assert (theirs["CPU s"], theirs["x rival"], theirs["range"]) == (2.0, 1.0, "1-4 (3/3)")
+    assert (ours["CPU s"], ours["x rival"], ours["range"]) == (0.5, 4.0, "0.25-0.5 (2/3)")
+    assert (other["CPU s"], other["x rival"]) == (None, None)
 
 
 def test_rates_of_independent_draws_and_of_draws_each_held_ten_times(command):

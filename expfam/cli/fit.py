@@ -56,7 +56,8 @@ def add_arguments(parser):
     )
     group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before; default: 50, at most --steps")
     group.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
-    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets", "progressive")
+    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets")
+    starts = (*starts, "progressive", "variational")
     group.add_argument("--start", default="auto", choices=starts)
     group.add_argument("--seed", type=seed_number, metavar="INT", help="default: a random one, which is printed")
     group.add_argument(
