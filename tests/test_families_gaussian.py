@@ -813,6 +813,19 @@ def test_merged_evidence_of_lone_data_and_clusters(d):
     assert np.array_equal(found[0, 4:], found[1, 4:])  # copies
 
 
+def test_merged_evidence_of_two_far_data():
+    """A million standard deviations from the prior, where the product of their squares would swallow the rest."""
+    X = np.array([[1e6], [1e6 + 1.0], [-1e6], [-1e6 - 1.0]])
+    data = Dataset(X, Gaussian(mean=[0.0], mean_strength=1.0, scale=[[1.0]], dof=3.0))
+    components = Components(data.family, data, 4)
+    components.refresh(np.arange(4, dtype=np.int32))
+    n, S = components.export()
+    for k in range(4):
+        others = np.delete(np.arange(4), k)
+        expected = data.family.log_marginal(n[k] + n[others], S[k] + S[others])
+        np.testing.assert_allclose(components.log_merged(k, others), expected, rtol=1e-12)
+
+
 ISA_SCRIPT = """
 import sys
 import numpy as np
