@@ -410,7 +410,7 @@ def parser():
     command = add(sets, trees=["exact", "odds_size", "collapse", "knn", "fastcluster", "scipy"])
     command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
     command.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    command.add_argument("--most-rows", type=int, default=20_000, help="letters with full covariances: minutes")
+    command.add_argument("--most-rows", type=int, default=20_000, help="of each set")
     command = add(neighbours, rows=[10_000])
     command.add_argument("--grid", type=int, nargs="+", default=[3, 5, 10, 20])
     command.add_argument("--features", type=int, default=10)
