@@ -39,7 +39,7 @@ cdef extern from *:
             uint64_t bits, exponent;
             double power;
             memcpy(&bits, lanes + l, 8);
-            exponent = (bits >> 52) | UINT64_C(0x4330000000000000);     /* a double by its bits: 2^52 and the exponent */
+            exponent = (bits >> 52) | UINT64_C(0x4330000000000000);     /* 2^52 and the exponent, as a double */
             bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
             memcpy(&power, &exponent, 8);
             memcpy(lanes + l, &bits, 8);

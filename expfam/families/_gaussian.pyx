@@ -122,8 +122,8 @@ cdef extern from *:
                           (const double *, const double *const *, const double *, ptrdiff_t, const double *,
                            const double *, double, ptrdiff_t, double *, double *))
     /* Log determinants of the posterior scales of two data, about that of the prior, a partner in each lane: `own` and
-     * all[l] hold whitened data y, so that the scale is L (I + y y' + z z' - t (y + z)(y + z)') L', and then |y|^2. Sums
-     * and products of two numbers alone: the same bits from either side. */
+     * all[l] hold whitened data y, so that the scale is L (I + y y' + z z' - t (y + z)(y + z)') L', and then |y|^2.
+     * Sums and products of two numbers alone: the same bits from either side. */
     #define EXPFAM_DATA_PAIRS(NAME, TARGET, VECTOR)                                                                   \
         TARGET static void NAME(const double *own, const double *const *all, double t, ptrdiff_t d, double *out) {    \
             enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
@@ -145,8 +145,8 @@ cdef extern from *:
                           (const double *, const double *const *, double, ptrdiff_t, double *))
 
     /* log(1 + weight |W (x - location)|^2), a datum x in each lane, which is what it adds to the log determinant of a
-     * cluster's scale, or NaN where the square is too large; the woven rows of W have EXPFAM_LANES numbers for each entry, of which the first is read.
-     * `scratch` holds (d + 1) EXPFAM_LANES numbers. */
+     * cluster's scale, or NaN where the square is too large; the woven rows of W have EXPFAM_LANES numbers for each
+     * entry, of which the first is read. `scratch` holds (d + 1) EXPFAM_LANES numbers. */
     #define EXPFAM_DATUM_GROWTH(NAME, TARGET, VECTOR)                                                                 \
         TARGET static void NAME(const double *woven, const double *location, double weight,                           \
                                 const double *const *all, ptrdiff_t d, double *out, double *scratch) {                \
@@ -172,7 +172,8 @@ cdef extern from *:
             }                                                                                                         \
         }
     EXPFAM_LANE_INSTANCES(EXPFAM_DATUM_GROWTH, void, expfam_datum_growth,
-                          (const double *, const double *, double, const double *const *, ptrdiff_t, double *, double *))
+                          (const double *, const double *, double, const double *const *, ptrdiff_t, double *,
+                           double *))
     """
     int (*expfam_merged_gauss)(const double *a, const double *const *rows, const double *n, Py_ssize_t first,
                                const double *prior, const double *shift, double strength, Py_ssize_t d, double *out,
@@ -204,7 +205,7 @@ ctypedef struct gauss_state:
     double *log_det                 # (slots,)
     int64_t *changes                # (slots,) rotations since the last factorisation
     int pairs_data                  # whether lone data are kept for merged evidences: few columns, a mean to find
-    double *datum                   # (slots, 2 d + 1) of a slot with one datum: whitened by the prior, its square, plain
+    double *datum                   # (slots, 2 d + 1) of lone data: whitened by the prior, its square, plain
     double *spare                   # (width + room,) the writer's scratch
     double *vector                  # (6 padded + 8,) likewise
     const double *shift             # (d,) prior location about the centre, zeros for mean zero
