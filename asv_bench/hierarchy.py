@@ -26,7 +26,7 @@ from unittest import mock
 import numpy as np
 from benchmarks.data import gaussians, short_documents
 from real_data import load
-from reports import clocks, print_table, report, resident, with_peak
+from reports import clocks, print_growing, print_table, report, resident, with_peak
 from scipy import sparse
 from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import adjusted_rand_score
@@ -223,10 +223,9 @@ def possible(names, X, args):
 
 
 def table_of(names, family, X, classes, args):
-    """Print a table and return its rows."""
-    rows = [row_of(name, family, X, classes, args) for name in possible(names, X, args)]
-    print_table(rows)
-    return rows
+    """Print a table, each row when it is found, and return the rows."""
+    rows = (row_of(name, family, X, classes, args) for name in possible(names, X, args))
+    return print_growing(rows, first=max(map(len, TITLES.values())))
 
 
 # ---- protocols -------------------------------------------------------------------------------------------------------
@@ -411,7 +410,7 @@ def parser():
     command = add(sets, trees=["exact", "odds_size", "collapse", "knn", "fastcluster", "scipy"])
     command.add_argument("--data", type=Path, default=Path("data"), help="directory with text/ and dense/")
     command.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    command.add_argument("--most-rows", type=int, default=20_000, help="letters with full covariances: minutes")
+    command.add_argument("--most-rows", type=int, default=20_000, help="of each set")
     command = add(neighbours, rows=[10_000])
     command.add_argument("--grid", type=int, nargs="+", default=[3, 5, 10, 20])
     command.add_argument("--features", type=int, default=10)

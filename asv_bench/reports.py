@@ -10,6 +10,8 @@ import numpy as np
 
 from expfam.errors import ExactnessWarning
 
+NUMBER_WIDTH = 10  # of the longest that is shown, a minus and nine characters
+
 
 def clocks():
     """CPU seconds of the process and wall clock."""
@@ -42,8 +44,30 @@ def print_table(rows):
     cells = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells)]
     for line in cells:
-        print("  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:]))]))
+        print_line(line, widths)
     print(flush=True)
+
+
+def print_growing(rows, *, first):
+    """Each of an iterator's rows as it comes, so that a run that is killed leaves those before; list of the rows.
+
+    All have the same keys; the first column is `first` characters wide, the others as wide as any number.
+    """
+    found = []
+    for row in rows:
+        widths = [first, *(max(len(key), NUMBER_WIDTH) for key in list(row)[1:])]
+        if not found:
+            print_line(list(row), widths)
+        print_line([shown(value) for value in row.values()], widths)
+        found.append(row)
+    print(flush=True)
+    return found
+
+
+def print_line(cells, widths):
+    """One line of a table, names to the left and numbers to the right."""
+    numbers = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))
+    print("  ".join([cells[0].ljust(widths[0]), *numbers]), flush=True)
 
 
 def shown(value):

@@ -787,6 +787,45 @@ def test_merged_evidence_in_any_company(d, scale):
         assert found[::-1].tolist() == components.log_merged(7, others[::-1]).tolist()
 
 
+@pytest.mark.parametrize("d", [1, 2, 7, 16, 30, 48])
+def test_merged_evidence_of_lone_data_and_clusters(d):
+    """Pairs with a lone datum, copies, half data of which there is one in all, far ones: the same from either side."""
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(120, d)) + 3.0 * rng.integers(3, size=(120, 1))
+    X[1], X[2], X[3] = X[0], X[0] * 300.0, X[0] * 1e5
+    data = Dataset(X, Gaussian())
+    components = Components(data.family, data, 26)
+    components.refresh(np.where(np.arange(120) < 20, np.arange(120), 20 + np.arange(120) % 5).astype(np.int32))
+    n, S = components.export()
+    n[25], S[25] = 1.0, 0.5 * (S[4] + S[5])  # one datum by its number alone
+    components.load(n, S)
+    slots = np.arange(26)
+    found = np.array([components.log_merged(k, slots) for k in slots])
+    np.fill_diagonal(found, 0.0)  # a slot with itself is nobody's pair
+    assert np.array_equal(found, found.T)
+    for k in slots:
+        expected = data.family.log_marginal(n[k] + n, S[k] + S)
+        others = slots != k
+        near = others & (slots != 3) & (k != 3)  # at 1e5 standard deviations the statistics themselves lose digits
+        np.testing.assert_allclose(found[k, near], expected[near], rtol=1e-10)
+        np.testing.assert_allclose(found[k, others], expected[others], rtol=1e-6)
+        assert found[k, others].tolist() == [components.log_merged(k, [l])[0] for l in slots[others]]
+    assert np.array_equal(found[0, 4:], found[1, 4:])  # copies
+
+
+def test_merged_evidence_of_two_far_data():
+    """A million standard deviations from the prior, where the product of their squares would swallow the rest."""
+    X = np.array([[1e6], [1e6 + 1.0], [-1e6], [-1e6 - 1.0]])
+    data = Dataset(X, Gaussian(mean=[0.0], mean_strength=1.0, scale=[[1.0]], dof=3.0))
+    components = Components(data.family, data, 4)
+    components.refresh(np.arange(4, dtype=np.int32))
+    n, S = components.export()
+    for k in range(4):
+        others = np.delete(np.arange(4), k)
+        expected = data.family.log_marginal(n[k] + n[others], S[k] + S[others])
+        np.testing.assert_allclose(components.log_merged(k, others), expected, rtol=1e-12)
+
+
 ISA_SCRIPT = """
 import sys
 import numpy as np

@@ -31,9 +31,25 @@ cdef extern from *:
     #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
     #endif
 
+    /* Takes the powers of two out of positive normal numbers, lane by lane, and adds them to `powers`: a product can go
+     * on for a fraction of what its logarithm costs. */
+    EXPFAM_INLINE void expfam_split_lanes(double *lanes, double *powers, ptrdiff_t width) {
+        EXPFAM_SIMD
+        for (ptrdiff_t l = 0; l < width; l++) {
+            uint64_t bits, exponent;
+            double power;
+            memcpy(&bits, lanes + l, 8);
+            exponent = (bits >> 52) | UINT64_C(0x4330000000000000);     /* 2^52 and the exponent, as a double */
+            bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
+            memcpy(&power, &exponent, 8);
+            memcpy(lanes + l, &bits, 8);
+            powers[l] += power - (4503599627370496.0 + 1023.0);
+        }
+    }
+
     /* Sums of the logarithms of the posterior rates of statistics a + rows[l], EXPFAM_LANES of them with n[l] data,
-     * a lane each, so that the bits of a lane depend on nothing else. Four columns share a logarithm; NaN where a rate
-     * does not lie within 1e-70 .. 1e70. */
+     * a lane each, so that the bits of a lane depend on nothing else. All columns share a logarithm, the powers of two
+     * being taken out of the product every four; NaN where a rate does not lie within 1e-70 .. 1e70. */
     #define EXPFAM_MERGED_RATES(NAME, TARGET, VECTOR)                                                                 \
         TARGET static void NAME(const double *a, const double *const *all, const double *n, const double *shift,      \
                                const double *strength, const double *rate, ptrdiff_t d, double *out) {                \
@@ -42,6 +58,7 @@ cdef extern from *:
                 const double *const *rows = all + start;                                                              \
                 VECTOR count = *(const VECTOR *)(n + start), total = count * 0.0, product = total + 1.0;              \
                 VECTOR inverse = total;                                                                               \
+                double split[EXPFAM_LANES], powers[EXPFAM_LANES] = {0};                                               \
                 __typeof__(count == count) safe = count == count;                                                     \
                 for (ptrdiff_t f = 0; f < d; f++) {                                                                   \
                     VECTOR first = total, second = total, t, r;                                                       \
@@ -54,12 +71,15 @@ cdef extern from *:
                     r = rate[f] + 0.5 * (second - shift[f] * (first + t) - t * t * inverse);                          \
                     safe &= (r > 1e-70) & (r < 1e70);                                                                 \
                     product *= r;                                                                                     \
-                    if (f % 4 == 3 || f == d - 1) {                                                                   \
-                        EXPFAM_LOG_LANES(VECTOR, product);                                                            \
-                        total += product;                                                                             \
-                        product = product * 0.0 + 1.0;                                                                \
+                    if (f % 4 == 3 && f < d - 1) {                                                                    \
+                        memcpy(split, &product, sizeof product);                                                      \
+                        expfam_split_lanes(split, powers, WIDTH);                                                     \
+                        memcpy(&product, split, sizeof product);                                                      \
                     }                                                                                                 \
                 }                                                                                                     \
+                EXPFAM_LOG_LANES(VECTOR, product);                                                                    \
+                memcpy(&total, powers, sizeof total);                                                                 \
+                total = product + total * 0.69314718055994531;                                                        \
                 int64_t good[EXPFAM_LANES] = {0};                                                                     \
                 memcpy(good, &safe, sizeof safe);                                                                     \
                 memcpy(out + start, &total, sizeof total);                                                            \

@@ -11,9 +11,9 @@ A predictive costs O(d^2); leaving a datum out needs no change: |Psi - c v v'| =
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
-from libc.math cimport M_LN2, fabs, isfinite, lgamma, log, log1p, sqrt
+from libc.math cimport M_LN2, fabs, isfinite, isnan, lgamma, log, log1p, sqrt
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families._real cimport (
@@ -121,16 +121,74 @@ cdef extern from *:
     EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_GAUSS, int, expfam_merged_gauss,
                           (const double *, const double *const *, const double *, ptrdiff_t, const double *,
                            const double *, double, ptrdiff_t, double *, double *))
+    /* Log determinants of the posterior scales of two data, about that of the prior, a partner in each lane: `own` and
+     * all[l] hold whitened data y, so that the scale is L (I + y y' + z z' - t (y + z)(y + z)') L', and then |y|^2.
+     * Sums and products of two numbers alone: the same bits from either side. */
+    #define EXPFAM_DATA_PAIRS(NAME, TARGET, VECTOR)                                                                   \
+        TARGET static void NAME(const double *own, const double *const *all, double t, ptrdiff_t d, double *out) {    \
+            enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
+            for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                         \
+                const double *const *rows = all + start;                                                              \
+                VECTOR inner = {0}, x = {0}, det;                                                                     \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                   \
+                    EXPFAM_PICK(x, rows, j);                                                                          \
+                    inner += x * own[j];                                                                              \
+                }                                                                                                     \
+                EXPFAM_PICK(x, rows, d);                                                                              \
+                det = (1.0 - 2.0 * t) * (x * own[d] - inner * inner) - 2.0 * t * inner;                               \
+                det += 1.0 + (1.0 - t) * (x + own[d]);                                                                \
+                EXPFAM_LOG_LANES(VECTOR, det);                                                                        \
+                memcpy(out + start, &det, sizeof det);                                                                \
+            }                                                                                                         \
+        }
+    EXPFAM_LANE_INSTANCES(EXPFAM_DATA_PAIRS, void, expfam_data_pairs,
+                          (const double *, const double *const *, double, ptrdiff_t, double *))
+
+    /* log(1 + weight |W (x - location)|^2), a datum x in each lane, which is what it adds to the log determinant of a
+     * cluster's scale, or NaN where the square is too large; the woven rows of W have EXPFAM_LANES numbers for each
+     * entry, of which the first is read. `scratch` holds (d + 1) EXPFAM_LANES numbers. */
+    #define EXPFAM_DATUM_GROWTH(NAME, TARGET, VECTOR)                                                                 \
+        TARGET static void NAME(const double *woven, const double *location, double weight,                           \
+                                const double *const *all, ptrdiff_t d, double *out, double *scratch) {                \
+            enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
+            VECTOR *v = (VECTOR *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);                                       \
+            for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                         \
+                const double *const *rows = all + start, *w = woven;                                                  \
+                VECTOR zero = {0}, square = {0};                                                                      \
+                double squares[EXPFAM_LANES];                                                                         \
+                for (ptrdiff_t i = 0; i < d; i++) {                                                                   \
+                    VECTOR sum = zero;                                                                                \
+                    EXPFAM_PICK(sum, rows, i);                                                                        \
+                    v[i] = sum - location[i];                                                                         \
+                    sum = zero;                                                                                       \
+                    for (ptrdiff_t j = 0; j <= i; j++, w += EXPFAM_LANES) sum += v[j] * w[0];                         \
+                    square += sum * sum;                                                                              \
+                }                                                                                                     \
+                square = 1.0 + weight * square;                                                                       \
+                memcpy(squares, &square, sizeof square);                                                              \
+                EXPFAM_LOG_LANES(VECTOR, square);                                                                     \
+                memcpy(out + start, &square, sizeof square);                                                          \
+                for (ptrdiff_t l = 0; l < WIDTH; l++) if (!(squares[l] < 1e290)) out[start + l] = NAN;                \
+            }                                                                                                         \
+        }
+    EXPFAM_LANE_INSTANCES(EXPFAM_DATUM_GROWTH, void, expfam_datum_growth,
+                          (const double *, const double *, double, const double *const *, ptrdiff_t, double *,
+                           double *))
     """
     int (*expfam_merged_gauss)(const double *a, const double *const *rows, const double *n, Py_ssize_t first,
                                const double *prior, const double *shift, double strength, Py_ssize_t d, double *out,
                                double *scratch) noexcept nogil
+    void (*expfam_data_pairs)(const double *own, const double *const *rows, double t, Py_ssize_t d,
+                              double *out) noexcept nogil
+    void (*expfam_datum_growth)(const double *woven, const double *location, double weight, const double *const *rows,
+                                Py_ssize_t d, double *out, double *scratch) noexcept nogil
 
 cdef Py_ssize_t MERGED_UP_TO = 48       # columns; the triangles of eight pairs then stay in the second-level cache
 cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
 cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a woven change costs twice as much, a scan a third less
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
 cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
+cdef double LONGEST_PAIRED = 1e4        # |y|^2 of whitened data up to which a product of two has digits to spare
 cdef double LARGEST_ROTATED = 1e140     # entries of a datum whose squares cannot make sums overflow
 
 ctypedef struct gauss_state:
@@ -146,6 +204,8 @@ ctypedef struct gauss_state:
     Py_ssize_t room                 # numbers behind a factor that is being made: scratch
     double *log_det                 # (slots,)
     int64_t *changes                # (slots,) rotations since the last factorisation
+    int pairs_data                  # whether lone data are kept for merged evidences: few columns, a mean to find
+    double *datum                   # (slots, 2 d + 1) of lone data: whitened by the prior, its square, plain
     double *spare                   # (width + room,) the writer's scratch
     double *vector                  # (6 padded + 8,) likewise
     const double *shift             # (d,) prior location about the centre, zeros for mean zero
@@ -348,6 +408,29 @@ cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:
         for j in range(d):
             row[(3 + j) * EXPFAM_LANES] = factor[j]
         expfam_panel_weave(factor + s.padded, row + (3 + d) * EXPFAM_LANES, d)
+    if s.pairs_data:
+        gauss_keep_datum(s, k)
+
+
+cdef void gauss_keep_datum(gauss_state *s, Py_ssize_t k) noexcept nogil:
+    """What merged evidences read of a slot whose statistics are those of one datum; a square of -1 says otherwise."""
+    cdef Py_ssize_t j, d = s.base.d
+    cdef size_t size = (s.base.F - d) * sizeof(double)
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef double *datum = s.datum + k * (2 * d + 1)
+    cdef double *v = s.vector
+    datum[d] = -1.0
+    if s.base.n[k] != 1.0:
+        return
+    memset(s.spare, 0, size)
+    expfam_svec_add(s.spare, S, 1.0, s.spare, d)
+    if memcmp(s.spare, S + d, size):        # a fraction of several data, or what is left of many
+        return
+    for j in range(d):
+        v[j] = S[j] - s.shift[j]
+        datum[d + 1 + j] = S[j]
+    datum[d] = gauss_square(s, s.prior_factor, v)
+    memcpy(datum, v + 2 * s.padded - d, d * sizeof(double))
 
 
 cdef void gauss_take(gauss_state *s, Py_ssize_t k, double n, const double *S, const double *factor,
@@ -443,31 +526,110 @@ cdef int gauss_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, doub
     return EXPFAM_OK
 
 
+cdef inline bint has_short_way(const gauss_state *s, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Whether one of two slots has one datum, or both data near enough to the prior; the same from either side."""
+    cdef double own, other
+    if not s.pairs_data:
+        return False
+    own = s.datum[k * (2 * s.base.d + 1) + s.base.d]
+    other = s.datum[l * (2 * s.base.d + 1) + s.base.d]
+    if own >= 0.0 and other >= 0.0:
+        return own <= LONGEST_PAIRED and other <= LONGEST_PAIRED
+    return own >= 0.0 or other >= 0.0
+
+
+cdef void grow_cluster(const gauss_state *s, Py_ssize_t k, const double **data, const double *woven, double *log_det,
+                       double *work) noexcept nogil:
+    """Log determinants of cluster k with each of EXPFAM_LANES data."""
+    cdef Py_ssize_t i
+    expfam_datum_growth(woven, s.factor + k * s.width, gauss_weight(s, s.base.n[k]), data, s.base.d, log_det, work)
+    for i in range(EXPFAM_LANES):
+        log_det[i] += s.log_det[k]
+
+
+cdef void merge_short(const gauss_state *s, Py_ssize_t k, const Py_ssize_t *others, const double *woven,
+                      double *log_det, double *work) noexcept nogil:
+    """Log determinants of the pairs of k that have a short way; anything in the other lanes."""
+    cdef Py_ssize_t i, j, d = s.base.d, step = 2 * d + 1, n_data = 0
+    cdef const double *data[EXPFAM_LANES]
+    cdef double each[EXPFAM_LANES]
+    cdef double *own_woven = work + (d + 1) * EXPFAM_LANES
+    for i in range(EXPFAM_LANES):
+        data[i] = s.datum + others[i] * step
+        n_data += data[i][d] >= 0.0
+    if s.datum[k * step + d] < 0.0:
+        for i in range(EXPFAM_LANES):
+            data[i] += d + 1
+        grow_cluster(s, k, data, woven, log_det, work)
+        return
+    expfam_data_pairs(s.datum + k * step, data, 1.0 / (s.strength + 2.0), d, log_det)
+    for i in range(EXPFAM_LANES):
+        log_det[i] += s.prior_log_det
+    if n_data == EXPFAM_LANES:
+        return
+    for i in range(EXPFAM_LANES):   # the datum stands in every lane: rare, since younger clusters look for older ones
+        if s.datum[others[i] * step + d] < 0.0:
+            for j in range(EXPFAM_LANES):
+                data[j] = s.datum + k * step + d + 1
+            expfam_panel_weave(s.factor + others[i] * s.width + s.padded, own_woven, d)
+            grow_cluster(s, others[i], data, own_woven, each, work)
+            log_det[i] = each[i]
+
+
 cdef int gauss_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                           double *out, double *work) noexcept nogil:
-    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
+    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company.
+
+    Two data, and a datum with a cluster, take a way without a factorisation; which way a pair goes depends on the two
+    slots alone.
+    """
     cdef gauss_state *s = <gauss_state *> self
-    cdef Py_ssize_t start = 0, i, size, place
+    cdef Py_ssize_t start = 0, i, size, place, other = 0, n_short, d = s.base.d
     cdef const double *rows[EXPFAM_LANES]
+    cdef Py_ssize_t others[EXPFAM_LANES]
+    cdef bint short_way[EXPFAM_LANES]
     cdef double n[EXPFAM_LANES]
     cdef double log_det[EXPFAM_LANES]
+    cdef double quick[EXPFAM_LANES]
+    cdef double *spare = work + (d * (d + 1) // 2 + 3 * d + 1) * EXPFAM_LANES
+    cdef double *woven = spare + (d * (d + 3) // 2 + 1) * EXPFAM_LANES
+    cdef bint is_woven = False
     cdef size_terms terms
     if not real_is_slot(&s.base, k):
         return EXPFAM_RANGE
     forget_sizes(&terms)
     while start < m:
-        size = gather_pairs(&s.base, k, ls, start, m, rows, n)
-        if size < 0:
-            return <int> size
-        if expfam_merged_gauss(s.base.S + k * s.base.F, rows, n, 0 if s.zero_mean else s.base.d, s.scale, s.shift,
-                               s.strength, s.base.d, log_det, work):
-            return EXPFAM_NUMERICAL
+        size = min(EXPFAM_LANES, m - start)
+        n_short = 0
+        for i in range(EXPFAM_LANES):
+            if i < size:
+                other = start + i if ls == NULL else ls[start + i]
+                if not real_is_slot(&s.base, other):
+                    return EXPFAM_RANGE
+            others[i] = other
+            n[i] = s.base.n[k] + s.base.n[other]
+            short_way[i] = has_short_way(s, k, other)
+            n_short += i < size and short_way[i]
+        if n_short:
+            if not is_woven and s.datum[k * (2 * d + 1) + d] < 0.0:
+                expfam_panel_weave(s.factor + k * s.width + s.padded, woven, d)
+                is_woven = True
+            merge_short(s, k, others, woven, quick, spare)
+            for i in range(size):
+                if short_way[i] and isnan(quick[i]):
+                    short_way[i] = False
+                    n_short -= 1
+        if n_short < size:
+            gather_pairs(&s.base, k, ls, start, m, rows, n)
+            if expfam_merged_gauss(s.base.S + k * s.base.F, rows, n, 0 if s.zero_mean else d, s.scale, s.shift,
+                                   s.strength, d, log_det, work):
+                return EXPFAM_NUMERICAL
         for i in range(size):
             place = place_of_size(n[i])
             if terms.n[place] != n[i]:
                 terms.n[place] = n[i]
                 terms.term[place] = gauss_size_term(s, n[i])
-            out[start + i] = terms.term[place] - 0.5 * (s.dof + n[i]) * log_det[i]
+            out[start + i] = terms.term[place] - 0.5 * (s.dof + n[i]) * (quick[i] if short_way[i] else log_det[i])
         start += EXPFAM_LANES
     return EXPFAM_OK
 
@@ -489,7 +651,7 @@ cdef class GaussianComponents(RealComponents):
     """Statistics of the clusters of a `Gaussian` or a `ZeroMeanGaussian`; see `RealComponents`."""
 
     cdef gauss_state mine
-    cdef object block, factor, log_det, changes, scratch, prior_arrays
+    cdef object block, factor, log_det, changes, datum, scratch, prior_arrays
 
     def __init__(self, family, data, Py_ssize_t capacity):
         cdef gauss_state *s = &self.mine
@@ -514,7 +676,7 @@ cdef class GaussianComponents(RealComponents):
         self.api.work_size = s.base.F + s.width + s.room + 12 * s.padded + EXPFAM_LANES
         if d <= MERGED_UP_TO:
             self.api.log_merged = gauss_log_merged
-            self.api.work_size = max(self.api.work_size, (d * (d + 1) // 2 + 3 * d + 1) * EXPFAM_LANES)
+            self.api.work_size = max(self.api.work_size, (3 * d * (d + 1) // 2 + 5 * d + 3) * EXPFAM_LANES)
         self.scratch = np.zeros(s.width + s.room + 6 * s.padded + EXPFAM_LANES)
         s.spare = pointer(self.scratch)
         s.vector = s.spare + s.width + s.room
@@ -529,6 +691,9 @@ cdef class GaussianComponents(RealComponents):
         self.log_det, self.changes = aligned(slots), np.zeros(slots, dtype=np.int64)
         s.block, s.factor, s.log_det = pointer(self.block), pointer(self.factor), pointer(self.log_det)
         s.changes = <int64_t *><void *> pointer(self.changes)
+        s.pairs_data = not s.zero_mean and s.base.d <= MERGED_UP_TO
+        self.datum = aligned(slots * (2 * s.base.d + 1) if s.pairs_data else 1)
+        s.datum = pointer(self.datum)
         return slots
 
     def take_prior(self):
