@@ -19,7 +19,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.plugins.registry import load_family
-from expfam.samplers.callbacks import Progress
+from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.hyper import UpdateHyper
 from expfam.samplers.kernel import Cycle
 from expfam.samplers.sampling import sample
@@ -230,9 +230,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
-        # callbacks stay open between the phases and are closed at the end of the last
         former = phases[0][0]
-        try:
+        with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
@@ -240,16 +239,11 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
                     kernel = _settled(kernel, former, state)
                 former = kernel
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
-                watched = [_StayOpen(c) for c in callbacks]
                 sample(kernel, state, n_steps, callbacks=watched, trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
             if not trace.interrupted:
                 kernel.finish(state)
-        finally:
-            for callback in callbacks:
-                if hasattr(callback, "close"):
-                    callback.close()
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
@@ -476,17 +470,6 @@ def _chosen_partition(trace, state):
     except KeyboardInterrupt:
         trace.interrupted = True
         return state.partition
-
-
-class _StayOpen:
-    """A callback that the driver does not close, with whether it has ended the run."""
-
-    def __init__(self, callback):
-        self._callback, self.has_stopped = callback, False
-
-    def __call__(self, info, state):
-        self.has_stopped = bool(self._callback(info, state))
-        return self.has_stopped
 
 
 def _is_auto(value):

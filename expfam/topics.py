@@ -17,7 +17,7 @@ from expfam.families.support import as_matrix, first_where
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.samplers._topic_collapsed import collapsed_counts
-from expfam.samplers.callbacks import Progress
+from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
 from expfam.samplers.schedules import Memoized, Stochastic
@@ -249,17 +249,12 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         trace = None
-        try:
+        with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
-                watched = [_Watched(callback) for callback in callbacks]
                 counted = [average] if isinstance(kernel, TopicGibbs) and place == len(phases) else []
                 trace = sample(kernel, state, n_steps, callbacks=[*watched, *counted], trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
-        finally:
-            for callback in callbacks:
-                if hasattr(callback, "close"):
-                    callback.close()
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, n_documents, average):
@@ -553,18 +548,6 @@ class _Average:
         if self.n_kept == 0:
             self._keep(state)
         return self.counts / self.n_kept, self.alpha / self.n_kept
-
-
-class _Watched:
-    """A callback that notes whether it has asked for the end, and stays open."""
-
-    def __init__(self, callback):
-        self.callback, self.has_stopped = callback, False
-
-    def __call__(self, info, state):
-        stop = bool(self.callback(info, state))
-        self.has_stopped |= stop
-        return stop
 
 
 def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
