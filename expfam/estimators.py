@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.chunks import ChunkedFit
-from expfam.duration import check_duration, forecast_duration
+from expfam.duration import check_time
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
@@ -214,11 +214,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             phase.check(model, data)
         forecast = forecast_memory(data, n_components=model.weights.max_components, kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
-        if self.time_limit is not None:
-            n_steps = sum(n_steps for _, n_steps in phases)
-            check_duration(
-                forecast_duration(kernel, model, data, n_steps, seed=seed, start=self.start), self.time_limit
-            )
+        n_steps = sum(n_steps for _, n_steps in phases)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=self.start)
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._run(state, phases)
         self.__dict__.pop("stream_", None)

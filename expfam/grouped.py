@@ -9,9 +9,11 @@ from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.duration import check_time
 from expfam.errors import DataError, SupportError
 from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
 from expfam.families.components import Components
+from expfam.forecast import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -61,6 +63,10 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         Called as ``callback(info, state)`` after each step; a true result ends the run.
     verbose : int
         1 for a progress bar.
+    memory_limit : int, float, str or None
+    time_limit : float, str or None
+        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        beyond them nothing is fitted.
 
     Attributes
     ----------
@@ -115,6 +121,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         random_state=None,
         callbacks=None,
         verbose=0,
+        memory_limit=None,
+        time_limit=None,
     ):
         self.family = family
         self.n_components = n_components
@@ -127,6 +135,8 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
@@ -148,7 +158,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
 
         Raises
         ------
-        DataError, SupportError, CapabilityError
+        DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
         n_warmup, n_steps = self._numbers()
@@ -158,9 +168,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
         model = AdmixtureModel(data.family, self.n_components)
         model = model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
-        state = kernel.init(model, data, seed=resolve_seed(self.random_state), start=self.start)
+        seed, n_warmup = resolve_seed(self.random_state), n_warmup if isinstance(kernel, GroupedGibbs) else 0
+        kernel.check(model, data)
+        check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
+        check_time(self.time_limit, kernel, model, data, n_warmup + n_steps, seed=seed, start=self.start)
+        state = kernel.init(model, data, seed=seed, start=self.start)
         average = _Average()
-        self._run(kernel, state, n_warmup if isinstance(kernel, GroupedGibbs) else 0, n_steps, average)
+        self._run(kernel, state, n_warmup, n_steps, average)
         self._adopt(state, average, groups)
         return self
 

@@ -11,9 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.chunks import ChunkLearner
+from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
 from expfam.families.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
+from expfam.forecast import check_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.samplers._topic_collapsed import collapsed_counts
@@ -75,6 +77,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Called as ``callback(info, state)`` after each step; a true result ends the run.
     verbose : int
         1 for a progress bar.
+    memory_limit : int, float, str or None
+    time_limit : float, str or None
+        As of `Mixture`: bytes that a fit may need beside the data, and seconds that it may be expected to take;
+        beyond them nothing is fitted.
 
     Attributes
     ----------
@@ -133,6 +139,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         random_state=None,
         callbacks=None,
         verbose=0,
+        memory_limit=None,
+        time_limit=None,
     ):
         self.n_topics = n_topics
         self.alpha = alpha
@@ -149,6 +157,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
@@ -172,6 +182,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ------
         CapabilityError
             For weights other than 1 with ``local="gibbs"``: the copies of a document have topics of their own there.
+        ResourceError
+            Where `memory_limit` or `time_limit` would not suffice.
         """
         n_steps, n_warmup = self._numbers()
         X = self._validate(X, reset=True)
@@ -179,8 +191,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         method = self._method(data)
         phases = self._phases(method, n_warmup, n_steps)
         # from random topics the sampler needs twice the sweeps, and ends behind on long documents
-        start = "variational" if method == "gibbs" else "auto"
-        state = phases[0][0].init(model, data, seed=resolve_seed(self.random_state), start=start)
+        start, seed = "variational" if method == "gibbs" else "auto", resolve_seed(self.random_state)
+        kernel, n_steps = phases[-1][0], sum(n_steps for _, n_steps in phases)
+        kernel.check(model, data)
+        first = TopicVariational() if method == "gibbs" else None
+        check_memory(forecast_topics(data, kernel=kernel, model=model, start=first), self.memory_limit)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+        state = phases[0][0].init(model, data, seed=seed, start=start)
         average = _Average()
         self._run(state, phases, average)
         self.__dict__.pop("stream_", None)
@@ -376,6 +393,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         kernel, seed = self._stream_kernel(in_passes=in_passes), resolve_seed(self.random_state)
         if is_first:
             model, data = self._model(X, weight)
+            check_memory(forecast_topics(data, kernel=kernel, model=model), self.memory_limit)
             return kernel.stream(model, data, seed=seed), data
         model = self._fitted_model()
         data, eta = Dataset(X, model.family, weight=weight), model.family.pseudocounts()[0]
