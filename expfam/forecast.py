@@ -110,10 +110,9 @@ def forecast_memory(data, *, n_components=None, kernel=None, model=None):
         n_components=n_components,
     )
     if data.groups is not None:
-        pairs = min(data.n_rows, data.groups.n_groups * forecast.n_components)
-        forecast = replace(
-            forecast, labels=forecast.labels + 48 * pairs
-        )  # counts of clusters in groups, and their sums
+        cells = data.groups.n_groups * forecast.n_components
+        # counts of clusters in groups with their sums over sweeps, dense weights at the end, and no kept partitions
+        forecast = replace(forecast, labels=28 * data.n_rows + 48 * min(data.n_rows, cells) + 24 * cells)
     if kernel is None:
         return forecast
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
