@@ -289,7 +289,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         if self.partition not in ("point", "last"):
             raise ValueError(f"partition must be 'point' or 'last'; got {self.partition!r}")
         if isinstance(self.learn_hyper, str) and self.learn_hyper == "auto":
-            names = [name for name in family.learned_by_default if _is_auto(getattr(family, name))]
+            names = [name for name in family.learned_by_default if is_auto(getattr(family, name))]
         else:
             names = list(family.hyper) if self.learn_hyper else []
         n_learning = (n_warmup + 1) // 2 if names else 0
@@ -469,8 +469,25 @@ def _chosen_partition(trace, state):
         return state.partition
 
 
-def _is_auto(value):
+def is_auto(value):
+    """Whether a setting is left to the estimator; arrays are not."""
     return isinstance(value, str) and value == "auto"
+
+
+def step_numbers(estimator):
+    """`n_steps` and `n_warmup` of an estimator of topics or groups: int, int.
+
+    Raises
+    ------
+    ValueError
+        For anything but non-negative integers; a warm-up of "auto" is as many steps.
+    """
+    n_steps, n_warmup = estimator.n_steps, estimator.n_warmup
+    n_warmup = n_steps if is_auto(n_warmup) else n_warmup
+    for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            raise ValueError(f"{type(estimator).__name__}: {name} must be a non-negative integer; got {value!r}")
+    return int(n_steps), int(n_warmup)
 
 
 def _softmax(scores):

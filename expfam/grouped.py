@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.duration import check_time
 from expfam.errors import DataError, SupportError
-from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.estimators import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
@@ -161,13 +161,13 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        n_warmup, n_steps = self._numbers()
+        n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
         model = AdmixtureModel(data.family, self.n_components)
-        model = model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
+        model = model.with_alpha(_ALPHA / model.n_topics if is_auto(self.alpha) else self.alpha)
         seed, n_warmup = resolve_seed(self.random_state), n_warmup if isinstance(kernel, GroupedGibbs) else 0
         kernel.check(model, data)
         check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
@@ -178,13 +178,6 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
         self._adopt(state, average, groups)
         return self
 
-    def _numbers(self):
-        n_warmup = self.n_steps if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
-        for name, value in (("n_steps", self.n_steps), ("n_warmup", n_warmup)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"GroupedMixture: {name} must be a non-negative integer; got {value!r}")
-        return int(n_warmup), int(self.n_steps)
-
     def _kernel(self):
         if isinstance(self.sampler, (GroupedGibbs, GroupedVariational)):
             return self.sampler
@@ -193,7 +186,7 @@ class GroupedMixture(ClusterMixin, FamilyEstimator):
                 "GroupedMixture: sampler must be 'gibbs', 'variational', a GroupedGibbs or a GroupedVariational; got"
                 f" {self.sampler!r}"
             )
-        learns = _is_auto(self.alpha)
+        learns = is_auto(self.alpha)
         if self.sampler == "gibbs":
             return GroupedGibbs(learn_alpha=learns)
         return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
@@ -461,10 +454,6 @@ def _required(groups, n_rows):
 def _weights(counts, alpha):
     counts += alpha
     return counts / counts.sum(axis=1, keepdims=True)
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
 
 
 __all__ = ["GroupedMixture", "held_rows"]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from expfam.chunks import ChunkLearner
 from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators import is_auto, step_numbers
 from expfam.families.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast import check_memory, forecast_topics
@@ -206,21 +207,16 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _numbers(self):
-        n_steps = self.n_steps
-        n_warmup = n_steps if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
-        for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"TopicModel: {name} must be a non-negative integer; got {value!r}")
         if isinstance(self.alpha, str) and self.alpha not in ("auto", "learn"):
             raise ValueError(f"TopicModel: alpha must be 'auto', 'learn', a number or one a topic; got {self.alpha!r}")
         if self.local not in ("auto", "gibbs", "active", "dense", "tokens"):
             raise ValueError(
                 f"TopicModel: local must be 'auto', 'gibbs', 'active', 'dense' or 'tokens'; got {self.local!r}"
             )
-        return int(n_steps), int(n_warmup)
+        return step_numbers(self)
 
     def _model(self, X, weight=None):
-        family = Multinomial(_ETA if _is_auto(self.eta) else self.eta, allow_fractional=True)
+        family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
         return AdmixtureModel(data.family, self.n_topics, _ALPHA if isinstance(self.alpha, str) else self.alpha), data
 
@@ -250,7 +246,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _kernel(self, method):
         if method == "gibbs":
-            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=_is_auto(self.eta))
+            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=is_auto(self.eta))
         return TopicVariational(
             self.n_active,
             local=method,
@@ -258,7 +254,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             schedule=self.schedule,
             n_restarts=self.n_restarts,
             learn_alpha=isinstance(self.alpha, str) and self.alpha == "learn",
-            learn_eta=_is_auto(self.eta),
+            learn_eta=is_auto(self.eta),
             n_threads=self.n_threads,
         )
 
@@ -750,10 +746,6 @@ def split_documents(X, *, share=0.2, unit="type", seed=0):
         part.eliminate_zeros()
         parts.append(part)
     return parts[0], parts[1], n_skipped
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
 
 
 __all__ = ["TopicModel", "document_completion", "document_weights", "split_documents"]
