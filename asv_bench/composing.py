@@ -314,7 +314,7 @@ def parser():
     command.add_argument("--truncation", type=int, default=400, help="components of the variational and other starts")
     command.add_argument("--passes", type=int, default=15, help="variational passes at most")
     command.add_argument("--split-merge", action="store_true", help="sample with split-merge moves too")
-    command = add(candidates, rows=100_000)
+    command = add(candidates, rows=40_000)
     command.add_argument("--clusters", type=int, nargs="+", default=[1000, 4096])
     command.add_argument("--data-set", choices=["spherical", "diagonal", "documents", "patches"], default="spherical")
     command.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))

@@ -192,6 +192,7 @@ PROTOCOLS = [
         "composing.py",
         "moves",
         "--rows 2000 --clusters 30 --seconds 1",
+        "--seconds 20",
         picture="--figure",
     ),
     Protocol(
@@ -199,7 +200,7 @@ PROTOCOLS = [
         "composing.py",
         "moves",
         "--data-sets tweet --seconds 1",
-        "--data-sets googlenews birch1",
+        "--data-sets googlenews birch1 --seconds 20",
         True,
         "--figure",
     ),
@@ -208,6 +209,7 @@ PROTOCOLS = [
         "composing.py",
         "starts",
         "--rows 2000 --clusters 30 --truncation 60 --seconds 1",
+        "--seconds 20",
         picture="--figure",
     ),
     *(
@@ -220,10 +222,10 @@ PROTOCOLS = [
             picture="--figure",
         )
         for name, sizes in (
-            ("spherical", ""),
-            ("diagonal", ""),
-            ("documents", "--clusters 1000"),
-            ("patches", "--clusters 1000"),
+            ("spherical", "--rows 100000"),
+            ("diagonal", "--rows 100000"),
+            ("documents", "--rows 100000 --clusters 1000"),
+            ("patches", "--rows 100000 --clusters 1000"),
         )
     ),
     Protocol(
