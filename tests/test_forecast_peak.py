@@ -9,16 +9,28 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import BayesianHierarchy, Dataset, DiagonalGaussian, GroupedMixture, Mixture, Multinomial, TopicModel
+from expfam import (
+    AdmixtureModel,
+    BayesianHierarchy,
+    Dataset,
+    DiagonalGaussian,
+    GroupedMixture,
+    Mixture,
+    Multinomial,
+    TopicModel,
+)
 from expfam.errors import ResourceError
 from expfam.forecast import (
     available_memory,
     check_memory,
     forecast_memory,
     forecast_sizes,
+    forecast_topics,
+    forecast_tree,
     format_bytes,
     parse_bytes,
 )
+from expfam.samplers import TopicGibbs, TopicVariational
 
 FIT = """
 import sys
@@ -134,6 +146,26 @@ def test_other_models_have_the_same_door(make):
     with pytest.raises(ResourceError, match=r"50 clusters .*; 1 MB are allowed .memory_limit."):
         refused.fit(X, **options)
     assert not hasattr(refused, "alpha_")
+
+
+def test_parts_of_topics_and_trees_follow_the_arrays():
+    X = sparse.csr_array(np.eye(40, 30) + np.eye(40, 30, -10))
+    data = Dataset(X, Multinomial(0.1))
+    model = AdmixtureModel(data.family, 7)
+    kernel = TopicGibbs()
+    alone = forecast_topics(data, kernel=kernel, model=model)
+    assert alone.statistics == 3 * 8 * 30 * 7  # counts, their sums, pseudo-counts
+    assert alone.proposals == kernel.memory(model, data, 7)
+    first = TopicVariational(local="dense")
+    assert first.memory(model, data, 7) == 20 * 30 * 7 + (64 + 4 * 7) * X.nnz
+    started = forecast_topics(data, kernel=kernel, model=model, start=first)
+    assert started.proposals - alone.proposals == first.memory(model, data, 7)
+    rows = Dataset(np.ones((50, 4)) * np.arange(50.0)[:, None], DiagonalGaussian())
+    tree = forecast_tree(rows)
+    assert tree.statistics == 50 * (1200 + 5 * 8 * 8)
+    assert forecast_tree(rows, n_trees=3).statistics == 3 * tree.statistics
+    assert forecast_tree(rows, n_leaves=5).statistics == tree.statistics / 10
+    assert forecast_tree(rows, n_neighbors=10).proposals == 480 * 50
 
 
 def test_a_tree_counts_its_leaves_and_what_it_is_chosen_from():
