@@ -120,6 +120,7 @@ def moves(args):
             points, state = run(KERNELS[title](), problem, labels, args.seconds, seed=args.seed)
             panels[name][title] = points
             rows.append({"data": name, "kernel": title} | row_of(points, state, problem))
+            print_table(rows[-1:])
         table += with_times(rows, panels[name].values(), args.share)
         print(f"{name}: {problem.data}; log joint of the true classes {problem.truth:.0f}")
     print_table(table)
@@ -140,6 +141,7 @@ def starts(args):
             panels[name][start] = points
             first = {"s of the start": spent, "log joint of it": points[0]["log joint"], "its K": points[0]["clusters"]}
             rows.append({"data": name, "start": start} | first | row_of(points, state, problem))
+            print_table(rows[-1:])
         table += with_times(rows, panels[name].values(), args.share)
         print(f"{name}: {problem.data}; log joint of the true classes {problem.truth:.0f}")
     print_table(table)
@@ -201,6 +203,7 @@ def candidates(args):
             row |= {"CPU us a row, later passes": 1e6 * float(np.median(last)) / data.n_rows, "CPU s": spent}
             row |= {"bound": curves[kind][-1]["bound"], "last stragglers": stragglers[-1]}
             of_size.append(row | {"after a full pass": state.log_joint / data.n_rows})
+            print_table(of_size[-1:])
         for key in ("bound", "after a full pass"):
             best = max(row[key] for row in of_size)
             for row in of_size:
@@ -245,6 +248,7 @@ def hierarchy(args):
         row |= {"leaves": state.n_clusters, "s of the tree": took, "log joint of leaves": state.log_joint}
         row |= {"log evidence of the tree": tree.log_evidence_}
         rows.append(row | cuts_of(tree, state, problem))
+        print_table(rows[-1:])
         if best is None or tree.log_evidence_ > best.log_evidence_:
             best = tree
     print_table(rows)
@@ -301,16 +305,16 @@ def parser():
             command.add_argument("--share", type=float, default=0.001, help="of the best log joint, for the times")
         return command
 
-    command = add(moves, rows=20_000, seconds=20.0, sets=["documents", "vectors"], clusters=200)
+    command = add(moves, rows=20_000, seconds=5.0, sets=["documents", "vectors"], clusters=200)
     command.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=list(KERNELS))
     command.add_argument("--start", default="auto", help="name of a start")
-    command = add(starts, rows=20_000, seconds=20.0, sets=["documents", "vectors"], clusters=200)
+    command = add(starts, rows=20_000, seconds=5.0, sets=["documents", "vectors"], clusters=200)
     names = ["variational", "variational, merged", "progressive", "kmeans++", "random", "one"]
     command.add_argument("--starts", nargs="+", choices=[*names, "sequential"], default=names)
     command.add_argument("--truncation", type=int, default=400, help="components of the variational and other starts")
     command.add_argument("--passes", type=int, default=15, help="variational passes at most")
     command.add_argument("--split-merge", action="store_true", help="sample with split-merge moves too")
-    command = add(candidates, rows=100_000)
+    command = add(candidates, rows=40_000)
     command.add_argument("--clusters", type=int, nargs="+", default=[1000, 4096])
     command.add_argument("--data-set", choices=["spherical", "diagonal", "documents", "patches"], default="spherical")
     command.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))

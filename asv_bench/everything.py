@@ -9,11 +9,14 @@ without --data, and named. The exit status is 1 where a protocol failed, or wher
 import argparse
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,7 +34,7 @@ class Protocol(NamedTuple):
 
 
 PROTOCOLS = [
-    Protocol("Structures", "structures.py", "all"),
+    Protocol("Structures", "structures.py", "all", "--rows 20000 --seconds .1"),
     Protocol("Collapsed Gibbs on labelled texts", "real_data.py", "published", "--seeds 2", "--seeds 20", True),
     Protocol("Defaults on labelled texts", "real_data.py", "default", "--seeds 1 --names tweet", "--seeds 2", True),
     Protocol("Labelled vectors", "real_data.py", "dense", "--seeds 1 --steps 3", "--seeds 2 --steps 30", True),
@@ -147,7 +150,7 @@ PROTOCOLS = [
     Protocol("Hierarchies: neighbours", "hierarchy.py", "neighbours", "--rows 1000 --grid 3 10"),
     Protocol("Hierarchies: copies of a row", "hierarchy.py", "copies", "--rows 1000"),
     Protocol("Hierarchies: odds of given trees", "hierarchy.py", "rescoring", "--rows 1000"),
-    Protocol("Hierarchies: memory", "hierarchy.py", "memory", "--rows 1000 2000"),
+    Protocol("Hierarchies: memory", "hierarchy.py", "memory", "--rows 1000"),
     Protocol(
         "Split and merge: the paper's table", "split_merge.py", "table1", "--sizes 100 1000 --seeds 1 --seconds .5"
     ),
@@ -169,7 +172,7 @@ PROTOCOLS = [
         "Split and merge: effective samples",
         "split_merge.py",
         "equilibrium",
-        "--rows 300 --clusters 5 --seeds 1 --seconds .5",
+        "--rows 300 --clusters 5 --seeds 2 --seconds .5",
     ),
     Protocol(
         "Split and merge beside scikit-learn",
@@ -189,6 +192,7 @@ PROTOCOLS = [
         "composing.py",
         "moves",
         "--rows 2000 --clusters 30 --seconds 1",
+        "--seconds 20",
         picture="--figure",
     ),
     Protocol(
@@ -196,7 +200,7 @@ PROTOCOLS = [
         "composing.py",
         "moves",
         "--data-sets tweet --seconds 1",
-        "--data-sets googlenews birch1",
+        "--data-sets googlenews birch1 --seconds 20",
         True,
         "--figure",
     ),
@@ -205,6 +209,7 @@ PROTOCOLS = [
         "composing.py",
         "starts",
         "--rows 2000 --clusters 30 --truncation 60 --seconds 1",
+        "--seconds 20",
         picture="--figure",
     ),
     *(
@@ -217,10 +222,10 @@ PROTOCOLS = [
             picture="--figure",
         )
         for name, sizes in (
-            ("spherical", ""),
-            ("diagonal", ""),
-            ("documents", "--clusters 1000"),
-            ("patches", "--clusters 1000"),
+            ("spherical", "--rows 100000"),
+            ("diagonal", "--rows 100000"),
+            ("documents", "--rows 100000 --clusters 1000"),
+            ("patches", "--rows 100000 --clusters 1000"),
         )
     ),
     Protocol(
@@ -234,7 +239,7 @@ PROTOCOLS = [
 
 
 def run(protocol, number, args):
-    """Markdown of one protocol, and whether it succeeded."""
+    """Markdown of one protocol, what it took on the wall and in CPU seconds, and whether it succeeded."""
     words = [*protocol.command.split(), *getattr(protocol, args.profile).split()]
     if protocol.wants_data:
         words += ["--data", str(args.data)]
@@ -242,19 +247,19 @@ def run(protocol, number, args):
     if picture:
         words += [protocol.picture, str(args.output / picture)]
         (args.output / picture).unlink(missing_ok=True)  # of an earlier run
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), cpu_of_children()
     done = subprocess.run(
         [sys.executable, str(HERE / protocol.script), *words],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
     )
-    seconds = time.perf_counter() - begin
+    seconds, cpu = time.perf_counter() - begin, cpu_of_children() - before
     shown = [word if word != str(args.output / (picture or "")) else picture for word in words]
     lines = [
         f"## {protocol.title}",
         "",
-        f"`python asv_bench/{protocol.script} {' '.join(shown)}` ({seconds:.0f} s)",
+        f"`python asv_bench/{protocol.script} {' '.join(shown)}` ({seconds:.0f} s, {cpu:.0f} CPU s)",
         "",
     ]
     lines += ["```text", done.stdout.rstrip(), "```", ""]
@@ -265,7 +270,13 @@ def run(protocol, number, args):
         lines += [f"**Failed**: no picture at {picture}.", ""]
     elif picture and has_picture:
         lines += [f"![{protocol.title}]({picture})", ""]
-    return "\n".join(lines), seconds, done.returncode == 0 and has_picture
+    return "\n".join(lines), (seconds, cpu), done.returncode == 0 and has_picture
+
+
+def cpu_of_children():
+    """CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(arguments=None):
@@ -282,19 +293,21 @@ def main(arguments=None):
     args.output.mkdir(parents=True, exist_ok=True)
     chosen = [p for p in PROTOCOLS if not args.only or p.script.removesuffix(".py") in args.only]
     runnable = [p for p in chosen if args.data or not p.wants_data]
-    parts, index, failed = [], [], []
+    parts, index, failed, total = [], [], [], np.zeros(2)
     for number, protocol in enumerate(runnable, 1):
-        text, seconds, succeeded = run(protocol, number, args)
+        text, took, succeeded = run(protocol, number, args)
+        total += took
         outcome = "done" if succeeded else "FAILED"
         parts.append(text)
-        index.append(f"| {number} | {protocol.title} | {outcome} | {seconds:.0f} |")
+        index.append(f"| {number} | {protocol.title} | {outcome} | {took[0]:.0f} | {took[1]:.0f} |")
         failed += [] if succeeded else [protocol.title]
-        print(f"{number}/{len(runnable)} {protocol.title}: {outcome}, {seconds:.0f} s", flush=True)
+        print(f"{number}/{len(runnable)} {protocol.title}: {outcome}, {took[0]:.0f} s", flush=True)
     left_out = [p.title for p in chosen if p not in runnable]
     head = [f"# Measured on {platform.machine()}, {os.cpu_count()} cores, profile {args.profile}", ""]
     head += [f"Failed: {', '.join(failed)}.", ""] if failed else []
     head += [f"Left out, for want of --data: {', '.join(left_out)}.", ""] if left_out else []
-    head += ["| | protocol | outcome | seconds |", "|---|---|---|---|", *index, ""]
+    head += ["| | protocol | outcome | seconds | CPU seconds |", "|---|---|---|---|---|", *index]
+    head += [f"| | in all | | {total[0]:.0f} | {total[1]:.0f} |", ""]
     (args.output / "report.md").write_text("\n".join([*head, *parts]))
     print(f"{args.output / 'report.md'}: {len(runnable)} protocols, {len(failed)} failed, {len(left_out)} left out")
     return 1 if failed or not runnable else 0

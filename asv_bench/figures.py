@@ -58,6 +58,7 @@ def draw_scaling(rows, titles, path):
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         _clean(axes)
     all_axes[0].set_ylabel("CPU seconds a sweep")
+    figure.get_layout_engine().set(wspace=0.06)  # the last size of a panel and the first of the next
     figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
@@ -132,8 +133,9 @@ def draw_topic_scores(rows, path):
     panels = list(dict.fromkeys((row["data"], row["K"]) for row in rows))
     n_columns = min(3, len(panels))
     n_lines = -(-len(panels) // n_columns)
+    width = max(7.0, 4.2 * n_columns)  # room for the legend
     figure, all_axes = plt.subplots(
-        n_lines, n_columns, squeeze=False, figsize=(4.2 * n_columns, 3.2 * n_lines), layout="constrained"
+        n_lines, n_columns, squeeze=False, figsize=(width, 0.8 + 3.2 * n_lines), layout="constrained"
     )
     handles = {}
     for axes, (name, K) in zip(all_axes.flat, panels):
@@ -153,7 +155,7 @@ def draw_topic_scores(rows, path):
         axes.set_visible(False)
     for axes in all_axes[:, 0]:
         axes.set_ylabel("held-out nats a token")
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=2 * n_columns, frameon=False)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=max(4, 2 * n_columns), frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 

@@ -316,6 +316,10 @@ def equilibrium(args):
     intervals of 95 % are by the jackknife over chains, which for the ratio leaves out one of each kernel. Where means
     differ or R-hat is above 1.01 Gibbs does not mix, and its rate is of the modes that it never leaves.
     """
+    if args.seeds < 2:
+        raise SystemExit(
+            f"equilibrium: intervals are by leaving out chains, so --seeds must be at least 2; got {args.seeds}"
+        )
     problem, rows = easy_problem(args), []
     chains = {name: [settled_chain(name, problem, seed) for seed in range(args.seeds)] for name in args.kernels}
     n_steps = {name: steps_within(chains[name][0], args.seconds) for name in args.kernels}

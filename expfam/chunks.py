@@ -11,6 +11,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.forecast import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.samplers.callbacks import close_all
 from expfam.samplers.stream import VariationalStream
 from expfam.samplers.systems import load_sampler
 from expfam.samplers.trace import Trace
@@ -87,9 +88,7 @@ class ChunkLearner:
                 raise
             self.interrupted_ = True
         finally:
-            for callback in self.callbacks or ():
-                if hasattr(callback, "close"):
-                    callback.close()
+            close_all(self.callbacks or ())
         self.stream_, self.trace_, self.n_iter_ = stream, Trace(), 0
         self._take_learned(infos)
         for name in self._of_rows:

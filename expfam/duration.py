@@ -1,8 +1,9 @@
 """Time of a fit before it begins: a rate measured on a part of the rows, and a refusal above the limit.
 
 Nothing is shipped but the range: the sampler itself takes a few steps on growing samples of the data, on this machine
-and at its load, and a line through the last two gives the rest. That is an extrapolation: clusters found in all data
-may be more or fewer than in a sample, and caches overflow. Hence two ends, not one figure; measured fits lie between.
+and at its load, and a line through the last two gives the rest; trees, whose cost is a power of the rows, are grown
+whole. That is an extrapolation: clusters found in all data may be more or fewer than in a sample, and caches overflow.
+Hence two ends, not one figure; measured fits lie between.
 """
 
 import math
@@ -14,6 +15,7 @@ import numpy as np
 
 from expfam.errors import ResourceError
 from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts import default_n_clusters
 from expfam.structures._rng import generator
 
@@ -22,6 +24,7 @@ _GROWTH = 4
 _ENOUGH = 0.3  # seconds of a probe after which none larger is made, if there are two
 _TOO_LONG = 10.0  # if there is one
 _STEPS = 3  # of each probe; the first also makes what later ones find made
+_TICK = 1e-6  # least seconds of a tree
 _LOW, _HIGH = 0.4, 3.0  # ends of the range about the line
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -39,6 +42,8 @@ class Duration:
     probe_seconds : float
         What timing took.
     n_steps : int
+    unit : str
+        What the steps are.
     """
 
     low: float
@@ -46,11 +51,12 @@ class Duration:
     probe_rows: int
     probe_seconds: float
     n_steps: int
+    unit: str = "steps"
 
     def __str__(self):
         return (
-            f"{format_seconds(self.low)} to {format_seconds(self.high)} for {self.n_steps} steps, going by"
-            f" {self.probe_rows:,} of the rows"
+            f"{format_seconds(self.low)} to {format_seconds(self.high)} for {self.n_steps} {self.unit}, going"
+            f" by {self.probe_rows:,} of the rows"
         )
 
 
@@ -60,9 +66,10 @@ def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
     Parameters
     ----------
     kernel : Kernel
-    model : MixtureModel
+    model : MixtureModel or AdmixtureModel
         Bound.
     data : Dataset
+        Of rows in groups, samples are whole groups.
     n_steps : int
         In all. Samplers that stop by themselves may take less.
     seed : int
@@ -85,30 +92,92 @@ def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
     True
     """
     N, began = data.n_rows, perf_counter()
+    probes = _probes(data, seed, lambda rows, sample: _step_seconds(kernel, model, data, rows, sample, seed, start))
+    low, high = (a + n_steps * b for a, b in zip(_line(N, probes, 1), _line(N, probes, 2)))
+    return Duration(_LOW * low, _HIGH * high, probes[-1][0], perf_counter() - began, int(n_steps))
+
+
+def forecast_tree_duration(grow, data, *, seed=0):
+    """Seconds of a tree over all rows, from trees over samples of them: at most some seconds of work.
+
+    Parameters
+    ----------
+    grow : callable
+        ``grow(rows, sample)`` makes the whole tree of a sample; `rows` index the data.
+    data : Dataset
+    seed : int
+
+    Returns
+    -------
+    Duration
+        Its steps are merges. The low end follows the power of the rows by which the last two trees differ, at most 2;
+        the high end is that of a search of all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import BayesianHierarchy, Dataset, Poisson
+    >>> from expfam.duration import forecast_tree_duration
+    >>> data = Dataset(np.random.default_rng(0).poisson(3.0, (900, 2)), Poisson())
+    >>> duration = forecast_tree_duration(lambda rows, sample: BayesianHierarchy("poisson").fit(sample.X), data)
+    >>> 0 < duration.low < duration.high
+    True
+    """
+    N, began = data.n_rows, perf_counter()
+
+    def seconds(rows, sample):
+        before = perf_counter()
+        grow(rows, sample)
+        return (perf_counter() - before,)
+
+    probes = _probes(data, seed, seconds)
+    n, t = probes[-1]
+    power = 0.0
+    if len(probes) > 1:
+        m, s = probes[-2]
+        power = min(2.0, max(0.0, math.log(max(t, _TICK) / max(s, _TICK)) / math.log(n / m)))
+    low, high = t * (N / n) ** power, t * (N / n) ** 2
+    return Duration(_LOW * low, _HIGH * high, n, perf_counter() - began, N - 1, "merges")
+
+
+def _probes(data, seed, measure):
+    """(rows, *seconds) of growing samples; `measure(rows, sample)` gives the seconds."""
+    N = data.n_rows
     probes, n_rows = [], min(N, _FIRST_ROWS)
     while True:
-        probes.append((n_rows, *_probe(kernel, model, data, n_rows, seed, start)))
+        rows, sample = _sample(data, n_rows, seed)
+        probes.append((sample.n_rows, *measure(rows, sample)))
         seconds = sum(probes[-1][1:])
-        if n_rows == N or seconds > _TOO_LONG or (seconds > _ENOUGH and len(probes) > 1):
-            break
-        n_rows = min(N, _GROWTH * n_rows)
-    low, high = (a + n_steps * b for a, b in zip(_line(N, probes, 1), _line(N, probes, 2)))
-    return Duration(_LOW * low, _HIGH * high, n_rows, perf_counter() - began, int(n_steps))
+        if sample.n_rows == N or seconds > _TOO_LONG or (seconds > _ENOUGH and len(probes) > 1):
+            return probes
+        n_rows = min(N, _GROWTH * sample.n_rows)
 
 
-def _probe(kernel, model, data, n_rows, seed, start):
-    """Seconds of the start and of a step on so many rows."""
-    rows, sample = slice(None), data
-    if n_rows < data.n_rows:
-        rows = np.sort(generator(seed, "subsample").choice(data.n_rows, n_rows, replace=False))
-        sample = Dataset(data.X[rows], data.family, weight=None if data.weight is None else data.weight[rows])
-    is_name, most = isinstance(start, str), kernel.max_clusters(model)
-    n_clusters = min(default_n_clusters(model, data.n_rows), n_rows, n_rows if most is None else most)
-    before = perf_counter()
-    if is_name:
-        state = kernel.init(model, sample, seed=seed, start=start, n_clusters=n_clusters)
+def _sample(data, n_rows, seed):
+    """Which rows, and their data: so many, or the whole groups that hold so many."""
+    if n_rows >= data.n_rows:
+        return slice(None), data
+    rng, groups = generator(seed, "subsample"), None
+    if data.groups is None:
+        rows = np.sort(rng.choice(data.n_rows, n_rows, replace=False))
     else:
-        state = kernel.init(model, sample, seed=seed, start=np.asarray(start)[rows])
+        order = rng.permutation(data.groups.n_groups)
+        reached = int(np.searchsorted(data.groups.sizes[order].cumsum(), n_rows)) + 1
+        rows = np.flatnonzero(np.isin(data.groups.of_row, order[:reached]))
+        groups = np.unique(data.groups.of_row[rows], return_inverse=True)[1]
+    weight = None if data.weight is None else data.weight[rows]
+    return rows, Dataset(data.X[rows], data.family, weight=weight, groups=groups)
+
+
+def _step_seconds(kernel, model, data, rows, sample, seed, start):
+    """Seconds of the start and of a step on a sample."""
+    options = {"start": start if isinstance(start, str) else np.asarray(start)[rows]}
+    if isinstance(start, str) and isinstance(model, MixtureModel):
+        most = kernel.max_clusters(model)
+        n_clusters = default_n_clusters(model, data.n_rows)
+        options["n_clusters"] = min(n_clusters, sample.n_rows, sample.n_rows if most is None else most)
+    before = perf_counter()
+    state = kernel.init(model, sample, seed=seed, **options)
     seconds = [perf_counter() - before]
     for _ in range(_STEPS):
         before = perf_counter()
@@ -129,6 +198,20 @@ def _line(N, probes, place):
     m, s = probes[-2][0], probes[-2][place]
     least = t + (N - n) * max(0.0, (t - s) / (n - m))
     return least, max(least, t + (N - n) * 0.5 * t / n)
+
+
+def check_time(limit, kernel, model, data, n_steps, *, seed, start):
+    """Time some steps and raise where a fit would take longer than it may; nothing without a limit.
+
+    Parameters
+    ----------
+    limit : float, str or None
+        As of `check_duration`.
+    kernel, model, data, n_steps, seed, start
+        As of `forecast_duration`.
+    """
+    if limit is not None:
+        check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start), limit)
 
 
 def check_duration(duration, limit):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.chunks import ChunkedFit
-from expfam.duration import check_duration, forecast_duration
+from expfam.duration import check_time
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
@@ -19,7 +19,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.plugins.registry import load_family
-from expfam.samplers.callbacks import Progress
+from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.hyper import UpdateHyper
 from expfam.samplers.kernel import Cycle
 from expfam.samplers.sampling import sample
@@ -214,11 +214,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             phase.check(model, data)
         forecast = forecast_memory(data, n_components=model.weights.max_components, kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)
-        if self.time_limit is not None:
-            n_steps = sum(n_steps for _, n_steps in phases)
-            check_duration(
-                forecast_duration(kernel, model, data, n_steps, seed=seed, start=self.start), self.time_limit
-            )
+        n_steps = sum(n_steps for _, n_steps in phases)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=self.start)
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._run(state, phases)
         self.__dict__.pop("stream_", None)
@@ -230,9 +227,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         kept = most_kept_partitions(state.data.n_rows)
         trace = Trace(max_kept=kept)
-        # callbacks stay open between the phases and are closed at the end of the last
         former = phases[0][0]
-        try:
+        with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
@@ -240,16 +236,11 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
                     kernel = _settled(kernel, former, state)
                 former = kernel
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
-                watched = [_StayOpen(c) for c in callbacks]
                 sample(kernel, state, n_steps, callbacks=watched, trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
             if not trace.interrupted:
                 kernel.finish(state)
-        finally:
-            for callback in callbacks:
-                if hasattr(callback, "close"):
-                    callback.close()
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
@@ -298,7 +289,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         if self.partition not in ("point", "last"):
             raise ValueError(f"partition must be 'point' or 'last'; got {self.partition!r}")
         if isinstance(self.learn_hyper, str) and self.learn_hyper == "auto":
-            names = [name for name in family.learned_by_default if _is_auto(getattr(family, name))]
+            names = [name for name in family.learned_by_default if is_auto(getattr(family, name))]
         else:
             names = list(family.hyper) if self.learn_hyper else []
         n_learning = (n_warmup + 1) // 2 if names else 0
@@ -478,19 +469,25 @@ def _chosen_partition(trace, state):
         return state.partition
 
 
-class _StayOpen:
-    """A callback that the driver does not close, with whether it has ended the run."""
-
-    def __init__(self, callback):
-        self._callback, self.has_stopped = callback, False
-
-    def __call__(self, info, state):
-        self.has_stopped = bool(self._callback(info, state))
-        return self.has_stopped
-
-
-def _is_auto(value):
+def is_auto(value):
+    """Whether a setting is left to the estimator; arrays are not."""
     return isinstance(value, str) and value == "auto"
+
+
+def step_numbers(estimator):
+    """`n_steps` and `n_warmup` of an estimator of topics or groups: int, int.
+
+    Raises
+    ------
+    ValueError
+        For anything but non-negative integers; a warm-up of "auto" is as many steps.
+    """
+    n_steps, n_warmup = estimator.n_steps, estimator.n_warmup
+    n_warmup = n_steps if is_auto(n_warmup) else n_warmup
+    for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            raise ValueError(f"{type(estimator).__name__}: {name} must be a non-negative integer; got {value!r}")
+    return int(n_steps), int(n_warmup)
 
 
 def _softmax(scores):

@@ -19,6 +19,9 @@ _GUESSED_CLUSTERS = 200
 _KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
 _BLOCK_BYTES = 3 << 25  # most that blocks of statistics and of scores take
 _SMALL_BYTES = 8 << 20  # what the sizes do not explain
+_LEAF_BYTES = 1200  # queue, partners, links and lists of a leaf and the node above it, as measured
+_LEAF_COPIES = 5  # of a leaf's dense statistics: its own, its node's, what is cached of them, and those exported
+_ENTRY_BYTES = 100  # of a stored entry: postings, sums and what they grow to as leaves merge
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
@@ -106,9 +109,84 @@ def forecast_memory(data, *, n_components=None, kernel=None, model=None):
         data_bytes=_bytes_of(data.X),
         n_components=n_components,
     )
+    if data.groups is not None:
+        cells = data.groups.n_groups * forecast.n_components
+        # counts of clusters in groups with their sums over sweeps, dense weights at the end, and no kept partitions
+        forecast = replace(forecast, labels=28 * data.n_rows + 48 * min(data.n_rows, cells) + 24 * cells)
     if kernel is None:
         return forecast
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
+
+
+def forecast_topics(data, *, kernel, model, start=None):
+    """Memory of a fit of topics to these documents.
+
+    Parameters
+    ----------
+    data : Dataset
+    kernel : TopicGibbs or TopicVariational
+    model : AdmixtureModel
+    start : TopicVariational, optional
+        Whose passes find the first topics of the tokens.
+
+    Returns
+    -------
+    Forecast
+        Its clusters are topics; what the kernels hold of tokens or in tables counts as proposals.
+
+    Notes
+    -----
+    Statistics: counts of words in topics, their sums over sweeps, and the pseudo-counts that become `components_`.
+    """
+    K = model.n_topics
+    return Forecast(
+        data=_bytes_of(data.X),
+        labels=16 * data.n_rows,
+        statistics=24 * data.n_features * K,
+        scratch=_SMALL_BYTES + (0 if data.is_sparse else 20 * data.X.size),  # dense counts become CSR
+        n_components=K,
+        proposals=int(sum(one.memory(model, data, K) for one in (kernel, start) if one is not None)),
+    )
+
+
+def forecast_tree(data, *, n_leaves=None, n_neighbors=0, n_trees=1):
+    """Memory of trees over these data.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_leaves : int, optional
+        N if not given.
+    n_neighbors : int
+        Candidates of each leaf, where a graph of them is made.
+    n_trees : int
+        Held together, to choose from.
+
+    Returns
+    -------
+    Forecast
+        Its clusters are leaves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.forecast import forecast_tree
+    >>> forecast_tree(Dataset(np.ones((1000, 8)), Poisson())).n_components
+    1000
+    """
+    L = data.n_rows if n_leaves is None else int(n_leaves)
+    width = 8 * _LEAF_COPIES * data.n_statistics
+    if data.is_sparse and data.has_sparse_phi:
+        width = min(width, _ENTRY_BYTES * data.X.nnz // max(1, L))
+    return Forecast(
+        data=_bytes_of(data.X),
+        labels=16 * data.n_rows,
+        statistics=n_trees * L * (_LEAF_BYTES + width),
+        scratch=_SMALL_BYTES,
+        n_components=L,
+        proposals=48 * n_neighbors * L,
+    )
 
 
 def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, data_bytes=None, n_components=None):

@@ -11,9 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.chunks import ChunkLearner
+from expfam.duration import check_time
 from expfam.errors import DataError, SupportError
-from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.estimators import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.families.components import Components
+from expfam.forecast import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -73,6 +75,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         Called as ``callback(info, state)`` after each step; a true result ends the run.
     verbose : int
         1 for a progress bar.
+    memory_limit : int, float, str or None
+    time_limit : float, str or None
+        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        beyond them nothing is fitted.
 
     Attributes
     ----------
@@ -130,6 +136,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         random_state=None,
         callbacks=None,
         verbose=0,
+        memory_limit=None,
+        time_limit=None,
     ):
         self.family = family
         self.n_components = n_components
@@ -142,6 +150,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
@@ -164,27 +174,25 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
         Raises
         ------
-        DataError, SupportError, CapabilityError
+        DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        n_warmup, n_steps = self._numbers()
+        n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
-        state = kernel.init(self._model(data.family), data, seed=resolve_seed(self.random_state), start=self.start)
+        model, seed = self._model(data.family), resolve_seed(self.random_state)
+        n_warmup = n_warmup if isinstance(kernel, GroupedGibbs) else 0
+        kernel.check(model, data)
+        check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
+        check_time(self.time_limit, kernel, model, data, n_warmup + n_steps, seed=seed, start=self.start)
+        state = kernel.init(model, data, seed=seed, start=self.start)
         average = _Average()
-        self._run(kernel, state, n_warmup if isinstance(kernel, GroupedGibbs) else 0, n_steps, average)
+        self._run(kernel, state, n_warmup, n_steps, average)
         self._adopt(state, average, groups)
         self.__dict__.pop("stream_", None)
         return self
-
-    def _numbers(self):
-        n_warmup = self.n_steps if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
-        for name, value in (("n_steps", self.n_steps), ("n_warmup", n_warmup)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"GroupedMixture: {name} must be a non-negative integer; got {value!r}")
-        return int(n_warmup), int(self.n_steps)
 
     def _kernel(self):
         if isinstance(self.sampler, (GroupedGibbs, GroupedVariational)):
@@ -194,7 +202,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
                 "GroupedMixture: sampler must be 'gibbs', 'variational', a GroupedGibbs or a GroupedVariational; got"
                 f" {self.sampler!r}"
             )
-        learns = _is_auto(self.alpha)
+        learns = is_auto(self.alpha)
         if self.sampler == "gibbs":
             return GroupedGibbs(learn_alpha=learns)
         return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
@@ -339,13 +347,17 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         kernel, seed = self._kernel(), resolve_seed(self.random_state)
         data = Dataset(X, self._family() if is_first else self.family_, **options)
         if is_first:
-            return kernel.stream(self._model(data.family), data, seed=seed, start=self.start), data
+            model = self._model(data.family)
+            check_memory(
+                forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit
+            )
+            return kernel.stream(model, data, seed=seed, start=self.start), data
         fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
 
     def _model(self, family):
         model = AdmixtureModel(family, self.n_components)
-        return model.with_alpha(_ALPHA / model.n_topics if _is_auto(self.alpha) else self.alpha)
+        return model.with_alpha(_ALPHA / model.n_topics if is_auto(self.alpha) else self.alpha)
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
@@ -606,10 +618,6 @@ def _weights(counts, alpha):
 def _soft_sums(state):
     """Sums of statistics of a variational run: (K, F), CSR where the statistics of the data are."""
     return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
-
-
-def _is_auto(value):
-    return _is_named(value, "auto")
 
 
 def _is_named(value, name):

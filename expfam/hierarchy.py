@@ -1,13 +1,16 @@
 """Bayesian hierarchical clustering in the conventions of scikit-learn: a tree over the data, cuts, predictions."""
 
 import math
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from expfam.duration import check_duration, forecast_tree_duration
 from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.forecast import check_memory, forecast_tree
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -60,6 +63,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Called as ``callback(info, state)`` after every few hundred merges.
     verbose : int
         1 for a progress bar.
+    memory_limit : int, float, str or None
+    time_limit : float, str or None
+        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        beyond them nothing is fitted.
 
     Attributes
     ----------
@@ -118,6 +125,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         random_state=0,
         callbacks=None,
         verbose=0,
+        memory_limit=None,
+        time_limit=None,
     ):
         self.family = family
         self.alpha = alpha
@@ -134,6 +143,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +162,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
         Raises
         ------
-        DataError, SupportError, CapabilityError, ValueError
+        DataError, SupportError, CapabilityError, ResourceError, ValueError
             Before any work begins.
         """
         if self.cut not in ("odds", "map"):
@@ -159,7 +170,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         data = Dataset(self._validate(X, reset=True), self._family())
         if self.n_clusters is not None and not 1 <= self.n_clusters <= data.n_rows:
             raise ValueError(f"n_clusters must be from 1 to the {data.n_rows} data; got {self.n_clusters!r}")
+        check_memory(self._memory(data), self.memory_limit)
         model, data = self._model(data)
+        if self.time_limit is not None:
+            grow = partial(self._grow_sample, model)
+            duration = forecast_tree_duration(grow, data, seed=resolve_seed(self.random_state))
+            check_duration(duration, self.time_limit)
         states = self._states(model, data)
         self.order_, best = max(states.items(), key=lambda item: item[1].log_joint)
         self._adopt(best)
@@ -193,6 +209,24 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if self.interrupted_:  # forests of different sizes do not compare
             states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
         return states
+
+    def _memory(self, data):
+        """Forecast of the trees that are held together, and of the graph for one of them."""
+        n_leaves = None if self.init_labels is None else len(np.unique(self.init_labels))
+        n_neighbors = 0 if self.candidates is None else self.n_neighbors
+        n_trees = 2 + (self.candidates is None and _is_dense(data)) if self.order == "best" else 1
+        return forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
+
+    def _grow_sample(self, model, rows, data):
+        """The trees of some rows, for the time that they take."""
+        probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None, verbose=0)
+        if self.init_labels is not None:
+            probe.init_labels = np.asarray(self.init_labels)[rows]
+        if sparse.issparse(self.candidates):
+            probe.candidates = sparse.csr_array(self.candidates)[rows][:, rows]
+        probe._states(model, data)
+        if probe.interrupted_:
+            raise KeyboardInterrupt
 
     def _grow(self, model, data, order):
         names = ("duplicates", "index", "candidates", "n_neighbors", "n_threads")

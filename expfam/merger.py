@@ -1,9 +1,9 @@
-"""One mixture from mixtures of disjoint parts of the data, without the data.
+"""One model from models of disjoint parts of the data, without the data.
 
 A fitted mixture is its bound family, its weights and the statistics (n, S) of its clusters, and statistics add. So
 clusters put side by side are exactly those of a fit to all data that found the same partition, and chunks learned in
 different places from one model add up to what a single place would have learned from all of them. O(K F), and
-O(K**2 F) where clusters are compared.
+O(K**2 F) where clusters are compared. Topic models are `topic_merger`'s.
 """
 
 from itertools import pairwise
@@ -16,46 +16,51 @@ from expfam.errors import CapabilityError
 from expfam.estimators import Mixture
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.merging import merged_clusters
+from expfam.topic_merger import merged_topics, topic_difference
+from expfam.topics import TopicModel
 
 _ROUNDING = 1e-9
 
 
 def merge(models, *, clusters="apart", common=None):
-    """One fitted mixture of all the data that several were fitted to, each datum in one of them.
+    """One fitted model of all the data that several were fitted to, each datum in one of them.
 
     Parameters
     ----------
-    models : sequence of Mixture
-        Fitted with one and the same bound family (``family.bind(X)`` of some of the data, given to all) and prior on
-        weights, by any samplers.
+    models : sequence of Mixture, or of TopicModel
+        Mixtures fitted with one and the same bound family (``family.bind(X)`` of some of the data, given to all) and
+        prior on weights, by any samplers; or topic models of one vocabulary, number of topics, `alpha` and `eta`.
     clusters : {"apart", "merged"}
         Every cluster for itself, or those joined that are more probable as one: pairs are merged greedily while the log
-        joint rises, and down to the largest number that the weights allow.
-    common : Mixture, optional
+        joint rises, and down to the largest number that the weights allow. Topics are a fixed number: "merged" pairs
+        each with one of every other model, so that the evidence of the words is largest, model after model.
+    common : Mixture or TopicModel, optional
         A model that all of `models` went on from by `partial_fit`, such as one that each machine has loaded: its
         clusters are the same in all of them, its own data are counted once, and what the others have learned since is
         added. Clusters that were opened since are treated as `clusters` says.
 
     Returns
     -------
-    Mixture
+    Mixture or TopicModel
         With the settings of the first one. `cluster_sizes_` are the sums of theirs. `labels_` are those of the parts,
         one part after the other, where all of these know them. `log_joint_` is that of the partition, and NaN where
-        statistics are soft. There is no `trace_`.
+        statistics are soft; of topic models the lower bound for all documents, and NaN where one of them was sampled or
+        has an estimate alone. There is no `trace_`.
 
     Raises
     ------
     TypeError
-        For anything but mixtures.
+        For anything but mixtures, or but topic models.
     CapabilityError
         For models that cannot be merged, with what differs.
 
     Notes
     -----
     Without `common` and with clusters apart, n, S and predictions are those of a fit to all data that found the same
-    partition. With `common` they are, to rounding, those of one `partial_fit` of all the chunks together, if each part
-    has learned one: posterior = prior + sum of (posterior of a part - prior), as in Broderick, Boyd, Wibisono, Wilson
-    and Jordan 2013, "Streaming variational Bayes".
+    partition; topics that were paired, those of one that found the same topics of tokens up to their order, which is
+    no optimum of a fit to all documents but a start near one. With `common` they are, to rounding, those of one
+    `partial_fit` of all the chunks together, if each part has learned one: posterior = prior + sum of (posterior of a
+    part - prior), as in Broderick, Boyd, Wibisono, Wilson and Jordan 2013, "Streaming variational Bayes".
 
     Examples
     --------
@@ -68,11 +73,20 @@ def merge(models, *, clusters="apart", common=None):
     array([20, 20])
     """
     models = list(models)
-    _check_kinds(models, common)
-    everyone = models if common is None else [common, *models]
-    _check_alike(everyone)
+    kind = _check_kinds(models, common)
+    _check_alike(models if common is None else [common, *models], _DIFFERENCES[kind])
     if clusters not in ("apart", "merged"):
         raise ValueError(f"clusters must be 'apart' or 'merged'; got {clusters!r}")
+    merged = (_merged_mixture if kind is Mixture else merged_topics)(models, clusters, common)
+    merged.n_iter_ = sum(part.n_iter_ for part in models)
+    merged.interrupted_ = any(part.interrupted_ for part in models)
+    merged.n_features_in_ = models[0].n_features_in_
+    if hasattr(models[0], "feature_names_in_"):
+        merged.feature_names_in_ = models[0].feature_names_in_
+    return merged
+
+
+def _merged_mixture(models, clusters, common):
     n, S, sizes, homes = _side_by_side(models) if common is None else _since(models, common)
     model = MixtureModel(models[0].family_, models[0].model_.weights)
     if clusters == "merged":
@@ -89,30 +103,38 @@ def merge(models, *, clusters="apart", common=None):
 def _check_kinds(models, common):
     if not models:
         raise ValueError("merge needs at least one model; got none")
+    kind = TopicModel if isinstance(models[0], TopicModel) else Mixture
     for model in [*models, *([] if common is None else [common])]:
-        if not isinstance(model, Mixture):
-            raise TypeError(f"merge takes fitted Mixtures; got {type(model).__name__}")
+        if not isinstance(model, kind):
+            others = "" if kind is TopicModel else ", or fitted TopicModels alone"
+            raise TypeError(f"merge takes fitted {kind.__name__}s; got {type(model).__name__}{others}")
         check_is_fitted(model)
+    return kind
 
 
-def _check_alike(models):
+def _check_alike(models, difference):
     first = models[0]
     for place, model in enumerate(models[1:], start=1):
-        differs = _difference(first, model)
+        differs = _column_difference(first, model) or difference(first, model)
         if differs:
             raise CapabilityError(f"model {place} has {differs} than model 0, so their statistics do not add up")
 
 
-def _difference(a, b):
-    """What differs between two models, in words; empty where nothing does."""
-    mine, theirs = a.family_, b.family_
-    if type(mine) is not type(theirs):
-        return f"another family ({theirs.name!r}, not {mine.name!r})"
+def _column_difference(a, b):
+    """What differs between the data of two models, in words; empty where nothing does."""
     if a.n_features_in_ != b.n_features_in_:
         return f"another number of features ({b.n_features_in_}, not {a.n_features_in_})"
     names = [getattr(model, "feature_names_in_", None) for model in (a, b)]
     if (names[0] is None) != (names[1] is None) or not np.array_equal(*names):
         return "other feature names"
+    return ""
+
+
+def _difference(a, b):
+    """What differs between two mixtures, in words; empty where nothing does."""
+    mine, theirs = a.family_, b.family_
+    if type(mine) is not type(theirs):
+        return f"another family ({theirs.name!r}, not {mine.name!r})"
     if mine != theirs:
         return (
             f"other values of {', '.join(mine.differences(theirs))} in its family ({theirs!r}, not {mine!r}; bind the"
@@ -121,6 +143,9 @@ def _difference(a, b):
     if a.model_.weights != b.model_.weights:
         return f"another prior on weights ({b.model_.weights!r}, not {a.model_.weights!r})"
     return ""
+
+
+_DIFFERENCES = {Mixture: _difference, TopicModel: topic_difference}
 
 
 def _check_number(K, weights):
@@ -194,11 +219,6 @@ def _fitted(models, model, n, S, sizes, homes):
     is_hard = (n == sizes).all()
     log_joint = model.weights.log_prior(sizes) + model.family.total_log_marginal(n, S) if is_hard else np.nan
     merged.log_joint_ = float(log_joint)
-    merged.n_iter_ = sum(part.n_iter_ for part in models)
-    merged.interrupted_ = any(part.interrupted_ for part in models)
-    merged.n_features_in_ = first.n_features_in_
-    if hasattr(first, "feature_names_in_"):
-        merged.feature_names_in_ = first.feature_names_in_
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
         merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)

@@ -11,13 +11,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.chunks import ChunkLearner
+from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators import is_auto, step_numbers
 from expfam.families.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
+from expfam.forecast import check_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.samplers._topic_collapsed import collapsed_counts
-from expfam.samplers.callbacks import Progress
+from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
 from expfam.samplers.schedules import Memoized, Stochastic
@@ -75,6 +78,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Called as ``callback(info, state)`` after each step; a true result ends the run.
     verbose : int
         1 for a progress bar.
+    memory_limit : int, float, str or None
+    time_limit : float, str or None
+        As of `Mixture`: bytes that a fit may need beside the data, and seconds that it may be expected to take;
+        beyond them nothing is fitted.
 
     Attributes
     ----------
@@ -133,6 +140,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         random_state=None,
         callbacks=None,
         verbose=0,
+        memory_limit=None,
+        time_limit=None,
     ):
         self.n_topics = n_topics
         self.alpha = alpha
@@ -149,6 +158,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
+        self.memory_limit = memory_limit
+        self.time_limit = time_limit
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
@@ -172,6 +183,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ------
         CapabilityError
             For weights other than 1 with ``local="gibbs"``: the copies of a document have topics of their own there.
+        ResourceError
+            Where `memory_limit` or `time_limit` would not suffice.
         """
         n_steps, n_warmup = self._numbers()
         X = self._validate(X, reset=True)
@@ -179,8 +192,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         method = self._method(data)
         phases = self._phases(method, n_warmup, n_steps)
         # from random topics the sampler needs twice the sweeps, and ends behind on long documents
-        start = "variational" if method == "gibbs" else "auto"
-        state = phases[0][0].init(model, data, seed=resolve_seed(self.random_state), start=start)
+        start, seed = "variational" if method == "gibbs" else "auto", resolve_seed(self.random_state)
+        kernel, n_steps = phases[-1][0], sum(n_steps for _, n_steps in phases)
+        kernel.check(model, data)
+        first = TopicVariational() if method == "gibbs" else None
+        check_memory(forecast_topics(data, kernel=kernel, model=model, start=first), self.memory_limit)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+        state = phases[0][0].init(model, data, seed=seed, start=start)
         average = _Average()
         self._run(state, phases, average)
         self.__dict__.pop("stream_", None)
@@ -189,21 +207,16 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _numbers(self):
-        n_steps = self.n_steps
-        n_warmup = n_steps if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
-        for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"TopicModel: {name} must be a non-negative integer; got {value!r}")
         if isinstance(self.alpha, str) and self.alpha not in ("auto", "learn"):
             raise ValueError(f"TopicModel: alpha must be 'auto', 'learn', a number or one a topic; got {self.alpha!r}")
         if self.local not in ("auto", "gibbs", "active", "dense", "tokens"):
             raise ValueError(
                 f"TopicModel: local must be 'auto', 'gibbs', 'active', 'dense' or 'tokens'; got {self.local!r}"
             )
-        return int(n_steps), int(n_warmup)
+        return step_numbers(self)
 
     def _model(self, X, weight=None):
-        family = Multinomial(_ETA if _is_auto(self.eta) else self.eta, allow_fractional=True)
+        family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
         return AdmixtureModel(data.family, self.n_topics, _ALPHA if isinstance(self.alpha, str) else self.alpha), data
 
@@ -233,7 +246,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _kernel(self, method):
         if method == "gibbs":
-            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=_is_auto(self.eta))
+            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=is_auto(self.eta))
         return TopicVariational(
             self.n_active,
             local=method,
@@ -241,7 +254,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             schedule=self.schedule,
             n_restarts=self.n_restarts,
             learn_alpha=isinstance(self.alpha, str) and self.alpha == "learn",
-            learn_eta=_is_auto(self.eta),
+            learn_eta=is_auto(self.eta),
             n_threads=self.n_threads,
         )
 
@@ -249,17 +262,12 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         trace = None
-        try:
+        with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
-                watched = [_Watched(callback) for callback in callbacks]
                 counted = [average] if isinstance(kernel, TopicGibbs) and place == len(phases) else []
                 trace = sample(kernel, state, n_steps, callbacks=[*watched, *counted], trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):
                     break
-        finally:
-            for callback in callbacks:
-                if hasattr(callback, "close"):
-                    callback.close()
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, n_documents, average):
@@ -378,6 +386,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         kernel, seed = self._stream_kernel(in_passes=in_passes), resolve_seed(self.random_state)
         if is_first:
             model, data = self._model(X, **options)
+            check_memory(forecast_topics(data, kernel=kernel, model=model), self.memory_limit)
             return kernel.stream(model, data, seed=seed), data
         model = self._fitted_model()
         data, eta = Dataset(X, model.family, **options), model.family.pseudocounts()[0]
@@ -550,18 +559,6 @@ class _Average:
         if self.n_kept == 0:
             self._keep(state)
         return self.counts / self.n_kept, self.alpha / self.n_kept
-
-
-class _Watched:
-    """A callback that notes whether it has asked for the end, and stays open."""
-
-    def __init__(self, callback):
-        self.callback, self.has_stopped = callback, False
-
-    def __call__(self, info, state):
-        stop = bool(self.callback(info, state))
-        self.has_stopped |= stop
-        return stop
 
 
 def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
@@ -746,10 +743,6 @@ def split_documents(X, *, share=0.2, unit="type", seed=0):
         part.eliminate_zeros()
         parts.append(part)
     return parts[0], parts[1], n_skipped
-
-
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
 
 
 __all__ = ["TopicModel", "document_completion", "document_weights", "split_documents"]

@@ -99,7 +99,7 @@ class Case:
             return drawn_data(family, self.rng("data"))
         failure = None
         for n_columns in _widths(family):
-            X = made_up_data(family.support, n_columns, self.rng("data"))
+            X = made_up_data(family.support, n_columns, self.rng("data"), bounds=bounds_of(family))
             try:
                 family.bind(X)
                 return X
@@ -205,13 +205,25 @@ def drawn_data(family, rng):
     return np.concatenate([family.sample(row[None], _ROWS // 4, rng) for row in theta])
 
 
-def made_up_data(support, n_columns, rng, *, n_rows=_ROWS):
-    """Rows of a few clusters within a support: (n_rows, n_columns) float64."""
+def bounds_of(family):
+    """Least and largest value that a family's data may hold, by its support and its own bounds."""
+    least, most = {"counts": (0.0, np.inf), "nonnegative": (0.0, np.inf), "binary": (0.0, 1.0)}.get(
+        family.support, (-np.inf, np.inf)
+    )
+    low, high = getattr(family, "bounds", (-np.inf, np.inf))
+    return max(least, float(low)), min(most, float(high))
+
+
+def made_up_data(support, n_columns, rng, *, n_rows=_ROWS, bounds=None):
+    """Rows of a few clusters within a support, and within bounds: (n_rows, n_columns) float64."""
     shape, label = (n_rows, n_columns), rng.integers(0, 3, n_rows)
+    low, high = (-np.inf, np.inf) if bounds is None else bounds
     if support == "real":
-        return rng.normal(size=(3, n_columns))[label] * 2.0 + rng.normal(size=shape) * 0.7 + 1.5
+        X = rng.normal(size=(3, n_columns))[label] * 2.0 + rng.normal(size=shape) * 0.7 + 1.5
+        return _into(np.exp(X) if np.isinf(low) != np.isinf(high) else X, low, high)
     if support == "counts":
-        return rng.poisson(rng.gamma(0.8, 2.5, size=(3, n_columns))[label]).astype(np.float64)
+        X = rng.poisson(rng.gamma(0.8, 2.5, size=(3, n_columns))[label]).astype(np.float64)
+        return np.minimum(X + np.ceil(max(low, 0.0)), high)
     if support == "categories":
         X = np.stack([rng.integers(0, 2 + v % 3, n_rows) for v in range(n_columns)], axis=1)
         X[:4] = [[min(row, 1 + v % 3) for v in range(n_columns)] for row in range(4)]  # every level occurs
@@ -219,11 +231,19 @@ def made_up_data(support, n_columns, rng, *, n_rows=_ROWS):
     if support == "binary":
         return (rng.random(shape) < rng.uniform(0.1, 0.9, size=(3, n_columns))[label]).astype(np.float64)
     if support == "nonnegative":
-        return rng.exponential(rng.gamma(2.0, 1.0, size=(3, n_columns))[label])
+        X = rng.exponential(rng.gamma(2.0, 1.0, size=(3, n_columns))[label])
+        return X + max(low, 0.0) if np.isinf(high) else _into(np.log(X), max(low, 0.0), high)
     if support == "unit":
         X = rng.normal(size=(3, n_columns))[label] * 1.5 + rng.normal(size=shape)
         return X / np.linalg.norm(X, axis=1, keepdims=True)
     raise ValueError(f"no data can be made up for support {support!r}; give X")
+
+
+def _into(X, low, high):
+    """Real values moved between two bounds; positive ones beyond the one that there is."""
+    if np.isfinite(low) and np.isfinite(high):
+        return low + (high - low) / (1.0 + np.exp(-X))
+    return low + X if np.isfinite(low) else high - X if np.isfinite(high) else X
 
 
 # ---- comparing -----------------------------------------------------------------------------------------------------

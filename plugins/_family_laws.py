@@ -17,6 +17,7 @@ from expfam.errors import SupportError
 from expfam.plugins._conformance_case import (
     Inapplicable,
     agree,
+    bounds_of,
     dense,
     law,
     read_only,
@@ -244,6 +245,10 @@ def _limit(partial):
 def _support_points(case):
     """Case, points of its support by name, log volume of each point (None where they are counted), tolerance."""
     support, V = case.family.support, case.X.shape[1]
+    if hasattr(case.family, "support_grid"):
+        case = case.narrow(1)
+        X, log_volume = case.family.support_grid(case.X)
+        return case, {"on its own grid": X}, [log_volume], 1e-6
     if support == "binary":
         case = case.narrow(min(V, 8))
         points = np.array(list(itertools.product((0.0, 1.0), repeat=case.X.shape[1])))
@@ -262,6 +267,10 @@ def _support_points(case):
 
 
 def _count_points(case):
+    low, high = bounds_of(case.family)
+    if (low, high) != (0.0, np.inf):
+        low = np.ceil(low)
+        return case.narrow(1), {"sum": np.arange(low, min(high + 1.0, low + (1 << 16)))[:, None]}, [None], 1e-8
     nothing = np.zeros((1, case.X.shape[1]))
     zero = np.zeros((1, case.phi.shape[1]))
     if abs(_log_density(case.family, nothing, np.zeros(1), zero)[0]) > 1e-12:
@@ -284,16 +293,22 @@ def _compositions(total, V):
 
 def _line_points(case):
     """Trapezoids after a substitution that makes every tail fall exponentially."""
-    column = dense(case.X).ravel()
-    step = 0.01
-    if case.family.support == "nonnegative":
+    column, step = dense(case.X).ravel(), 0.01
+    low, high = bounds_of(case.family)
+    if np.isfinite(low) and np.isfinite(high):  # beyond the ends of t all floats but those near 0 are the bounds
+        t = np.arange(-300.0 if low == 0 else -36.0, 36.0, step)
+        X = low + (high - low) / (1.0 + np.exp(-t))
+        log_volume = np.log((high - low) * step) - np.logaddexp(0.0, t) - np.logaddexp(0.0, -t)
+    elif np.isfinite(low) or np.isfinite(high):
         t = np.arange(-300.0, 300.0, step)
-        log_scale = np.log(column.mean() or 1.0)
-        return case, {"integral": np.exp(t + log_scale)[:, None]}, [t + log_scale + np.log(step)], 1e-6
-    t = np.arange(-25.0, 25.0, step)
-    scale = column.std() or 1.0
-    log_volume = np.log(np.cosh(t)) + np.log(scale * step)
-    return case, {"integral": (column.mean() + scale * np.sinh(t))[:, None]}, [log_volume], 1e-6
+        end, sign = (low, 1.0) if np.isfinite(low) else (high, -1.0)
+        log_scale = np.log(np.abs(column - end).mean() or 1.0)
+        X, log_volume = end + sign * np.exp(t + log_scale), t + log_scale + np.log(step)
+    else:
+        t = np.arange(-25.0, 25.0, step)
+        scale = column.std() or 1.0
+        X, log_volume = column.mean() + scale * np.sinh(t), np.log(np.cosh(t)) + np.log(scale * step)
+    return case, {"integral": X[:, None]}, [log_volume], 1e-6
 
 
 def _sphere_points(case):
@@ -656,6 +671,9 @@ def bad_data_are_refused_by_name(case):
     values = {"NaN": np.nan, "infinity": np.inf}
     if family.support in ("counts", "binary", "nonnegative"):
         values["a negative value"] = -2.0
+    for what, value in zip(("below", "above"), np.add(family.bounds, (-1.0, 1.0))):
+        if np.isfinite(value):
+            values[f"a value {what} its bounds"] = value
     if family.support == "categories":
         values["a negative code"] = -2.0
         values["an unseen code"] = 1e6

@@ -4,9 +4,52 @@ A callback is any callable of (info, state); a true result ends the run. `sample
 after which they can serve another run.
 """
 
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
+
+
+def close_all(callbacks):
+    """Close the callbacks that have a method `close`."""
+    for callback in callbacks:
+        if hasattr(callback, "close"):
+            callback.close()
+
+
+@contextmanager
+def kept_open(callbacks):
+    """The callbacks for several runs in a row: none of the runs closes them, the end of the block does.
+
+    Yields
+    ------
+    list of callable
+        Each has `has_stopped`: whether it has asked for the end.
+
+    Examples
+    --------
+    >>> from expfam.samplers.callbacks import Stop, kept_open
+    >>> stop = Stop(max_seconds=0.0)
+    >>> with kept_open([stop]) as (watched,):
+    ...     hasattr(watched, "close"), watched.has_stopped
+    (False, False)
+    """
+    try:
+        yield [_StayOpen(callback) for callback in callbacks]
+    finally:
+        close_all(callbacks)
+
+
+class _StayOpen:
+    """A callback that the driver does not close, with whether it has asked for the end."""
+
+    def __init__(self, callback):
+        self._callback, self.has_stopped = callback, False
+
+    def __call__(self, info, state):
+        stop = bool(self._callback(info, state))
+        self.has_stopped |= stop
+        return stop
 
 
 class Stop:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from expfam.samplers.callbacks import close_all
 from expfam.samplers.trace import Trace
 
 
@@ -63,7 +64,5 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     except KeyboardInterrupt:
         trace.interrupted = True
     finally:
-        for callback in callbacks:
-            if hasattr(callback, "close"):
-                callback.close()
+        close_all(callbacks)
     return trace

@@ -103,6 +103,11 @@ class Documents:
         return ends[indptr[1:]] - ends[indptr[:-1]]
 
 
+def entries_at_work(data):
+    """Most stored entries of documents that a pass works on at once."""
+    return min(_CHUNK_ENTRIES, data.X.nnz if data.is_sparse else data.X.size)
+
+
 class TopicPass:
     """The documents of a run and how they are worked on.
 

@@ -13,7 +13,7 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.topic_gibbs import check_admixture
-from expfam.samplers.topic_pass import Counts, Part, TopicPass
+from expfam.samplers.topic_pass import Counts, Part, TopicPass, entries_at_work
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums
@@ -23,6 +23,8 @@ from expfam.structures._threads import segments
 _SEED_DOCUMENTS = 10  # of each topic at most
 _SUMMED = 1 << 20  # entries at a time
 _FEW_TOPICS = 32  # below it all topics are active
+_ENTRY_BYTES = 64  # at work on an entry, beside its responsibilities
+_USUAL_TOPICS = 24  # active ones of a document, hardly ever exceeded
 _TOKEN_TOPICS = 8  # of each word with local="tokens"
 
 
@@ -170,9 +172,12 @@ class TopicVariational(Kernel):
         return n_topics if L is None else min(int(L), n_topics)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of tables and sums; with Memoized the responsibilities come on top."""
+        """Bytes of tables, sums and responsibilities at work; with Memoized those of all documents come on top."""
         each = 20 if isinstance(self.schedule_of(), Full) else 44  # sums of a batch, before and after
-        return each * data.n_features * model.n_topics
+        K, local = model.n_topics, self.local_of(model.n_topics)
+        L = self.n_active_of(K) if local != "active" else min(self.n_active_of(K), _USUAL_TOPICS)
+        of_entry = _ENTRY_BYTES + np.dtype(self.dtype).itemsize * L
+        return each * data.n_features * K + of_entry * entries_at_work(data)
 
     # ---- kernel ------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from expfam import DirichletProcess, MixtureModel, Poisson
 from expfam.errors import ArchiveError
 from expfam.model.archive import write_archive
 from expfam.protocols import Info
-from expfam.samplers import callbacks
-from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, restore_checkpoint
+from expfam.samplers import CollapsedGibbs, callbacks, sample
+from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, kept_open, restore_checkpoint
 from expfam.samplers.trace import Trace
 
 
@@ -176,3 +177,30 @@ def test_collect():
         collect.column("m")
     with pytest.raises(ValueError, match="every"):
         Collect({}, every=0)
+
+
+def test_callbacks_of_several_runs_are_closed_once_at_the_end():
+    """Also when a run fails; and it is known which of them has asked for the end."""
+    closed = []
+
+    class Noted:
+        def __init__(self, last):
+            self.last = last
+
+        def __call__(self, info, state):
+            return info.step == self.last
+
+        def close(self):
+            closed.append(self.last)
+
+    kernel = CollapsedGibbs()
+    state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[0], [1], [40]], seed=0)
+    with kept_open([Noted(1), Noted(3)]) as watched:
+        for stopped in ([True, False], [True, False], [True, True]):
+            sample(kernel, state, 1, callbacks=watched)
+            assert [callback.has_stopped for callback in watched] == stopped
+            assert not closed
+    assert closed == [1, 3]
+    with pytest.raises(ZeroDivisionError), kept_open([Noted(1), len]):
+        1 / 0  # noqa: B018
+    assert closed == [1, 3, 1]

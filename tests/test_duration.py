@@ -5,9 +5,27 @@ import pytest
 from scipy import sparse
 
 import expfam.duration as duration_module
-from expfam import Dataset, DiagonalGaussian, Mixture, MixtureModel, Multinomial, SymmetricDirichlet
+from expfam import (
+    AdmixtureModel,
+    BayesianHierarchy,
+    Dataset,
+    DiagonalGaussian,
+    GroupedMixture,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    SymmetricDirichlet,
+    TopicModel,
+)
 from expfam.cli import main
-from expfam.duration import Duration, check_duration, forecast_duration, format_seconds, parse_seconds
+from expfam.duration import (
+    Duration,
+    check_duration,
+    forecast_duration,
+    forecast_tree_duration,
+    format_seconds,
+    parse_seconds,
+)
 from expfam.errors import ResourceError
 from expfam.samplers import CollapsedGibbs, ExpectationMaximization
 
@@ -104,7 +122,7 @@ def test_a_mixture_asks_only_where_there_is_a_limit(monkeypatch):
     X = np.random.default_rng(0).standard_normal((400, 3))
     asked = []
     real = forecast_duration
-    monkeypatch.setattr("expfam.estimators.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
+    monkeypatch.setattr("expfam.duration.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
     Mixture(n_steps=2).fit(X)
     assert not asked
     free, limited = (Mixture(n_steps=5, random_state=0, time_limit=limit).fit(X) for limit in (None, "1h"))
@@ -116,6 +134,106 @@ def test_a_mixture_asks_only_where_there_is_a_limit(monkeypatch):
     assert not hasattr(refused, "labels_")
     with pytest.raises(ValueError, match="amount of time"):
         Mixture(time_limit="soon").fit(X)
+
+
+X = np.random.default_rng(0).standard_normal((400, 3))
+COUNTS = np.random.default_rng(0).poisson(1.0, (400, 6))
+GROUPS = np.arange(400) % 20
+ESTIMATORS = {
+    "topics by sampling": (lambda **s: TopicModel(3, random_state=0, **s), COUNTS, {}, 100),
+    "topics by passes": (lambda **s: TopicModel(3, local="dense", random_state=0, **s), COUNTS, {}, 50),
+    "groups by sampling": (
+        lambda **s: GroupedMixture("gaussian_diag", 3, random_state=0, **s),
+        X,
+        {"groups": GROUPS},
+        100,
+    ),
+    "groups by passes": (
+        lambda **s: GroupedMixture("gaussian_diag", 3, sampler="variational", random_state=0, **s),
+        X,
+        {"groups": GROUPS},
+        50,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_other_estimators_have_the_same_door(name, monkeypatch):
+    make, data, options, n_steps = ESTIMATORS[name]
+    asked, real = [], forecast_duration
+    monkeypatch.setattr("expfam.duration.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
+    free = make(n_steps=50).fit(data, **options)
+    assert not asked
+    limited = make(n_steps=50, time_limit="1h").fit(data, **options)
+    assert [arguments[3] for arguments in asked] == [n_steps]
+    learned = "components_" if hasattr(free, "components_") else "S_"
+    np.testing.assert_array_equal(getattr(free, learned), getattr(limited, learned))  # timing leaves no trace
+    refused = make(n_steps=10**9, time_limit=1.0)
+    with pytest.raises(ResourceError, match=r"for \d+ steps, going by 400 of the rows; 1 s are allowed .time_limit."):
+        refused.fit(data, **options)
+    assert not hasattr(refused, learned)
+    with pytest.raises(ValueError, match="amount of time"):
+        make(time_limit="soon").fit(data, **options)
+
+
+def test_samples_of_rows_in_groups_are_whole_groups():
+    """Of a hundred groups of 50 rows ten hold the 500 of the first sample."""
+    seen = []
+
+    class Seen(CollapsedGibbs):
+        takes_groups = True
+
+        def init(self, model, data, **options):
+            assert "n_clusters" not in options
+            seen.append(data)
+            return data
+
+        def step(self, state):
+            pass
+
+    data = Dataset(np.arange(5000.0)[:, None], DiagonalGaussian(), groups=np.arange(5000) % 100)
+    found = forecast_duration(Seen(), AdmixtureModel(data.family, 3), data, 10)
+    assert [sample.n_rows for sample in seen] == [500, 2000, 5000]
+    assert found.probe_rows == 5000
+    for sample in seen:
+        assert (sample.groups.sizes == 50).all()
+        values = sample.X[:, 0].astype(int) % 100
+        assert (np.unique(values, return_inverse=True)[1] == sample.groups.of_row).all()
+    lone = Dataset(np.arange(3000.0)[:, None], DiagonalGaussian(), groups=np.zeros(3000, dtype=int))
+    assert forecast_duration(Seen(), AdmixtureModel(lone.family, 3), lone, 10).probe_rows == 3000
+
+
+@pytest.mark.parametrize(("power", "low"), [(2.0, 2.0), (1.0, 1.0), (0.0, 0.0), (3.0, 2.0)])
+def test_trees_cost_a_power_of_the_rows(power, low, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(duration_module, "perf_counter", clock)
+
+    def grow(rows, sample):
+        clock.now += 1e-3 * (sample.n_rows / 500) ** power
+        np.testing.assert_array_equal(data.X[rows], sample.X)
+
+    data = Dataset(np.arange(40_000.0)[:, None], DiagonalGaussian())
+    found = forecast_tree_duration(grow, data)
+    n = found.probe_rows
+    assert found.low == pytest.approx(0.4 * 1e-3 * (n / 500) ** power * (40_000 / n) ** low)
+    assert found.high == pytest.approx(3.0 * 1e-3 * (n / 500) ** power * (40_000 / n) ** 2)
+    assert (found.n_steps, found.unit) == (39_999, "merges")
+
+
+def test_a_tree_asks_only_where_there_is_a_limit():
+    rows = np.random.default_rng(0).standard_normal((700, 3))
+    calls = []
+    settings = {"callbacks": [lambda info, state: calls.append(state.data.n_rows)], "candidates": "knn"}
+    graph = sparse.csr_array(np.tri(700, k=-1)[:, ::-1] * 1.0)
+    for extra in ({}, {"init_labels": np.arange(700) // 7, "candidates": None}, {"candidates": graph}):
+        free, limited = (BayesianHierarchy(**settings | extra, time_limit=limit).fit(rows) for limit in (None, "1h"))
+        np.testing.assert_array_equal(free.children_, limited.children_)
+    assert set(calls) == {700}  # samples are grown unseen
+    big = np.random.default_rng(0).standard_normal((60_000, 3))
+    refused = BayesianHierarchy(time_limit="1s")
+    with pytest.raises(ResourceError, match=r"for 59999 merges, going by [\d,]+ of the rows; 1 s are allowed"):
+        refused.fit(big)
+    assert not hasattr(refused, "tree_")
 
 
 def test_the_command_line_prints_a_range_and_refuses(tmp_path, capsys, monkeypatch):

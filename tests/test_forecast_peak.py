@@ -9,16 +9,28 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from expfam import Dataset, DiagonalGaussian, Mixture, Multinomial
+from expfam import (
+    AdmixtureModel,
+    BayesianHierarchy,
+    Dataset,
+    DiagonalGaussian,
+    GroupedMixture,
+    Mixture,
+    Multinomial,
+    TopicModel,
+)
 from expfam.errors import ResourceError
 from expfam.forecast import (
     available_memory,
     check_memory,
     forecast_memory,
     forecast_sizes,
+    forecast_topics,
+    forecast_tree,
     format_bytes,
     parse_bytes,
 )
+from expfam.samplers import TopicGibbs, TopicVariational
 
 FIT = """
 import sys
@@ -64,6 +76,109 @@ def test_the_peak_lies_within_the_forecast(sizes, factor, tmp_path):
     )
     forecast, peak = map(int, done.stdout.split())
     assert peak <= forecast <= factor * peak, f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+
+
+OTHERS = """
+import sys
+import numpy as np
+from scipy import sparse
+import expfam.grouped, expfam.hierarchy, expfam.topics
+from expfam import BayesianHierarchy, GroupedMixture, TopicModel
+
+def kilobytes(name):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
+
+rng = np.random.default_rng(0)
+def documents(N):
+    words = np.sort(rng.integers(0, 5000, (N, 30)), axis=1).ravel().astype(np.int32)
+    X = sparse.csr_array((np.ones(words.size), words, np.arange(N + 1, dtype=np.int32) * 30), shape=(N, 5000))
+    X.sum_duplicates()
+    return X
+steps = {"n_steps": 4, "n_warmup": 2, "random_state": 0}
+def fit(size):
+    kind = sys.argv[1]
+    if kind in ("gibbs", "dense"):
+        X = documents(size)
+        return lambda: TopicModel(60, local=kind, **steps).fit(X)
+    X = rng.standard_normal((size, 60 if kind == "tree" else 4))
+    if kind == "tree":
+        return lambda: BayesianHierarchy("gaussian_diag").fit(X)
+    return lambda: GroupedMixture("gaussian_diag", 200, **steps).fit(X, groups=np.arange(size) // 5)
+fit(100)()  # what is imported on use is not the fit's
+found = []
+for module in (expfam.grouped, expfam.hierarchy, expfam.topics):
+    module.check_memory = lambda forecast, limit: found.append(forecast.beside_data)
+run = fit(int(sys.argv[2]))
+before = kilobytes("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")  # the peak is that from here on
+run()
+print(found[0], kilobytes("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's count of the peak")
+@pytest.mark.parametrize(
+    ("kind", "size", "factor"),
+    [
+        ("gibbs", 10_000, FACTOR),
+        ("dense", 8_000, FACTOR),
+        ("tree", 3000, FACTOR),
+        ("groups", 30_000, 4 * FACTOR),  # labels and blocks: bounds that are seldom reached
+    ],
+)
+def test_so_does_that_of_other_models(kind, size, factor, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", OTHERS, kind, str(size)],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    forecast, peak = map(int, done.stdout.split())
+    assert peak <= forecast <= factor * peak, f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+
+
+@pytest.mark.parametrize("make", [TopicModel, lambda **s: GroupedMixture("multinomial", 50, **s)])
+def test_other_models_have_the_same_door(make):
+    X = np.random.default_rng(0).poisson(1.0, (200, 4000))
+    options = {} if make is TopicModel else {"groups": np.arange(200) % 9}
+    refused = make(n_steps=1, memory_limit="1MB")
+    with pytest.raises(ResourceError, match=r"50 clusters .*; 1 MB are allowed .memory_limit."):
+        refused.fit(X, **options)
+    assert not hasattr(refused, "alpha_")
+
+
+def test_parts_of_topics_and_trees_follow_the_arrays():
+    X = sparse.csr_array(np.eye(40, 30) + np.eye(40, 30, -10))
+    data = Dataset(X, Multinomial(0.1))
+    model = AdmixtureModel(data.family, 7)
+    kernel = TopicGibbs()
+    alone = forecast_topics(data, kernel=kernel, model=model)
+    assert alone.statistics == 3 * 8 * 30 * 7  # counts, their sums, pseudo-counts
+    assert alone.proposals == kernel.memory(model, data, 7)
+    first = TopicVariational(local="dense")
+    assert first.memory(model, data, 7) == 20 * 30 * 7 + (64 + 4 * 7) * X.nnz
+    started = forecast_topics(data, kernel=kernel, model=model, start=first)
+    assert started.proposals - alone.proposals == first.memory(model, data, 7)
+    rows = Dataset(np.ones((50, 4)) * np.arange(50.0)[:, None], DiagonalGaussian())
+    tree = forecast_tree(rows)
+    assert tree.statistics == 50 * (1200 + 5 * 8 * 8)
+    assert forecast_tree(rows, n_trees=3).statistics == 3 * tree.statistics
+    assert forecast_tree(rows, n_leaves=5).statistics == tree.statistics / 10
+    assert forecast_tree(rows, n_neighbors=10).proposals == 480 * 50
+
+
+def test_a_tree_counts_its_leaves_and_what_it_is_chosen_from():
+    X = np.random.default_rng(0).standard_normal((5000, 20))
+    refused = BayesianHierarchy(memory_limit="10MB")
+    with pytest.raises(ResourceError, match=r"statistics of 5000 clusters .*; 10 MB are allowed"):
+        refused.fit(X)
+    assert not hasattr(refused, "tree_")
+    few = BayesianHierarchy(memory_limit="10MB", init_labels=np.arange(5000) % 40).fit(X)
+    assert few.tree_.n_leaves == 40
+    with pytest.raises(ResourceError):
+        BayesianHierarchy(memory_limit="14MB", order="best").fit(X[:1500])
+    BayesianHierarchy(memory_limit="14MB").fit(X[:1500])
 
 
 def test_parts_follow_the_arrays():

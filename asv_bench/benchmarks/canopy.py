@@ -13,7 +13,7 @@ from expfam.samplers import Canopy, PrototypeProposal, StochasticEM, Uncollapsed
 
 from . import data
 
-SHAPES = {"K 1024, d 32": (1024, 32), "K 4096, d 64": (4096, 64)}
+SHAPES = {"K 1024, d 32": (1024, 32), "K 2048, d 64": (2048, 64)}
 N_TEST = 2000
 
 

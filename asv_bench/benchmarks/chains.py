@@ -26,7 +26,7 @@ KERNELS = {
     "split-merge and fastex": lambda: Cycle(SplitMerge(), FastEx()),
 }
 OPEN = ("collapsed", "fastex", "split-merge and gibbs", "split-merge and fastex")
-SECONDS = 1.5
+SECONDS = 1.0
 
 
 def accepted_share(infos):
@@ -40,7 +40,7 @@ class AtEquilibrium:
     params = list(KERNELS)  # noqa: RUF012
     param_names = ("kernel",)
     timeout = 300
-    n_steps = 200
+    n_steps = 100
 
     def setup(self, kernel):
         X, labels = data.gaussians(1000, 10, n_features=4, separation=1.5, exponent=0.0)
@@ -113,7 +113,7 @@ class Candidates:
     def setup(self, candidates):
         from expfam.samplers import Full, SparseVariational
 
-        X = data.nested_gaussians(20_000, 400, n_features=16)[0]
+        X = data.nested_gaussians(10_000, 400, n_features=16)[0]
         model = MixtureModel(load_family("gaussian_diag"), SymmetricDirichlet(400))
         common = {"schedule": Full(), "tol": 0.0, "full_every": 10**6}
         self.kernel = SparseVariational(candidates=candidates, n_candidates=32, **common)

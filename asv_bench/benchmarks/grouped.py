@@ -89,7 +89,7 @@ class Held:
         X, groups = rows_in_groups(50)
         half = N_ROWS // 2
         fits = {
-            name: GroupedMixture("gaussian_diag", 50, sampler=name, n_steps=20, random_state=0).fit(
+            name: GroupedMixture("gaussian_diag", 50, sampler=name, n_steps=10, random_state=0).fit(
                 X[:half], groups=groups[:half]
             )
             for name in self.params
@@ -98,6 +98,13 @@ class Held:
 
     def time_weights(self, cache, name):
         cache[0][name].transform(cache[1], cache[2])
+
+    def time_predict(self, cache, name):
+        cache[0][name].predict(cache[1], cache[2])
+
+    def peakmem_fit(self, cache, name):
+        _, X, groups = cache
+        GroupedMixture("gaussian_diag", 50, sampler=name, n_steps=2, n_warmup=1, random_state=0).fit(X, groups=groups)
 
     def track_score(self, cache, name):
         return cache[0][name].score(cache[1], groups=cache[2])

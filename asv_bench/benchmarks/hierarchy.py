@@ -30,6 +30,9 @@ class Fit:
     def time_fit(self, cache, tree):
         self.model.fit(self.X)
 
+    def peakmem_fit(self, cache, tree):
+        self.model.fit(self.X)
+
     def track_scores(self, cache, tree):
         return self.model.fit(self.X).n_scores_ / (self.X.shape[0] - 1) ** 2
 

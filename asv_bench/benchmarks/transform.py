@@ -1,6 +1,6 @@
-"""New rows under fitted models of each kind: topic weights, predictions by a tree, and further learning from chunks."""
+"""New rows under fitted models of each kind: topic weights, and predictions by a tree."""
 
-from expfam import BayesianHierarchy, Mixture, TopicModel
+from expfam import BayesianHierarchy, TopicModel
 
 from . import data
 
@@ -51,20 +51,8 @@ class Tree:
     def time_score_samples(self):
         self.tree.score_samples(self.X)
 
+    def time_predict(self):
+        self.tree.predict(self.X)
+
     def time_cut(self):
         self.tree.tree_.cut("map")
-
-
-class Chunks:
-    """A mixture that learns a chunk of five hundred rows more."""
-
-    timeout = 300
-
-    def setup(self):
-        X = data.gaussians(N_ROWS, 50)[0]
-        settings = {"sampler": "variational", "n_steps": 1, "n_warmup": 0, "learn_hyper": False, "random_state": 0}
-        self.mixture = Mixture("gaussian_diag", 50, **settings).partial_fit(X[:500])
-        self.chunk = X[500:1000]
-
-    def time_partial_fit(self):
-        self.mixture.partial_fit(self.chunk)

@@ -45,6 +45,9 @@ class Family(ABC):
         Entry-point name, lower snake case; made from the class name if not given.
     support : {"real", "counts", "categories", "binary", "nonnegative", "unit"}
         The values a datum may hold; chooses the checks of `validate` and the data of the conformance kit.
+    bounds : (float, float)
+        Least and largest value within the support, itself included: a class attribute, or a property where they depend
+        on hyper-parameters. Without bounds those of the support count.
     accepts_sparse : bool
         Whether CSR data are read without making them dense.
     hyper : dict
@@ -75,6 +78,7 @@ class Family(ABC):
     api_version: ClassVar[int] = 1
     name: ClassVar[str] = "family"
     support: ClassVar[str] = "real"
+    bounds: ClassVar[tuple] = (-np.inf, np.inf)
     accepts_sparse: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
@@ -116,7 +120,7 @@ class Family(ABC):
         return np.zeros(X.shape[0])
 
     def validate(self, X):
-        """Data checked against `support`, as a C-contiguous array or canonical CSR; the caller's memory if possible.
+        """Data checked against `support` and `bounds`: a C-contiguous array or canonical CSR, the caller's if possible.
 
         Parameters
         ----------
@@ -149,6 +153,8 @@ class Family(ABC):
                     f"{self.name} needs rows of unit length; row {bad[0]} has length {norms[bad[0]]:.8g}:"
                     " normalise the rows first"
                 )
+        if tuple(self.bounds) != Family.bounds:
+            _support.check_interval(X, *self.bounds, family=self.name)
         return X
 
     def resolve(self, X):

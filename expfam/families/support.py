@@ -139,13 +139,13 @@ def check_interval(X, low, high, *, family, closed=True):
     """
     outside = (lambda v: (v < low) | (v > high)) if closed else (lambda v: (v <= low) | (v > high))
     bad = first_where(X, outside)
-    if bad is None and not closed and sparse.issparse(X) and low >= 0 and X.nnz < X.shape[0] * X.shape[1]:
-        raise SupportError(f"{family} needs values above {low}; the sparse matrix holds zeros")
+    bracket = "[" if closed else "("
     if bad is not None:
-        bracket = "[" if closed else "("
         raise SupportError(
             f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}"
         )
+    if sparse.issparse(X) and outside(np.zeros(1))[0] and X.nnz < X.shape[0] * X.shape[1]:
+        raise SupportError(f"{family} needs values in {bracket}{low}, {high}]; the sparse matrix holds zeros")
 
 
 def dense_rows(S):

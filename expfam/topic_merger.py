@@ -1,0 +1,137 @@
+"""What topic models of disjoint documents add up to: counts of words in topics, and the bound of all documents.
+
+Counts are sums over tokens. Whatever topics the tokens of each part have, side by side they are topics of all tokens,
+and the counts of those are the sums over the parts, whichever topic of one part is taken for the same as which of
+another. Where the parts went on from common topics that is known. Else it is that with most evidence of the words;
+documents are as probable under each choice only if all topics have one pseudo-count, so that they may change places.
+"""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from expfam.errors import CapabilityError
+from expfam.samplers.schedules import Stochastic
+from expfam.samplers.topic_sums import log_evidence_of_topics
+
+_ROUNDING = 1e-9
+
+
+def topic_difference(a, b):
+    """What differs between two topic models so that their counts do not add up, in words; empty where nothing does."""
+    if len(a.components_) != len(b.components_):
+        return f"another number of topics ({len(b.components_)}, not {len(a.components_)})"
+    for name, what in (("alpha_", "topics in documents"), ("eta_", "words in topics")):
+        mine, theirs = getattr(a, name), getattr(b, name)
+        if not np.array_equal(mine, theirs):
+            return (
+                f"other pseudo-counts of {what} ({_shown(theirs)}, not {_shown(mine)}; give {name.rstrip('_')} a"
+                " number, the same to every fit, so that none is learned)"
+            )
+    return ""
+
+
+def merged_topics(models, clusters, common):
+    """A topic model without what a merger takes from its parts whatever they are: settings and results.
+
+    Parameters
+    ----------
+    models : list of TopicModel
+        Alike, see `topic_difference`.
+    clusters : {"apart", "merged"}
+    common : TopicModel or None
+
+    Returns
+    -------
+    TopicModel
+    """
+    everyone = models if common is None else [common, *models]
+    if common is not None:
+        parts = [_since(model, common, place) for place, model in enumerate(models)]
+        counts = _counts(common) + sum(parts)
+    else:
+        counts = _paired(models, clusters)
+    first = models[0]
+    eta = first._fitted_model().family.pseudocounts()[0]
+    merged = type(first)(**first.get_params(deep=False))
+    merged.components_ = np.ascontiguousarray((counts + eta[:, None]).T)
+    merged.alpha_, merged.eta_ = first.alpha_.copy(), np.copy(first.eta_)[()]
+    merged.n_documents_ = _sum_since("n_documents_", models, common)
+    merged.log_joint_ = np.nan
+    if all(_knows_its_bound(model) for model in everyone):
+        rest = [model.log_joint_ - log_evidence_of_topics(_counts(model), eta) for model in everyone]
+        documents = sum(rest) if common is None else sum(rest[1:]) - (len(models) - 1) * rest[0]
+        merged.log_joint_ = float(documents + log_evidence_of_topics(counts, eta))
+    merged.method_ = first.method_
+    merged._n_features_out = len(merged.components_)
+    return merged
+
+
+def _counts(model):
+    """Tokens of each word in each topic: (V, K)."""
+    eta = model._fitted_model().family.pseudocounts()[0]
+    return np.maximum(model.components_.T - eta[:, None], 0.0)
+
+
+def _sum_since(name, models, common):
+    total = sum(getattr(model, name) for model in models)
+    return float(total if common is None else total - (len(models) - 1) * getattr(common, name))
+
+
+def _knows_its_bound(model):
+    """Whether `log_joint_` is the bound of the counts: no joint of one sample of topics, no estimate."""
+    return model.method_ != "gibbs" and not _is_stochastic(model)
+
+
+def _is_stochastic(model):
+    return isinstance(getattr(model, "stream_", model).schedule, Stochastic)
+
+
+def _since(model, common, place):
+    """Counts that a model has learned since the common one."""
+    if hasattr(model, "stream_") and _is_stochastic(model):
+        raise CapabilityError(
+            f"model {place} learned under a stochastic schedule, which forgets: what it learned since `common` is no"
+            " sum over documents. Let models go on under schedule=Memoized()"
+        )
+    counts, before = _counts(model), _counts(common)
+    if (counts < before - _ROUNDING * (1.0 + before)).any():
+        raise CapabilityError(
+            f"model {place} did not go on from `common`: its topics do not hold what those of `common` do. Models go on"
+            " by loading it and partial_fit, under schedule=Memoized()"
+        )
+    return counts - before
+
+
+def _paired(models, clusters):
+    """Counts of all parts, each topic with the one of every other part that most evidence gives it."""
+    K, alpha = len(models[0].components_), models[0].alpha_
+    if clusters == "apart" and len(models) > 1:
+        raise CapabilityError(
+            f"{len(models)} times {K} topics side by side are more than the {K} of the model, and documents of one part"
+            " could not have topics of another: take clusters='merged', which pairs the topics of the parts, or let the"
+            " parts go on from one model by partial_fit and give that as common=; one fit to all documents in chunks is"
+            " fit_chunks"
+        )
+    if len(models) > 1 and (alpha != alpha[0]).any():
+        raise CapabilityError(
+            "topics with pseudo-counts of their own (alpha) are not interchangeable, so those of several models cannot"
+            " be paired: give alpha one number for all topics, or merge models that went on from a common one"
+        )
+    family = models[0]._fitted_model().family
+    total = _counts(models[0])
+    for model in models[1:]:
+        counts = _counts(model)
+        evidence = np.stack([_log_evidence(family, row + counts.T) for row in total.T])
+        total = total + counts[:, linear_sum_assignment(evidence, maximize=True)[1]]
+    return total
+
+
+def _log_evidence(family, S):
+    return family.log_marginal(S.sum(axis=1), S)
+
+
+def _shown(value):
+    return f"{float(value):g}" if np.ndim(value) == 0 else np.array2string(value, precision=3, threshold=6)
+
+
+__all__ = ["merged_topics", "topic_difference"]
