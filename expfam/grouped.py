@@ -326,7 +326,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         >>> mixture.n_.round()
         array([100., 100.])
         """
-        self._numbers()
+        step_numbers(self)
         return self._learn_chunks(chunks)
 
     def _stream_kernel(self):
@@ -348,9 +348,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         data = Dataset(X, self._family() if is_first else self.family_, **options)
         if is_first:
             model = self._model(data.family)
-            check_memory(
-                forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit
-            )
+            forecast = forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model)
+            check_memory(forecast, self.memory_limit)
             return kernel.stream(model, data, seed=seed, start=self.start), data
         fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
