@@ -36,7 +36,7 @@ from expfam.samplers import Stochastic, TopicGibbs, TopicVariational
 from expfam.topics import document_completion
 
 ALPHA, MOST_ALPHA, ETA = 0.1, 20.0, 0.01  # of a topic, of all together, of a word
-SWEEPS = [6, 12, 25, 50, 100, 200, 400]  # where a sampler is judged
+SWEEPS = [2, 6, 12, 25, 50, 100, 200, 400]  # where a sampler is judged
 PASSES = [1, 2, 4, 8, 16, 32]
 MASSES = {"generated": 30, "faint": 300}  # how alike the topics of a corpus are
 KEEP_EVERY = 4

@@ -7,6 +7,9 @@ deletes pairs and adds those of the new cluster, and scores of a pair never chan
 be tight. An entry whose list no longer reaches its floor is deferred, and scanned again only when its floor could win.
 Neither reducibility nor monotonicity of the scores is used.
 
+Owners are the older clusters for the sake of equal items. Owned by the younger, as in `merge_queue`, every entry would
+list the same few oldest partners, which die first, and copies would cost N**3; there, groups of copies see to that.
+
 Memory O(N); about N**2 scores in all where every pair has to be looked at, of which N**2 / 2 to begin with, fewer with
 bounds or candidates; O(live) for each pick beside the scores.
 """

@@ -287,6 +287,15 @@ def test_number_of_scores_of_every_pair_once():
     assert (60 - 1) ** 2 <= table.n_scores <= 1.1 * (60 - 1) ** 2
 
 
+@pytest.mark.parametrize("n_patterns", [1, 7])
+def test_equal_items_cost_no_more_scores_than_others(n_patterns):
+    n = 240
+    X = np.random.default_rng(0).normal(size=(n_patterns, 3))[np.arange(n) % n_patterns]
+    table = MergeTable(n, WardScores(X))
+    table.run()
+    assert table.n_scores <= 1.1 * (n - 1) ** 2
+
+
 def test_longer_lists_need_fewer_scores():
     counts = []
     for n_kept in (1, 2, 4):
