@@ -119,6 +119,12 @@ PROTOCOLS = [
     ),
     Protocol("Sparse variational: moves", "variational.py", "moves", "--rows 3000 --clusters 15 --passes 5"),
     Protocol(
+        "Sparse variational: rows in groups",
+        "variational.py",
+        "groups",
+        "--rows 4000 --sizes 20 200 --clusters 150 --settle 1 --passes 2",
+    ),
+    Protocol(
         "Topics: held-out score against time",
         "topics.py",
         "quality --data-sets generated",

@@ -846,6 +846,10 @@ for d in (1, 5, 16, 19, 26):
         out.extend(components.log_predictive_block(0, 60, 13).ravel())
         out.extend(components.log_marginal())
         out.extend(components.log_merged(0, range(1, 13)))
+        lone = Components(data.family, data, 20)
+        lone.refresh(np.minimum(np.arange(60), 19).astype(np.int32))
+        out.extend(lone.log_merged(0, range(1, 20)))
+        out.extend(lone.log_merged(19, range(19)))
 np.save(sys.argv[1], np.array(out))
 """
 

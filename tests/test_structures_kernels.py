@@ -309,7 +309,7 @@ FORCED = {
     "test_structures_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "test_families_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
     "test_families_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale"
-    "|merged_(gauss|rates))",
+    "|merged_(gauss|rates)|data_pairs|datum_growth)",
     "test_structures_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
     "test_structures_min_hash.py": "expfam_icws",
     "test_structures_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
