@@ -40,7 +40,7 @@ class ChunkLearner:
         What learning goes on from.
     """
 
-    _of_rows = ("labels_",)  # results that are of the rows of one chunk
+    _of_rows: tuple[str, ...] = ("labels_",)  # results that are of the rows of one chunk
 
     def _learn_chunk(self, X, options, batch, *, is_first):
         """One more chunk, with options of its `Dataset`: `partial_fit`."""

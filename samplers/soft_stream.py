@@ -36,7 +36,7 @@ class SoftStream(ChunkStream, SoftState):
         Of what is summed.
     """
 
-    sums_type = Sums
+    sums_type: type[Sums] = Sums
     empty_account = Account
 
     def __init__(self, model, data, *, n_clusters, settings, seed):
