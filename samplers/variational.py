@@ -14,8 +14,7 @@ import numpy as np
 from expfam.errors import CapabilityError, DataWarning
 from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.narrowing import NarrowPasses
-from expfam.samplers.narrowing import graph_pays as _graph_pays
+from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
@@ -294,7 +293,7 @@ class SparseVariational(NarrowPasses, Kernel):
             return not self.has_candidates(state.K)
         # the graph knows the clusters near the last one, the codes each datum
         is_graph = self.candidates == "graph"
-        if is_graph and isinstance(self.n_candidates, str) and not _graph_pays(state):
+        if is_graph and isinstance(self.n_candidates, str) and not graph_pays(state):
             return True
         is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
         return is_unsettled or self._is_due(state)

@@ -8,7 +8,7 @@ from scipy import sparse
 from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, Multinomial, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError
 from expfam.samplers import Cycle, Full, Memoized, SparseVariational, Stochastic, UpdateHyper
-from expfam.samplers.variational import _graph_pays
+from expfam.samplers.narrowing import graph_pays
 from expfam.structures import SignHash, nearest_codes
 
 SCHEDULES = {"full": Full(), "memoized": Memoized(4)}
@@ -197,10 +197,10 @@ def test_a_graph_that_would_cost_more_than_a_pass_is_not_made():
     kernel, state = begin(
         words.tocsr(), Multinomial(0.1), "graph", K=150, n_candidates="auto", start=np.arange(300) % 150
     )
-    assert not _graph_pays(state)
+    assert not graph_pays(state)
     state.share_moved = 0.0
     assert kernel.step(state).extra["all_clusters"] == 1
     kernel, state = begin(rng.normal(size=(3000, 2)), SphericalGaussian(), "graph", K=150, n_candidates="auto")
-    assert _graph_pays(state)
+    assert graph_pays(state)
     state.share_moved = 0.0
     assert kernel.step(state).extra["all_clusters"] == 0
