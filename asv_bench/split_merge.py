@@ -90,41 +90,53 @@ def generate(args, seed):
     return Problem(X, labels)
 
 
-def build(name):
-    """The kernel of a name that takes turns with Gibbs sweeps, None for Gibbs alone."""
+def build(name, n_moves="auto"):
+    """The kernel of a name that takes turns with sweeps, None for sweeps alone; presets make `n_moves` at a time."""
     if name == GIBBS:
         return None
     if name == CYCLE:
         return Cycle(SplitMerge(), CollapsedGibbs())
     if name not in PRESETS:
         raise SystemExit(f"--kernels are {GIBBS!r}, {CYCLE!r} and the presets {', '.join(PRESETS)}; got {name!r}")
-    return SplitMerge(name)
+    return SplitMerge(name, n_moves=n_moves)
 
 
 class Chain:
-    """A kernel and Gibbs sweeps in turns on one state; sweeps get `share` of the seconds."""
+    """A kernel and Gibbs sweeps in turns on one state.
 
-    def __init__(self, name, problem, labels, *, seed, share, spent=0.0):
-        self.other, self.gibbs = build(name), CollapsedGibbs()
-        maker = self.gibbs if self.other is None else self.other
+    Sweeps get `share` of the seconds; the kernels of a cycle follow each other.
+    """
+
+    def __init__(self, name, problem, labels, *, seed, share, n_moves="auto", spent=0.0):
+        kernel = build(name, n_moves)
+        self.turns = kernel.kernels if name == CYCLE else None
+        self.other, self.gibbs = kernel, CollapsedGibbs()
+        maker = self.gibbs if kernel is None else kernel
         begin = clocks()
         self.state = maker.init(problem.model, problem.data, seed=seed, start=labels)
-        self.share, self.problem = 0.0 if name == CYCLE else share, problem
+        self.share, self.problem = share, problem
         self.spent = spent + clocks() - begin
         self.in_gibbs = self.in_other = 0.0
-        self.moves = 0
+        self.moves = self.n_steps = 0
+
+    def next_kernel(self):
+        """Whose turn it is: one sweep or one batch of moves, so that all are looked at equally often."""
+        if self.turns is not None:
+            return self.turns[self.n_steps % len(self.turns)]
+        is_sweep = self.other is None or self.in_gibbs < self.share * (self.in_gibbs + self.in_other)
+        return self.gibbs if is_sweep else self.other
 
     def step(self):
         """One sweep or one batch of moves: its Info."""
-        total = self.in_gibbs + self.in_other
-        is_sweep = self.other is None or self.in_gibbs < self.share * total
-        info, took = timed_step(self.gibbs if is_sweep else self.other, self.state)
+        kernel = self.next_kernel()
+        info, took = timed_step(kernel, self.state)
         self.spent = self.spent + took
-        if is_sweep:
+        if kernel is self.gibbs:
             self.in_gibbs += took[1]
         else:
             self.in_other += took[1]
         self.moves += info.proposed
+        self.n_steps += 1
         return info
 
     def point(self):
@@ -150,10 +162,15 @@ class Chain:
         return points
 
 
-def climb(name, problem, start, *, seed, share, seconds, level=None):
+def turns(args):
+    """How a kernel and sweeps take turns, and how long, by the arguments."""
+    return {"share": args.share, "n_moves": args.moves or "auto", "seconds": args.seconds}
+
+
+def climb(name, problem, start, *, seed, share, seconds, n_moves="auto", level=None):
     """A chain from a named start: its points and its last state."""
     labels, spent = problem.start(start, seed)
-    chain = Chain(name, problem, labels, seed=seed, share=share, spent=spent)
+    chain = Chain(name, problem, labels, seed=seed, share=share, n_moves=n_moves, spent=spent)
     return chain.climb(seconds, level), chain.state
 
 
@@ -200,7 +217,7 @@ def table1(args):
             found = []
             for seed in range(args.seeds):
                 problem = generate(args, seed)
-                points, state = climb(name, problem, args.start, seed=seed, share=args.share, seconds=args.seconds)
+                points, state = climb(name, problem, args.start, seed=seed, **turns(args))
                 to_1 = time_to(points, 0.01)
                 found.append(scores(state.partition, problem.labels) | {"clusters": state.n_clusters, "s to 1 %": to_1})
             paper = PAPER.get(name, ((None, None),) * 3)
@@ -224,7 +241,7 @@ def gap(args):
     for name in args.kernels:
         of_name = []
         for share in shares_of(name, args.shares):
-            settings = {"share": share, "seconds": args.seconds, "level": min(LEVELS)}
+            settings = turns(args) | {"share": share, "level": min(LEVELS)}
             curves = [climb(name, p, args.start, seed=seed, **settings)[0] for seed, p in enumerate(problems)]
             of_name.append(gap_row(name, share, curves))
         tried += of_name
@@ -261,9 +278,7 @@ def twin(args):
     print(f"{problem.data}, K={args.clusters}, log joint of the truth {problem.truth:.0f}", flush=True)
     for start in args.starts:
         for name in args.kernels:
-            points, state = climb(
-                name, problem, start, seed=0, share=args.share, seconds=args.seconds, level=min(LEVELS)
-            )
+            points, state = climb(name, problem, start, seed=0, **turns(args), level=min(LEVELS))
             row = {"start": start, "kernel": name, "s of the start": points[0]["seconds"]}
             row |= {f"s to {level:.1%}": time_to(points, level) for level in LEVELS}
             row |= {"gap at first": points[0]["gap"], "last gap": points[-1]["gap"], "clusters": state.n_clusters}
@@ -294,7 +309,7 @@ def real(args):
 
 def real_run(name, problem, start, seed, args):
     """One run of a budget of seconds; `s to its best` is when it was within a thousandth of its range from its best."""
-    points, state = climb(name, problem, start, seed=seed, share=args.share, seconds=args.seconds)
+    points, state = climb(name, problem, start, seed=seed, **turns(args))
     values = [p["log_joint"] for p in points]
     enough = max(values) - 0.001 * (max(values) - problem.one)
     return {
@@ -407,9 +422,7 @@ def peer(args):
         rows.append({"seed": seed, "method": "SparseVariational, 2 K"} | variational(problem, args, seed))
         for start in args.starts:
             for name in args.kernels:
-                points, state = climb(
-                    name, problem, start, seed=seed, share=args.share, seconds=args.seconds, level=0.0
-                )
+                points, state = climb(name, problem, start, seed=seed, **turns(args), level=0.0)
                 reached = {"CPU s": time_to(points, 0.0, "cpu"), "wall s": time_to(points, 0.0)}
                 rest = {"last gap": points[-1]["gap"], "clusters": state.n_clusters}
                 rows.append({"seed": seed, "method": f"{start}, then {name}"} | reached | rest)
@@ -484,12 +497,7 @@ def figure(args):
 
     problem, curves = generate(args, 0), []
     for seed in range(args.seeds):
-        curves.append(
-            {
-                name: climb(name, problem, args.start, seed=seed, share=args.share, seconds=args.seconds)[0]
-                for name in args.kernels
-            }
-        )
+        curves.append({name: climb(name, problem, args.start, seed=seed, **turns(args))[0] for name in args.kernels})
     draw_climbs(curves, problem.truth, args.png)
     print(f"{args.png}: {problem.data}, K={args.clusters}, start {args.start}")
     return {"curves": curves, "truth": problem.truth}
@@ -511,6 +519,9 @@ def parser():
         command.add_argument("--seconds", type=float, default=seconds, help="of each run")
         command.add_argument("--seeds", type=int, default=seeds, help="number of repetitions")
         command.add_argument("--share", type=float, default=0.8, help="of the seconds that Gibbs sweeps get")
+        command.add_argument(
+            "--moves", type=int, metavar="N", help="moves of a preset's batch; its own number if left out"
+        )
         command.add_argument("--json", type=Path, metavar="PATH", help="write the results there too")
         for name, value in (sizes or {}).items():
             command.add_argument(f"--{name}", type=type(value), default=value)
