@@ -64,6 +64,7 @@ def test_peer_real_equilibrium_twin_and_figure(command, tmp_path):
     np.savez(tmp_path / "dense" / "mine.npz", X=X.astype(np.float32), labels=np.repeat([3, 8], 30))
     rows = result_of(command, tmp_path, "real", "--names", "mine", "--data", str(tmp_path))["rows"]
     assert {row["start"] for row in rows} == {"auto", "variational", "progressive"}
+    assert all(row["s to 10.0%"] is not None for row in rows)
     png = tmp_path / "climb.png"
     result_of(command, tmp_path, "figure", "--rows", "200", "--png", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -87,6 +88,35 @@ def test_scores_and_times(command):
     assert command.median_of([1.0, None, 3.0]) == 3.0
     assert command.median_of([1.0, None, None]) is None
     assert command.spread([1.0, None, 3.0]) == "1-3 (2/3)"
+
+
+def test_a_cycle_is_looked_at_after_each_of_its_kernels(command):
+    X = np.repeat([[0.0], [50.0]], 20, axis=0) + np.random.default_rng(0).normal(size=(40, 1))
+    problem = command.Problem(X, np.repeat([0, 1], 20))
+    chain = command.Chain("cycle", problem, np.zeros(40, dtype=int), seed=0, share=0.8)
+    kinds = []
+    for _ in range(4):
+        kinds.append(type(chain.next_kernel()).__name__)
+        chain.step()
+    assert kinds == ["SplitMerge", "CollapsedGibbs"] * 2
+    assert command.Chain("sdds", problem, problem.labels, seed=0, share=0.8, n_moves=7).other.n_moves == 7
+
+
+def test_levels_of_real_data_are_measured_from_the_best_of_all_runs(command):
+    curve = [
+        {"log_joint": v, "clusters": 9 - s, "seconds": s, "cpu": 2 * s} for s, v in enumerate((0, 60, 91, 90, 99.5))
+    ]
+    row = command.real_row("auto", "cycle", [curve] * 3, 0.5, best=100, one=0)
+    assert [row[f"s to {level}"] for level in ("10.0%", "1.0%", "0.1%")] == [2, 4, None]
+    assert (row["log_joint"], row["clusters"], row["seconds"], row["NMI"]) == (99.5, 5, 4, 0.5)
+    assert row["ESS/s of clusters"] is None
+    values = np.random.default_rng(0).normal(size=(2, 2000, 2))
+    curves = [
+        [{"log_joint": a, "clusters": b, "seconds": s, "cpu": 0.01 * s} for s, (a, b) in enumerate(chain)]
+        for chain in values
+    ]
+    row = command.real_row("auto", "cycle", curves, 0.5, best=9, one=-9)
+    assert row["ESS/s of log joint"] == pytest.approx(100.0, rel=0.2)
 
 
 def test_medians_of_methods_over_seeds(command):
