@@ -1,6 +1,7 @@
 """Strangers' distributions built and installed away from the checkout, in environments of their own."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +12,8 @@ def run(*command, cwd, fails=False):
     """Output of a command; the whole of it is shown where its success is not the expected one."""
     # Nothing of this process's import path may help, and nothing may be fetched.
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))} | {
-        "PIP_NO_INDEX": "1"
+        "PIP_NO_INDEX": "1",
+        "CFLAGS": "-g0",  # a third of the time of compiling goes into what only a debugger reads
     }
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
@@ -26,6 +28,14 @@ def built(source, target):
     run(*pip, "--wheel-dir", target, source, cwd=target)
     (wheel,) = target.glob("*.whl")
     return wheel
+
+
+def copy_of(environment, tmp_path):
+    """A copy of an environment, to be changed: (python, site)."""
+    python, site = environment
+    root = python.parents[1]
+    copied = shutil.copytree(root, tmp_path / "env", symlinks=True)
+    return copied / python.relative_to(root), copied / site.relative_to(root)
 
 
 def environment_with(wheel, tmp_path):

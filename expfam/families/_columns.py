@@ -6,6 +6,7 @@ Cost of binding: O(V N log N), one column in memory at a time.
 """
 
 import warnings
+from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -227,34 +228,49 @@ def require_dense(family, X):
 # ---- symmetric matrices --------------------------------------------------------------------------------------------
 
 
+def _triangle(d):
+    """Rows and columns of the upper triangle, and the weights to pack it and to unpack it: four read-only arrays."""
+    rows, columns = np.triu_indices(d)
+    arrays = rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0)), np.where(rows == columns, 1.0, np.sqrt(0.5))
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
+
+
+_small_triangle = lru_cache(maxsize=16)(_triangle)  # finding the indices takes longer than packing a few columns
+
+
+def _upper_triangle(d):
+    return _small_triangle(d) if d <= 64 else _triangle(d)  # larger ones take memory that must not outlive the fit
+
+
 def svec(M):
     """Rows of the upper triangle, off-diagonals times sqrt 2: (K, d, d) to (K, d (d + 1) / 2).
 
     Inner products and norms of the packed vectors are the Frobenius ones of the matrices.
     """
     d = M.shape[-1]
-    rows, columns = np.triu_indices(d)
+    rows, columns, weights, _ = _upper_triangle(d)
     packed = M.reshape(-1, d * d).take(rows * d + columns, axis=1)  # two index arrays would leave it column-major
-    packed *= np.where(rows == columns, 1.0, np.sqrt(2.0))
+    packed *= weights
     return packed
 
 
 def unsvec(v, d):
     """Inverse of `svec`: (K, d (d + 1) / 2) to symmetric (K, d, d)."""
-    rows, columns = np.triu_indices(d)
+    rows, columns, _, weights = _upper_triangle(d)
     M = np.empty((v.shape[0], d, d))
-    M[:, rows, columns] = v * np.where(rows == columns, 1.0, np.sqrt(0.5))
-    M[:, columns, rows] = M[:, rows, columns]
+    M[:, rows, columns] = M[:, columns, rows] = v * weights
     return M
 
 
 def svec_outer(X):
     """Packed x x' of each row: (N, d) to (N, d (d + 1) / 2)."""
     d = X.shape[1]
-    rows, columns = np.triu_indices(d)
+    rows, columns, weights, _ = _upper_triangle(d)
     packed = X.take(rows, axis=1)
     packed *= X.take(columns, axis=1)
-    packed *= np.where(rows == columns, 1.0, np.sqrt(2.0))
+    packed *= weights
     return packed
 
 

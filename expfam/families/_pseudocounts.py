@@ -107,11 +107,13 @@ def log_rising(z, m):
         most = m.max()
         if most < np.size(m) / 4 and (m == np.rint(m)).all():
             return log_rising(z, np.arange(most + 1.0))[m.astype(np.intp)]
-    z, m = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(m, dtype=np.float64))
+    z, m = np.asarray(z, dtype=np.float64), np.asarray(m, dtype=np.float64)
+    small = z < 16.0
+    if small.all():
+        return gammaln(z + m) - gammaln(z)
     large = np.maximum(z, 16.0)
     difference = m * np.log(large) + (large + m - 0.5) * np.log1p(m / large) - m
-    difference += _stirling_tail(large + m) - _stirling_tail(large)
-    small = z < 16.0
+    difference = difference + (_stirling_tail(large + m) - _stirling_tail(large))
     if not small.any():
         return difference
     return np.where(small, gammaln(z + m) - gammaln(z), difference)

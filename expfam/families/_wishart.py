@@ -95,8 +95,7 @@ class _Wishart(RealFamily):
         B = np.zeros((K, d, d))
         diagonal = np.arange(d)
         B[:, diagonal, diagonal] = np.sqrt(rng.chisquare(dof[:, None] - diagonal))
-        rows, columns = np.tril_indices(d, -1)
-        B[:, rows, columns] = rng.standard_normal((K, rows.size))
+        B[:, diagonal[:, None] > diagonal] = rng.standard_normal((K, d * (d - 1) // 2))
         M = np.linalg.solve(factors.transpose(0, 2, 1), B)
         return M, B, log_det(B) - log_det(factors)
 

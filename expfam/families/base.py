@@ -11,6 +11,7 @@ import inspect
 import re
 import warnings
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,11 @@ _OPTIONAL = {  # ability: the method that opens it
     "compiled": "components",
 }
 _BLOCK_BYTES = 1 << 25  # dense temporaries of derived functions stay near this
+
+
+@lru_cache(maxsize=256)
+def _keywords(constructor):
+    return tuple(p for p in inspect.signature(constructor).parameters if p != "self")
 
 
 class Family(ABC):
@@ -450,7 +456,7 @@ class Family(ABC):
 
     @classmethod
     def _parameter_names(cls):
-        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+        return list(_keywords(cls.__init__))
 
     def get_params(self, deep=True):
         """Constructor keywords with their present values, as in scikit-learn."""
