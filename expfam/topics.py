@@ -195,8 +195,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         start, seed = "variational" if method == "gibbs" else "auto", resolve_seed(self.random_state)
         kernel, n_steps = phases[-1][0], sum(n_steps for _, n_steps in phases)
         kernel.check(model, data)
-        first = TopicVariational() if method == "gibbs" else None
-        check_memory(forecast_topics(data, kernel=kernel, model=model, start=first), self.memory_limit)
+        check_memory(forecast_topics(data, kernel=kernel, model=model, start=start), self.memory_limit)
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
         state = phases[0][0].init(model, data, seed=seed, start=start)
         average = _Average()
