@@ -42,24 +42,30 @@ cdef extern from *:
     EXPFAM_INSTANCES(TOPIC_PASS_F64, ptrdiff_t, topic_pass_f64, (const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                      const double *, const double *, double, double *, double *))
     /* Places k < size with row_k p_k >= least, ascending, and these products, exact for floats; returns their number.
-     * Products of the type pass over vectors without any: rounding keeps the order. */
+     * Products of the type pass over what has none: rounding keeps the order. */
     #define TOPIC_LARGE(NAME, TARGET, TYPE)                                                                 \\
         TARGET static ptrdiff_t NAME(const TYPE *row, const TYPE *p, ptrdiff_t size, double least,          \\
                                      int32_t *places, double *values) {                                     \\
             const TYPE rounded = (TYPE)least;                                                               \\
-            ptrdiff_t n = 0;                                                                                \\
+            ptrdiff_t found = 0, n = 0;                                                                     \\
             for (ptrdiff_t b = 0; b < size; b += 16) {                                                      \\
-                const ptrdiff_t end = b + 16 < size ? b + 16 : size;                                        \\
-                int32_t hits = 0;                                                                           \\
-                EXPFAM_SIMD_SUM(hits)                                                                       \\
-                for (ptrdiff_t k = b; k < b + 16; k++) hits += row[k] * p[k] >= rounded;                    \\
-                if (!hits) continue;                                                                        \\
-                for (ptrdiff_t k = b; k < end; k++) {                                                       \\
-                    const double x = (double)row[k] * p[k];                                                 \\
-                    places[n] = (int32_t)k;                                                                 \\
-                    values[n] = x;                                                                          \\
-                    n += x >= least;                                                                        \\
+                uint8_t flags[16];                                                                          \\
+                uint64_t any[2];                                                                            \\
+                EXPFAM_SIMD                                                                                 \\
+                for (ptrdiff_t k = 0; k < 16; k++) flags[k] = row[b + k] * p[b + k] >= rounded;             \\
+                memcpy(any, flags, 16);                                                                     \\
+                if (!(any[0] | any[1])) continue;                                                           \\
+                for (ptrdiff_t k = 0; k < 16; k++) {                                                        \\
+                    places[found] = (int32_t)(b + k);                                                       \\
+                    found += flags[k];                                                                      \\
                 }                                                                                           \\
+            }                                                                                               \\
+            for (ptrdiff_t i = 0; i < found; i++) {                                                         \\
+                const ptrdiff_t k = places[i];                                                              \\
+                const double x = (double)row[k] * p[k];                                                     \\
+                places[n] = (int32_t)k;                                                                     \\
+                values[n] = x;                                                                              \\
+                n += x >= least && k < size;                                                                \\
             }                                                                                               \\
             return n;                                                                                       \\
         }
@@ -69,6 +75,20 @@ cdef extern from *:
                      int32_t *, double *))
     EXPFAM_INSTANCES(TOPIC_LARGE_F64, ptrdiff_t, topic_large_f64, (const double *, const double *, ptrdiff_t, double,
                      int32_t *, double *))
+    /* How many of n values are larger than each of the first `width`, a multiple of 16. */
+    #define TOPIC_RANKS(NAME, TARGET)                                                                       \\
+        TARGET static void NAME(const double *values, ptrdiff_t n, ptrdiff_t width, int64_t *ranks) {       \\
+            for (ptrdiff_t b = 0; b < width; b += 16) {                                                     \\
+                int64_t larger[16] = {0};                                                                   \\
+                for (ptrdiff_t j = 0; j < n; j++) {                                                         \\
+                    const double x = values[j];                                                             \\
+                    EXPFAM_SIMD                                                                             \\
+                    for (ptrdiff_t i = 0; i < 16; i++) larger[i] += x > values[b + i];                      \\
+                }                                                                                           \\
+                memcpy(ranks + b, larger, sizeof(larger));                                                  \\
+            }                                                                                               \\
+        }
+    EXPFAM_INSTANCES(TOPIC_RANKS, void, topic_ranks, (const double *, ptrdiff_t, ptrdiff_t, int64_t *))
     """
     Py_ssize_t (*topic_pass_f32)(const float *block, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
                                  const double *c, const float *p, float least, double *sums, float *out) noexcept nogil
@@ -79,6 +99,7 @@ cdef extern from *:
                                   double *values) noexcept nogil
     Py_ssize_t (*topic_large_f64)(const double *row, const double *p, Py_ssize_t size, double least, int32_t *places,
                                   double *values) noexcept nogil
+    void (*topic_ranks)(const double *values, Py_ssize_t n, Py_ssize_t width, int64_t *ranks) noexcept nogil
 
 ctypedef fused real:
     float
@@ -91,6 +112,7 @@ cdef enum:
     TOKENS = 2
     EARLY = 10                          # iterations in which every one selects, with local="tokens"
     EVERY = 5                           # later only each such one does, and drops topics
+    RANKED = 32                         # values up to which each is compared with each
     MANY = 64                           # active topics from which on some updates come
     FIRST_UPDATES = 2                   # before their columns are fetched
 
@@ -167,31 +189,96 @@ cdef void weigh(desk *d, real *p) noexcept nogil:
         p[k] = 0
 
 
-cdef void keep_largest(const double *values, const int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support,
-                       double *kept, double *top) noexcept nogil:
-    """The n largest of some values at ascending places, of equal ones the first, by place; NULL for 0..size - 1."""
-    cdef Py_ssize_t i, j, n_top = 0, n_equal = 0
-    if size > n:
-        for i in range(size):
-            if n_top == n and values[i] <= top[n - 1]:
-                continue
-            j = n_top if n_top < n else n - 1
-            n_top += n_top < n
-            while j > 0 and values[i] > top[j - 1]:
-                top[j] = top[j - 1]
-                j -= 1
-            top[j] = values[i]
-        for j in range(n):
-            n_equal += top[j] == top[n - 1]
-    j = 0
+cdef Py_ssize_t leave_small(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n) noexcept nogil:
+    """Leave out values that are not among the n <= LANES largest; returns how many are left.
+
+    The n-th of the largest values of LANES classes is exceeded by that of each better class: no n-th largest is below.
+    """
+    cdef double best[LANES]
+    cdef int64_t ranks[LANES]
+    cdef double least = INFINITY
+    cdef Py_ssize_t i, j, m = 0
+    for i in range(LANES):
+        best[i] = -1.0
+    for j in range(size, padded(size)):
+        values[j] = -1.0
+    for j in range(padded(size) // LANES):
+        for i in range(LANES):
+            best[i] = max(best[i], values[j * LANES + i])
+    topic_ranks(best, LANES, LANES, ranks)
+    for i in range(LANES):
+        if ranks[i] < n:
+            least = min(least, best[i])
+    for j in range(size):
+        values[m], places[m] = values[j], places[j]
+        m += values[m] >= least
+    return m
+
+
+cdef double nth_largest(const double *values, Py_ssize_t size, Py_ssize_t n, double *top) noexcept nogil:
+    cdef Py_ssize_t i, j, n_top = 0
     for i in range(size):
-        if size > n:
-            if not values[i] >= top[n - 1] or (values[i] == top[n - 1] and n_equal == 0):
-                continue
-            n_equal -= values[i] == top[n - 1]
-        support[j] = places[i] if places != NULL else <int32_t> i
-        kept[j] = values[i]
+        if n_top == n and values[i] <= top[n - 1]:
+            continue
+        j = n_top if n_top < n else n - 1
+        n_top += n_top < n
+        while j > 0 and values[i] > top[j - 1]:
+            top[j] = top[j - 1]
+            j -= 1
+        top[j] = values[i]
+    return top[n - 1]
+
+
+cdef void keep_largest(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support, double *kept,
+                       double *top) noexcept nogil:
+    """The n largest of non-negative values at ascending places, of equal ones the first, by place; changes `values`."""
+    cdef int64_t ranks[RANKED]
+    cdef int64_t edge = 0, left
+    cdef Py_ssize_t i, j = 0
+    cdef double least
+    if size > RANKED and n <= LANES:
+        size = leave_small(values, places, size, n)
+    if size <= n:
+        for i in range(size):
+            support[i], kept[i] = places[i], values[i]
+        return
+    if size > RANKED:
+        least, left = nth_largest(values, size, n, top), n
+        for i in range(size):
+            left -= values[i] > least
+        for i in range(size):
+            if values[i] > least or (values[i] == least and left > 0):
+                left -= values[i] == least
+                support[j], kept[j] = places[i], values[i]
+                j += 1
+        return
+    for i in range(size, padded(size)):
+        values[i] = -1.0
+    topic_ranks(values, size, padded(size), ranks)
+    for i in range(size):                           # so many are larger than the n-th and those that equal it
+        edge = ranks[i] if edge < ranks[i] < n else edge
+    left = n - edge
+    for i in range(size):
+        support[j], kept[j] = places[i], values[i]
+        j += ranks[i] < edge or (ranks[i] == edge and left > 0)
+        left -= ranks[i] == edge
+        if j == n:
+            return
+
+
+cdef void fill_up(const double *values, const int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support,
+                  double *kept) noexcept nogil:
+    """All values at ascending places, and with 0 the first of the other places, n in all."""
+    cdef Py_ssize_t i = 0, j = 0, k = 0, n_others = n - size
+    while j < n:
+        if i < size and (places[i] == k or n_others == 0):
+            support[j], kept[j] = places[i], values[i]
+            i += 1
+        else:
+            support[j], kept[j] = <int32_t> k, 0.0
+            n_others -= 1
         j += 1
+        k += 1
 
 
 cdef double logs_of_row(const plan *s, const desk *d, Py_ssize_t u, double *w) noexcept nogil:
@@ -253,17 +340,21 @@ cdef void keep_products(const plan *s, desk *d, Py_ssize_t u, const real *block,
     for j in range(L):
         d.saved[j] = <double> row[support[j]] * p[support[j]]
         least = min(least, d.saved[j])
-    if select:
+    if select:                          # tables have zeros in place of products that are denormal: see `topic_exps`
+        least = max(least, 2e-45 if real is float else 5e-324)
         if real is float:
             n = topic_large_f32(row, p, d.size, least, d.places, w)
         else:
             n = topic_large_f64(row, p, d.size, least, d.places, w)
-        keep_largest(w, d.places, n, L, support, d.saved, d.top)
+        if n < L:
+            fill_up(w, d.places, n, L, support, d.saved)
+        else:
+            keep_largest(w, d.places, n, L, support, d.saved, d.top)
 
 
 cdef double keep_logs(const plan *s, desk *d, Py_ssize_t u, bint select, double *w) noexcept nogil:
     """As `keep_products` by logs; what was subtracted from them."""
-    cdef Py_ssize_t j, L = min(s.n_active, d.size)
+    cdef Py_ssize_t j, k, L = min(s.n_active, d.size)
     cdef int32_t *support = d.support + u * s.n_active
     cdef double offset = logs_of_row(s, d, u, w)
     if not select:
@@ -272,9 +363,12 @@ cdef double keep_logs(const plan *s, desk *d, Py_ssize_t u, bint select, double 
             offset = max(offset, w[support[j]])
     exps_of_row(w, d.size, offset)
     if select:
-        keep_largest(w, NULL, d.size, L, support, d.saved, d.top)
-    for j in range(L):
-        d.saved[j] = w[support[j]]
+        for k in range(d.size):
+            d.places[k] = <int32_t> k
+        keep_largest(w, d.places, d.size, L, support, d.saved, d.top)
+    else:
+        for j in range(L):
+            d.saved[j] = w[support[j]]
     return offset
 
 
