@@ -159,7 +159,7 @@ ctypedef struct desk:                   # the document worked on
     int32_t *places                     # (K padded,)
     int32_t *mark                       # (K,) 0 between documents
     int32_t *support                    # (U, n_active) places of the few topics of each word, ascending
-    bint has_support                    # any such places of this document, of which the sums of a word's few are known
+    bint has_support                    # whether these are places in the present block
     int64_t n_iterations
     int64_t n_accepted
     int64_t n_proposed
