@@ -171,7 +171,7 @@ def _sample(data, n_rows, seed):
 
 def _step_seconds(kernel, model, data, rows, sample, seed, start):
     """Seconds of the start and of a step on a sample."""
-    options = {"start": start if isinstance(start, str) else np.asarray(start)[rows]}
+    options = {"start": kernel.sample_start(start, data, rows)}
     if isinstance(start, str) and isinstance(model, MixtureModel):
         most = kernel.max_clusters(model)
         n_clusters = default_n_clusters(model, data.n_rows)

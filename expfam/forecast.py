@@ -118,7 +118,7 @@ def forecast_memory(data, *, n_components=None, kernel=None, model=None):
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
 
 
-def forecast_topics(data, *, kernel, model, start=None):
+def forecast_topics(data, *, kernel, model, start="auto"):
     """Memory of a fit of topics to these documents.
 
     Parameters
@@ -126,8 +126,8 @@ def forecast_topics(data, *, kernel, model, start=None):
     data : Dataset
     kernel : TopicGibbs or TopicVariational
     model : AdmixtureModel
-    start : TopicVariational, optional
-        Whose passes find the first topics of the tokens.
+    start : str
+        What the kernel begins with: the larger of what it takes and what its steps take counts.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def forecast_topics(data, *, kernel, model, start=None):
         statistics=24 * data.n_features * K,
         scratch=_SMALL_BYTES + (0 if data.is_sparse else 20 * data.X.size),  # dense counts become CSR
         n_components=K,
-        proposals=int(sum(one.memory(model, data, K) for one in (kernel, start) if one is not None)),
+        proposals=int(max(kernel.memory(model, data, K), kernel.start_memory(start, model, data))),
     )
 
 

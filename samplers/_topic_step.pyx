@@ -41,12 +41,65 @@ cdef extern from *:
                      const double *, const float *, float, double *, float *))
     EXPFAM_INSTANCES(TOPIC_PASS_F64, ptrdiff_t, topic_pass_f64, (const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                      const double *, const double *, double, double *, double *))
+    /* Places k < size with row_k p_k >= least, ascending, and these products, exact for floats; returns their number.
+     * Products of the type pass over what has none: rounding keeps the order. */
+    #define TOPIC_LARGE(NAME, TARGET, TYPE)                                                                 \\
+        TARGET static ptrdiff_t NAME(const TYPE *row, const TYPE *p, ptrdiff_t size, double least,          \\
+                                     int32_t *places, double *values) {                                     \\
+            const TYPE rounded = (TYPE)least;                                                               \\
+            ptrdiff_t found = 0, n = 0;                                                                     \\
+            for (ptrdiff_t b = 0; b < size; b += 16) {                                                      \\
+                uint8_t flags[16];                                                                          \\
+                uint64_t any[2];                                                                            \\
+                EXPFAM_SIMD                                                                                 \\
+                for (ptrdiff_t k = 0; k < 16; k++) flags[k] = row[b + k] * p[b + k] >= rounded;             \\
+                memcpy(any, flags, 16);                                                                     \\
+                if (!(any[0] | any[1])) continue;                                                           \\
+                for (ptrdiff_t k = 0; k < 16; k++) {                                                        \\
+                    places[found] = (int32_t)(b + k);                                                       \\
+                    found += flags[k];                                                                      \\
+                }                                                                                           \\
+            }                                                                                               \\
+            for (ptrdiff_t i = 0; i < found; i++) {                                                         \\
+                const ptrdiff_t k = places[i];                                                              \\
+                const double x = (double)row[k] * p[k];                                                     \\
+                places[n] = (int32_t)k;                                                                     \\
+                values[n] = x;                                                                              \\
+                n += x >= least && k < size;                                                                \\
+            }                                                                                               \\
+            return n;                                                                                       \\
+        }
+    #define TOPIC_LARGE_F32(NAME, TARGET) TOPIC_LARGE(NAME, TARGET, float)
+    #define TOPIC_LARGE_F64(NAME, TARGET) TOPIC_LARGE(NAME, TARGET, double)
+    EXPFAM_INSTANCES(TOPIC_LARGE_F32, ptrdiff_t, topic_large_f32, (const float *, const float *, ptrdiff_t, double,
+                     int32_t *, double *))
+    EXPFAM_INSTANCES(TOPIC_LARGE_F64, ptrdiff_t, topic_large_f64, (const double *, const double *, ptrdiff_t, double,
+                     int32_t *, double *))
+    /* How many of n values are larger than each of the first `width`, a multiple of 16. */
+    #define TOPIC_RANKS(NAME, TARGET)                                                                       \\
+        TARGET static void NAME(const double *values, ptrdiff_t n, ptrdiff_t width, int64_t *ranks) {       \\
+            for (ptrdiff_t b = 0; b < width; b += 16) {                                                     \\
+                int64_t larger[16] = {0};                                                                   \\
+                for (ptrdiff_t j = 0; j < n; j++) {                                                         \\
+                    const double x = values[j];                                                             \\
+                    EXPFAM_SIMD                                                                             \\
+                    for (ptrdiff_t i = 0; i < 16; i++) larger[i] += x > values[b + i];                      \\
+                }                                                                                           \\
+                memcpy(ranks + b, larger, sizeof(larger));                                                  \\
+            }                                                                                               \\
+        }
+    EXPFAM_INSTANCES(TOPIC_RANKS, void, topic_ranks, (const double *, ptrdiff_t, ptrdiff_t, int64_t *))
     """
     Py_ssize_t (*topic_pass_f32)(const float *block, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
                                  const double *c, const float *p, float least, double *sums, float *out) noexcept nogil
     Py_ssize_t (*topic_pass_f64)(const double *block, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t size,
                                  const double *c, const double *p, double least, double *sums,
                                  double *out) noexcept nogil
+    Py_ssize_t (*topic_large_f32)(const float *row, const float *p, Py_ssize_t size, double least, int32_t *places,
+                                  double *values) noexcept nogil
+    Py_ssize_t (*topic_large_f64)(const double *row, const double *p, Py_ssize_t size, double least, int32_t *places,
+                                  double *values) noexcept nogil
+    void (*topic_ranks)(const double *values, Py_ssize_t n, Py_ssize_t width, int64_t *ranks) noexcept nogil
 
 ctypedef fused real:
     float
@@ -59,6 +112,7 @@ cdef enum:
     TOKENS = 2
     EARLY = 10                          # iterations in which every one selects, with local="tokens"
     EVERY = 5                           # later only each such one does, and drops topics
+    RANKED = 32                         # values up to which each is compared with each
     MANY = 64                           # active topics from which on some updates come
     FIRST_UPDATES = 2                   # before their columns are fetched
 
@@ -100,9 +154,12 @@ ctypedef struct desk:                   # the document worked on
     double *fresh
     double *logs                        # log p
     double *sums                        # (U,) s_u
-    double *saved                       # (K padded,)
+    double *saved                       # (K padded,) responsibilities of a word's few topics, by place in its support
+    double *top                         # (K padded,)
+    int32_t *places                     # (K padded,)
     int32_t *mark                       # (K,) 0 between documents
-    int32_t *support                    # (U, n_active) places of the topics of each word, with local="tokens"
+    int32_t *support                    # (U, n_active) places of the few topics of each word, ascending
+    bint has_support                    # whether these are places in the present block
     int64_t n_iterations
     int64_t n_accepted
     int64_t n_proposed
@@ -132,64 +189,206 @@ cdef void weigh(desk *d, real *p) noexcept nogil:
         p[k] = 0
 
 
-cdef void keep_largest(double *w, Py_ssize_t size, Py_ssize_t n, int32_t *support) noexcept nogil:
-    """Places of the n largest values, of equal ones the first, descending."""
-    cdef Py_ssize_t k, j, kept = 0
-    for k in range(size):
-        if kept == n and w[k] <= w[support[n - 1]]:
-            continue
-        j = kept if kept < n else n - 1
-        kept += kept < n
-        while j > 0 and w[k] > w[support[j - 1]]:
-            support[j] = support[j - 1]
-            j -= 1
-        support[j] = <int32_t> k
+cdef Py_ssize_t leave_small(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n) noexcept nogil:
+    """Leave out values that are not among the n <= LANES largest; returns how many are left.
 
-
-cdef double row_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint kept, bint select,
-                    double *w) noexcept nogil:
-    """Responsibilities of one word into w (size,), by logs where it must be; the log of their sum before.
-
-    With `kept` those outside of the word's support are 0; `select` chooses it anew.
+    The n-th of the largest values of LANES classes is exceeded by that of each better class: no n-th largest is below.
     """
-    cdef const real *row = block + u * d.stride
-    cdef Py_ssize_t k, j, L = min(s.n_active, d.size), word = d.words[u]
-    cdef int32_t *support = d.support + u * s.n_active
-    cdef double total = 0.0, offset = 0.0
+    cdef double best[LANES]
+    cdef int64_t ranks[LANES]
+    cdef double least = INFINITY
+    cdef Py_ssize_t i, j, m = 0
+    for i in range(LANES):
+        best[i] = -1.0
+    for j in range(size, padded(size)):
+        values[j] = -1.0
+    for j in range(padded(size) // LANES):
+        for i in range(LANES):
+            best[i] = max(best[i], values[j * LANES + i])
+    topic_ranks(best, LANES, LANES, ranks)
+    for i in range(LANES):
+        if ranks[i] < n:
+            least = min(least, best[i])
+    for j in range(size):
+        values[m], places[m] = values[j], places[j]
+        m += values[m] >= least
+    return m
+
+
+cdef double nth_largest(const double *values, Py_ssize_t size, Py_ssize_t n, double *top) noexcept nogil:
+    cdef Py_ssize_t i, j, n_top = 0
+    for i in range(size):
+        if n_top == n and values[i] <= top[n - 1]:
+            continue
+        j = n_top if n_top < n else n - 1
+        n_top += n_top < n
+        while j > 0 and values[i] > top[j - 1]:
+            top[j] = top[j - 1]
+            j -= 1
+        top[j] = values[i]
+    return top[n - 1]
+
+
+cdef void keep_largest(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support, double *kept,
+                       double *top) noexcept nogil:
+    """The n largest of non-negative values at ascending places, of equal ones the first, by place; changes `values`."""
+    cdef int64_t ranks[RANKED]
+    cdef int64_t edge = 0, left
+    cdef Py_ssize_t i, j = 0
+    cdef double least
+    if size > RANKED and n <= LANES:
+        size = leave_small(values, places, size, n)
+    if size <= n:
+        for i in range(size):
+            support[i], kept[i] = places[i], values[i]
+        return
+    if size > RANKED:
+        least, left = nth_largest(values, size, n, top), n
+        for i in range(size):
+            left -= values[i] > least
+        for i in range(size):
+            if values[i] > least or (values[i] == least and left > 0):
+                left -= values[i] == least
+                support[j], kept[j] = places[i], values[i]
+                j += 1
+        return
+    for i in range(size, padded(size)):
+        values[i] = -1.0
+    topic_ranks(values, size, padded(size), ranks)
+    for i in range(size):                           # so many are larger than the n-th and those that equal it
+        edge = ranks[i] if edge < ranks[i] < n else edge
+    left = n - edge
+    for i in range(size):
+        support[j], kept[j] = places[i], values[i]
+        j += ranks[i] < edge or (ranks[i] == edge and left > 0)
+        left -= ranks[i] == edge
+        if j == n:
+            return
+
+
+cdef void fill_up(const double *values, const int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support,
+                  double *kept) noexcept nogil:
+    """All values at ascending places, and with 0 the first of the other places, n in all."""
+    cdef Py_ssize_t i = 0, j = 0, k = 0, n_others = n - size
+    while j < n:
+        if i < size and (places[i] == k or n_others == 0):
+            support[j], kept[j] = places[i], values[i]
+            i += 1
+        else:
+            support[j], kept[j] = <int32_t> k, 0.0
+            n_others -= 1
+        j += 1
+        k += 1
+
+
+cdef double logs_of_row(const plan *s, const desk *d, Py_ssize_t u, double *w) noexcept nogil:
+    """Logs of the products of one word with all weights, from the counts; the largest."""
+    cdef Py_ssize_t k, word = d.words[u]
+    cdef double largest = -INFINITY
     for k in range(d.size):
-        w[k] = <double> row[k] * p[k]
-        total += w[k]
-    if kept and not select:
-        total = 0.0
-        for j in range(L):
-            total += w[support[j]]
+        w[k] = topic_digamma(s.eta[word] + s.word_counts[word * s.n_topics + d.topics[k]])
+        w[k] += d.logs[k] - s.expected_sums[d.topics[k]] - s.shift[word]
+        largest = max(largest, w[k])
+    return largest
+
+
+cdef void exps_of_row(double *w, Py_ssize_t size, double offset) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(size):
+        w[k] = exp(w[k] - offset) if w[k] - offset < 700.0 else 0.0
+
+
+cdef double row_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, double *w) noexcept nogil:
+    """Responsibilities of one word into w (size,), by logs where it must be; the log of their sum before."""
+    cdef Py_ssize_t k
+    cdef double total = products_of_row(d, u, block, p, w), offset = 0.0
     if not total > least_sum(p):
-        offset = -INFINITY
+        offset = logs_of_row(s, d, u, w)
+        exps_of_row(w, d.size, offset)
+        total = 0.0
         for k in range(d.size):
-            w[k] = topic_digamma(s.eta[word] + s.word_counts[word * s.n_topics + d.topics[k]])
-            w[k] += d.logs[k] - s.expected_sums[d.topics[k]] - s.shift[word]
-            offset = max(offset, w[k])
-        if kept and not select:
-            offset = -INFINITY
-            for j in range(L):
-                offset = max(offset, w[support[j]])
-        for k in range(d.size):
-            w[k] = exp(w[k] - offset) if w[k] - offset < 700.0 else 0.0
-    if kept:
-        if select:
-            keep_largest(w, d.size, L, support)
-        for j in range(L):
-            d.saved[j] = w[support[j]]
-        for k in range(d.size):
-            w[k] = 0.0
-        for j in range(L):
-            w[support[j]] = d.saved[j]
-    total = 0.0
-    for k in range(d.size):
-        total += w[k]
+            total += w[k]
     for k in range(d.size):
         w[k] /= total
     return offset + log(total)
+
+
+cdef double products_of_row(const desk *d, Py_ssize_t u, const real *block, const real *p, double *w) noexcept nogil:
+    """Products of one word with all weights into w; their sum."""
+    cdef const real *row = block + u * d.stride
+    cdef double total = 0.0
+    cdef Py_ssize_t k
+    for k in range(d.size):
+        w[k] = <double> row[k] * p[k]
+        total += w[k]
+    return total
+
+
+cdef void keep_products(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint select,
+                        double *w) noexcept nogil:
+    """Products of one word with the weights of its few topics into `saved`; `select` chooses these anew.
+
+    None of the largest lies below the least of any others, such as the last choice: few are looked at more than once.
+    """
+    cdef const real *row = block + u * d.stride
+    cdef Py_ssize_t j, n, L = min(s.n_active, d.size)
+    cdef int32_t *support = d.support + u * s.n_active
+    cdef double least = INFINITY
+    if select and not d.has_support:
+        for j in range(L):
+            support[j] = <int32_t> j
+    for j in range(L):
+        d.saved[j] = <double> row[support[j]] * p[support[j]]
+        least = min(least, d.saved[j])
+    if select:                          # tables have zeros in place of products that are denormal: see `topic_exps`
+        least = max(least, 2e-45 if real is float else 5e-324)
+        if real is float:
+            n = topic_large_f32(row, p, d.size, least, d.places, w)
+        else:
+            n = topic_large_f64(row, p, d.size, least, d.places, w)
+        if n < L:
+            fill_up(w, d.places, n, L, support, d.saved)
+        else:
+            keep_largest(w, d.places, n, L, support, d.saved, d.top)
+
+
+cdef double keep_logs(const plan *s, desk *d, Py_ssize_t u, bint select, double *w) noexcept nogil:
+    """As `keep_products` by logs; what was subtracted from them."""
+    cdef Py_ssize_t j, k, L = min(s.n_active, d.size)
+    cdef int32_t *support = d.support + u * s.n_active
+    cdef double offset = logs_of_row(s, d, u, w)
+    if not select:
+        offset = -INFINITY
+        for j in range(L):
+            offset = max(offset, w[support[j]])
+    exps_of_row(w, d.size, offset)
+    if select:
+        for k in range(d.size):
+            d.places[k] = <int32_t> k
+        keep_largest(w, d.places, d.size, L, support, d.saved, d.top)
+    else:
+        for j in range(L):
+            d.saved[j] = w[support[j]]
+    return offset
+
+
+cdef double kept_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint select,
+                     double *total, double *w) noexcept nogil:
+    """Responsibilities of one word's few topics into `saved`; the log of their sum before is this plus log(total)."""
+    cdef Py_ssize_t j, L = min(s.n_active, d.size)
+    cdef double offset = 0.0, least = least_sum(p)
+    keep_products(s, d, u, block, p, select, w)
+    total[0] = 0.0
+    for j in range(L):
+        total[0] += d.saved[j]
+    if not total[0] > least and not (select and products_of_row(d, u, block, p, w) > least):
+        offset = keep_logs(s, d, u, select, w)
+        total[0] = 0.0
+        for j in range(L):
+            total[0] += d.saved[j]
+    for j in range(L):
+        d.saved[j] /= total[0]
+    return offset
 
 
 cdef void pass_all(const plan *s, desk *d, const real *block, const real *p, real *out, double *w) noexcept nogil:
@@ -205,20 +404,27 @@ cdef void pass_all(const plan *s, desk *d, const real *block, const real *p, rea
     if n_lost:
         for u in range(d.n_rows):
             if not d.sums[u] > least:
-                row_law(s, d, u, block, p, False, False, w)
+                row_law(s, d, u, block, p, w)
                 for k in range(d.size):
                     d.fresh[k] += d.c[u] * w[k]
 
 
-cdef void pass_kept(const plan *s, desk *d, const real *block, const real *p, bint select, double *w) noexcept nogil:
-    """As `pass_all` with few topics for each word; the logs of their sums in place of the sums."""
-    cdef Py_ssize_t k, u
+cdef void pass_kept(const plan *s, desk *d, const real *block, const real *p, bint select, bint last,
+                    double *w) noexcept nogil:
+    """As `pass_all` with few topics for each word; of the last one the logs of their sums in place of the sums."""
+    cdef Py_ssize_t j, k, u, L = min(s.n_active, d.size)
+    cdef const int32_t *support
+    cdef double offset, total
     for k in range(d.size):
         d.fresh[k] = 0.0
     for u in range(d.n_rows):
-        d.sums[u] = row_law(s, d, u, block, p, True, select, w)
-        for k in range(d.size):
-            d.fresh[k] += d.c[u] * w[k]
+        offset = kept_law(s, d, u, block, p, select, &total, w)
+        support = d.support + u * s.n_active
+        for j in range(L):
+            d.fresh[support[j]] += d.c[u] * d.saved[j]
+        if last:
+            d.sums[u] = offset + log(total)
+    d.has_support = True
 
 
 cdef void drop_topics(const plan *s, desk *d, real *block) noexcept nogil:
@@ -234,7 +440,7 @@ cdef void drop_topics(const plan *s, desk *d, real *block) noexcept nogil:
                     block[u * d.stride + j] = block[u * d.stride + k]
             j += 1
     if j < d.size:
-        d.size = j
+        d.size, d.has_support = j, False
         for u in range(d.n_rows):
             for k in range(j, padded(j)):
                 block[u * d.stride + k] = 0
@@ -248,7 +454,7 @@ cdef void iterate(const plan *s, desk *d, real *block, real *p, real *out, doubl
     for t in range(n):
         weigh(d, p)
         if s.local == TOKENS:
-            pass_kept(s, d, block, p, t < EARLY or t % EVERY == 0, w)
+            pass_kept(s, d, block, p, t < EARLY or t % EVERY == 0, False, w)
         else:
             pass_all(s, d, block, p, out, w)
         change = 0.0
@@ -272,7 +478,7 @@ cdef double bound(const plan *s, desk *d, const real *block, const real *p, bint
         elif d.sums[u] > least:
             value += d.c[u] * (log(d.sums[u]) + s.shift[d.words[u]])
         else:
-            value += d.c[u] * (row_law(s, d, u, block, p, False, False, w) + s.shift[d.words[u]])
+            value += d.c[u] * (row_law(s, d, u, block, p, w) + s.shift[d.words[u]])
     for k in range(d.size):
         if d.N[k] > 0.0:
             value += lgamma(d.alpha[k] + d.N[k]) - s.log_gamma[d.topics[k]] - d.N[k] * d.logs[k]
@@ -289,7 +495,7 @@ cdef double finish(const plan *s, desk *d, const real *block, real *p, real *out
     cdef bint kept = ends_kept(s, d)
     weigh(d, p)
     if kept:
-        pass_kept(s, d, block, p, s.local != TOKENS, w)
+        pass_kept(s, d, block, p, s.local != TOKENS, True, w)
     else:
         pass_all(s, d, block, p, out, w)
     for k in range(d.size):
@@ -342,7 +548,7 @@ cdef void fill_block(const plan *s, desk *d, const real *B, real *block) noexcep
     cdef Py_ssize_t u, k
     cdef const real *row
     cdef real *target
-    d.stride = padded(d.size)
+    d.stride, d.has_support = padded(d.size), False
     for k in range(d.size):
         d.alpha[k] = s.alpha[d.topics[k]]
     for u in range(d.n_rows):
@@ -448,19 +654,27 @@ cdef double run_stored(const plan *s, desk *d, const real *B, real *block, real 
 
 cdef void write_rows(const plan *s, desk *d, const real *block, const real *p, real *values, double *w) noexcept nogil:
     """Responsibilities (n_rows, size) of the last pass."""
-    cdef Py_ssize_t u, k
+    cdef Py_ssize_t u, k, j
     cdef bint kept = ends_kept(s, d)
-    cdef double least = least_sum(p)
+    cdef double least = least_sum(p), total
     cdef real scale
+    cdef real *row
     for u in range(d.n_rows):
-        if kept or not d.sums[u] > least:
-            row_law(s, d, u, block, p, kept, False, w)
+        row = values + u * d.size
+        if kept:
+            kept_law(s, d, u, block, p, False, &total, w)
             for k in range(d.size):
-                values[u * d.size + k] = <real> w[k]
+                row[k] = 0
+            for j in range(min(s.n_active, d.size)):
+                row[d.support[u * s.n_active + j]] = <real> d.saved[j]
+        elif not d.sums[u] > least:
+            row_law(s, d, u, block, p, w)
+            for k in range(d.size):
+                row[k] = <real> w[k]
         else:
             scale = <real> (1.0 / d.sums[u])
             for k in range(d.size):
-                values[u * d.size + k] = block[u * d.stride + k] * p[k] * scale
+                row[k] = block[u * d.stride + k] * p[k] * scale
 
 
 # ---- many documents --------------------------------------------------------------------------------------------------
@@ -541,9 +755,9 @@ class Scratch:
     def __init__(self, n_types, width, n_topics, n_active, dtype):
         padded_topics = n_topics + LANES
         self.block, self.vectors = np.empty(n_types * width, dtype=dtype), np.zeros((2, padded_topics), dtype=dtype)
-        self.numbers, self.sums = np.zeros((7, padded_topics)), np.empty(n_types)
+        self.numbers, self.sums = np.zeros((8, padded_topics)), np.empty(n_types)
         self.topics, self.mark = np.empty(padded_topics, dtype=np.int32), np.zeros(padded_topics, dtype=np.int32)
-        self.support = np.empty(n_types * n_active, dtype=np.int32)
+        self.places, self.support = np.empty(padded_topics, np.int32), np.empty(n_types * n_active, np.int32)
 
 
 class Outputs:
@@ -567,6 +781,7 @@ cdef _run(const plan *s, const real[:, ::1] B, documents, const int64_t[::1] row
     cdef double[:, ::1] numbers = scratch.numbers
     cdef double[::1] sums = scratch.sums, bounds = outputs.bound, N = outputs.N
     cdef int32_t[::1] topics = scratch.topics, mark = scratch.mark, support = scratch.support
+    cdef int32_t[::1] places = scratch.places
     cdef int32_t[::1] sizes = outputs.size, out_topics = outputs.topics
     cdef int64_t[::1] counters = outputs.counters
     cdef desk d
@@ -582,7 +797,7 @@ cdef _run(const plan *s, const real[:, ::1] B, documents, const int64_t[::1] row
         from_start, from_topics, from_N = stored
     d.alpha, d.N, d.fresh, d.logs = &numbers[0, 0], &numbers[1, 0], &numbers[2, 0], &numbers[3, 0]
     d.saved, d.sums, d.topics, d.mark = &numbers[4, 0], &sums[0], &topics[0], &mark[0]
-    d.support = &support[0]
+    d.top, d.places, d.support, d.has_support = &numbers[7, 0], &places[0], &support[0], False
     d.n_iterations = d.n_accepted = d.n_proposed = 0
     with nogil:
         while place < rows.shape[0] and n_docs < sizes.shape[0]:

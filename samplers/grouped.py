@@ -12,7 +12,7 @@ from expfam.errors import ExpFamError
 from expfam.samplers.candidates import GraphCandidates
 from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
-from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
+from expfam.samplers.grouped_pass import GroupedPass, better_pseudocounts, weights_evidence
 from expfam.samplers.grouped_soft import GroupedSoft
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.held_rows import HeldRows
@@ -21,7 +21,7 @@ from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
-from expfam.samplers.sparse_pass import Account
+from expfam.samplers.sparse_pass import Account, PhiSizes
 from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
 
 _MOST_BATCHES = 20
@@ -172,12 +172,20 @@ class GroupedVariational(NarrowPasses, Kernel):
         return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of tables, sums of batches, and counts of groups."""
+        """Bytes of tables, sums of batches, counts of groups, and scores that long groups hold."""
         K = model.n_topics
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
         kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
-        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + kept + 16 * data.n_rows)
+        held = self._held_memory(K, data)
+        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + kept + held + 16 * data.n_rows)
+
+    def _held_memory(self, n_clusters, data):
+        phi = PhiSizes(data, np.dtype(self.dtype).itemsize)
+        passes = GroupedPass(phi, n_clusters, self.n_active_of(n_clusters), data.groups, self, weight=data.weight)
+        if not self.has_candidates(n_clusters):
+            return passes.held_memory()
+        return max(passes.held_memory(), passes.held_memory(n_near=self.n_candidates_of(n_clusters)))
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 

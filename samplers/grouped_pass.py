@@ -17,6 +17,7 @@ from expfam.samplers._group_step import group_step
 from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.concentration import positive
 from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
+from expfam.structures._threads import resolve_n_threads
 
 HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work
 _ALPHA_STEPS = 5  # of the fixed point, after a pass
@@ -61,6 +62,25 @@ class GroupedPass(SparsePass):
     def block_rows(self, n_scores=None):
         """Rows of a block: those of the largest group, up to some thousand, or more where that costs little."""
         return max(super().block_rows(n_scores), min(MOST_ROWS, self.largest))
+
+    def is_held(self, n_rows, n_scores):
+        """Whether so many rows, more than a block holds, keep their scores while a group's turns are taken."""
+        return n_rows * n_scores * self.phi.dtype.itemsize <= HELD_BYTES
+
+    def held_memory(self, *, n_near=None):
+        """Bytes that long groups hold at once at most, beside blocks: scores of their rows and what belongs to these.
+
+        With `n_near` of passes over so many candidates of each row.
+        """
+        n_scores, sizes = self.K if n_near is None else n_near + self.L, self.groups.sizes
+        held = np.sort(sizes[(sizes > self.block_rows(n_scores)) & self.is_held(sizes, n_scores)])
+        n_parts = self.n_parts(int(sizes.sum()), is_narrow=n_near is not None)
+        n_at_work = min(n_parts, resolve_n_threads(self.n_threads))
+        each, width = self.phi.dtype.itemsize, 1 if self.is_dense else self.L
+        of_row = each * (n_scores + width + self.L) + 4 * width + 16  # see _BUFFERS
+        of_row += 0 if n_near is None else 2 * (4 * self.L + 8)  # last clusters and buckets, in pieces and joined
+        of_row += 0 if self.weight is None else 8
+        return int(held[-n_at_work:].sum()) * of_row
 
     def rows_of(self, chosen):
         """Rows of some groups, group by group, and where each begins among them: (m,) and (g + 1,) int64."""
@@ -141,7 +161,7 @@ class _GroupedPart(PassPart):
             else:
                 stop = first + 1
                 rows = self.group_starts[stop] - self.group_starts[first]
-                is_held = rows * self.n_scores * self.phi.dtype.itemsize <= HELD_BYTES
+                is_held = self.owner.is_held(rows, self.n_scores)
                 (self._visit_held if is_held else self._visit_long)(first)
             first = stop
         sums, _, _, account = self._finished()

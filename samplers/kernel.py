@@ -96,6 +96,25 @@ class Kernel(Settings):
         n_threads = getattr(self, "n_threads", None)
         return starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
 
+    def sample_start(self, start, data, rows):
+        """The start of a sample of the rows: on them it takes the share of the time that it takes on all.
+
+        Parameters
+        ----------
+        start : str or (N,) array_like of int
+            Of all data, as of `init`.
+        data : Dataset
+            All of them.
+        rows : (n,) int64 ndarray or slice
+            Those of the sample.
+
+        Returns
+        -------
+        str or (n,) ndarray
+            What `init` takes with the sample.
+        """
+        return start if isinstance(start, str) else np.asarray(start)[rows]
+
     takes_weight = False
     takes_groups = False
 
@@ -105,6 +124,10 @@ class Kernel(Settings):
 
     def memory(self, model, data, n_clusters):
         """Bytes of the working objects that the kernel keeps beside the state, for so many clusters."""
+        return 0
+
+    def start_memory(self, start, model, data):
+        """Bytes that a start takes at its peak, where it makes more than labels; most of them are free afterwards."""
         return 0
 
     def is_done(self, state):
@@ -195,6 +218,10 @@ class Cycle(Kernel):
         """As the kernel that makes the state reads a start."""
         return self._maker().first_labels(start, model, data, seed, n_clusters)
 
+    def sample_start(self, start, data, rows):
+        """As of the kernel that makes the state."""
+        return self._maker().sample_start(start, data, rows)
+
     def max_clusters(self, model):
         """That of the kernel that makes the state."""
         return self._maker().max_clusters(model)
@@ -202,6 +229,10 @@ class Cycle(Kernel):
     def memory(self, model, data, n_clusters):
         """Those of all kernels."""
         return sum(kernel.memory(model, data, n_clusters) for kernel in self.kernels)
+
+    def start_memory(self, start, model, data):
+        """That of the kernel that makes the state."""
+        return self._maker().start_memory(start, model, data)
 
     def _maker(self):
         maker = next((k for k in self.kernels if k.state_type is not None), None)

@@ -170,6 +170,14 @@ class Tables:
         return float(sums.S.sum(axis=0) @ self.theta_0 - sums.n.sum() * self.g_0)
 
 
+class PhiSizes:
+    """What the forecast of a pass needs of statistics that are not made yet."""
+
+    def __init__(self, data, itemsize):
+        self.data, self.n_statistics, self.is_sparse = data, data.n_statistics, data.has_sparse_phi
+        self.dtype = np.dtype(f"f{itemsize}")
+
+
 class SparsePass:
     """Passes over the rows of a data set with K clusters, of which each row keeps L.
 

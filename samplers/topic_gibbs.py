@@ -82,7 +82,9 @@ class TokenState(LoneState):
         self.tokens.topic[:] = topics
         self.tokens.count_topics()
         self.stamp += 1
-        self.note_counts(np.bincount(self.tokens.word_topics().data, minlength=T + 1))
+        histogram = np.zeros(T + 1, dtype=np.int64)
+        self.tokens.count_words(histogram)
+        self.note_counts(histogram)
 
     def note_counts(self, histogram):
         """Take over how often each count of a word in a topic occurs, with the tables and the log joint."""
@@ -206,13 +208,10 @@ class TopicGibbs(Kernel):
 
     def first_labels(self, start, model, data, seed, n_clusters):
         """Topics of the tokens: random for "auto" and "random", after variational passes for that name, or as given."""
+        passes = _passes_of(start)
+        if passes is not None:
+            return passes.topics(model, data, seed=seed, kernel=TopicGibbs())
         if isinstance(start, str):
-            if start == "variational":
-                from expfam.samplers.topic_start import (
-                    variational_topics,
-                )  # whose passes take `check_admixture` from here
-
-                return variational_topics(model, data, seed=seed, kernel=TopicGibbs())
             if start not in ("auto", "random"):
                 raise ValueError(
                     f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}"
@@ -220,9 +219,19 @@ class TopicGibbs(Kernel):
             return generator(seed, "start").integers(0, model.n_topics, int(data.X.sum()))
         return start
 
+    def sample_start(self, start, data, rows):
+        """The start of a sample of documents, whose passes read the share of it that they read of all documents."""
+        passes = _passes_of(start)
+        return super().sample_start(start, data, rows) if passes is None else passes.like(data)
+
     def memory(self, model, data, n_clusters):
         """Bytes of tokens, lists and one word's tables."""
-        return int(24 * data.X.sum() + 8 * data.n_rows + 60 * model.n_topics)
+        return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_topics)
+
+    def start_memory(self, start, model, data):
+        """Bytes of variational passes and of what follows them, up to the topics of all tokens."""
+        passes = _passes_of(start)
+        return 0 if passes is None else passes.memory(model, data)
 
     def init_state(self, model, data, labels, *, seed):
         """State of the topics."""
@@ -257,6 +266,27 @@ class TopicGibbs(Kernel):
             model = model.with_family(model.family.with_hyper(concentration=eta))
         if model is not state.model:
             state.set_model(model)
+
+
+def _passes_of(start):
+    """The VariationalStart that a start is or names; None for others."""
+    from expfam.samplers.topic_start import VariationalStart  # whose passes take `check_admixture` from here
+
+    if isinstance(start, str):
+        return VariationalStart() if start == "variational" else None
+    return start if isinstance(start, VariationalStart) else None
+
+
+def count_tokens(data):
+    """Tokens of documents, and at most so many stored counts that are not 0."""
+    n_tokens = int(data.X.sum())
+    return n_tokens, min(n_tokens, data.X.nnz if data.is_sparse else data.X.size)
+
+
+def memory_of_tokens(n_tokens, n_entries, n_docs, n_topics):
+    """Bytes of a chain over so many tokens at its peak: while they are sorted by word, or while counts are noted."""
+    listed = min(n_tokens, n_docs * n_topics)
+    return int(max(20 * n_tokens + 28 * n_entries, 28 * n_tokens + 16 * listed) + 30 * n_docs + 60 * n_topics)
 
 
 def check_admixture(model, kernel):

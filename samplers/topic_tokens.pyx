@@ -96,6 +96,24 @@ cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
             count[k] = 0
 
 
+cdef Py_ssize_t take_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *counts) noexcept nogil:
+    """Number of topics of a word; which they are and its tokens in each go into arrays, if there are some."""
+    cdef int64_t t
+    cdef int32_t k
+    cdef Py_ssize_t n = 0
+    cdef int32_t *count = c.count
+    for t in range(c.word_start[w], c.word_start[w + 1]):
+        count[c.topic[t]] += 1
+    for t in range(c.word_start[w], c.word_start[w + 1]):
+        k = c.topic[t]
+        if count[k]:
+            if topics != NULL:
+                topics[n], counts[n] = k, count[k]
+            n += 1
+            count[k] = 0
+    return n
+
+
 cdef inline void set_topic(chain *c, Py_ssize_t k) noexcept nogil:
     """Take over changed counts of one topic."""
     cdef double rate = 1.0 / (c.topic_size[k] + c.strength), fresh, change
@@ -425,11 +443,36 @@ cdef class TokenTopics:
         found.sort_indices()
         return found
 
+    def count_words(self, int64_t[::1] histogram):
+        """Add how often each count of a word in a topic occurs to `histogram` (T + 1,); nothing at 0."""
+        cdef Py_ssize_t w
+        cdef int64_t t
+        cdef chain *c = &self.c
+        with nogil:
+            for w in range(self.n_words):
+                for t in range(c.word_start[w], c.word_start[w + 1]):
+                    c.count[c.topic[t]] += 1
+                close_word(c, w, &histogram[0])
+
     def word_topics(self):
         """Counts of words in topics: CSR (V, K) int64, sorted."""
-        words = np.repeat(np.arange(self.n_words), np.diff(self.word_start))
-        ones = np.ones(self.n_tokens, dtype=np.int64)
-        return sparse.coo_array((ones, (words, self.topic)), shape=(self.n_words, self.n_topics)).tocsr()
+        starts = np.zeros(self.n_words + 1, dtype=np.int64)
+        cdef int64_t[::1] start = starts
+        cdef Py_ssize_t w, n
+        cdef chain *c = &self.c
+        with nogil:
+            for w in range(self.n_words):
+                start[w + 1] = start[w] + take_counts(c, w, NULL, NULL)
+        n = start[self.n_words]
+        topics, counts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
+        cdef int32_t[::1] topic = topics
+        cdef int64_t[::1] count = counts
+        with nogil:
+            for w in range(self.n_words):
+                take_counts(c, w, &topic[start[w]], &count[start[w]])
+        found = sparse.csr_array((counts[:n], topics[:n], starts), shape=(self.n_words, self.n_topics))
+        found.sort_indices()
+        return found
 
     def add_word_topics(self, double[:, ::1] total):
         """Add the counts of words in topics to `total` (V, K)."""

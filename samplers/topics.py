@@ -37,7 +37,10 @@ class TopicVariational(Kernel):
         Topics that each word of a document keeps in the end, at most; None for all.
     local : {"auto", "active", "dense", "tokens"}
         How a document is worked on: on the topics that it has, on all topics, or with `n_active` topics for each of its
-        words (8 if that is None). "auto" is "active" from 32 topics on, else "dense".
+        words (8 if that is None). "auto" is "active" from 32 topics on, else "dense". Each word's few topics are looked
+        for among all that the document may have, so "tokens" costs about twice what "dense" does, and more the more
+        topics there are: it is for comparison with the published algorithm, or for responsibilities with a fixed number
+        of topics that raise the bound in every iteration.
     schedule : Full, Memoized or Stochastic
         When the topics are updated.
     documents : {"cold", "warm", "best"}

@@ -18,7 +18,7 @@ from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
-from expfam.samplers.sparse_pass import Account, SparsePass, Sums
+from expfam.samplers.sparse_pass import Account, PhiSizes, SparsePass, Sums
 from expfam.samplers.stream import VariationalStream
 from expfam.samplers.variational_state import VariationalState
 
@@ -211,7 +211,7 @@ class SparseVariational(NarrowPasses, Kernel):
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
             kept += 16 * data.n_rows
-        width = SparsePass(_Sizes(data, size), K, L).memory()
+        width = SparsePass(PhiSizes(data, size), K, L).memory()
         return int(kept + width)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
@@ -355,14 +355,6 @@ class _Clock:
 
     def lap(self):
         self.total += perf_counter() - self._began
-
-
-class _Sizes:
-    """What the forecast of a pass needs of statistics that are not made yet."""
-
-    def __init__(self, data, itemsize):
-        self.data, self.n_statistics, self.is_sparse = data, data.n_statistics, data.has_sparse_phi
-        self.dtype = np.dtype(f"f{itemsize}")
 
 
 # ---- passes ----------------------------------------------------------------------------------------------------------

@@ -55,6 +55,20 @@ class Reference:
         r = self.rows(E, N)
         return r, c @ r
 
+    def few(self, E, c, n_active, *, max_iterations):
+        """Responsibilities of the n most probable topics of each word, chosen anew for each update but the last.
+
+        A document has the topics that its words begin with, and no others.
+        """
+        support = largest(E, n_active)
+        logs, E = E, np.where(support.any(axis=0), E, -np.inf)
+        for _ in range(max_iterations + 1):
+            support = largest(logs, n_active)
+            kept = np.where(support, logs, -np.inf)
+            N = c @ np.exp(kept - logsumexp(kept, axis=1, keepdims=True))
+            logs = E + psi(self.alpha + N)
+        return self.rows(E, N, support)
+
     def restarts(self, E, c, r, *, n_restarts, restart_iterations, tol):
         """Take away the smallest topics in turn and keep what raises the bound."""
         value, N = self.bound(E, c, r), c @ r
@@ -81,3 +95,10 @@ class Reference:
                 N = N + c[u] * (w - r[u])
                 r[u] = w
         return N
+
+
+def largest(values, n):
+    """Which are the n largest of each row, of equal ones the first: bool of the same shape."""
+    found = np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(found, np.argsort(-values, axis=1, kind="stable")[:, :n], True, axis=1)
+    return found

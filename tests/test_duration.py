@@ -27,7 +27,7 @@ from expfam.duration import (
     parse_seconds,
 )
 from expfam.errors import ResourceError
-from expfam.samplers import CollapsedGibbs, ExpectationMaximization
+from expfam.samplers import CollapsedGibbs, ExpectationMaximization, TopicGibbs, TopicVariational, topic_start
 
 
 class Clock:
@@ -174,6 +174,35 @@ def test_other_estimators_have_the_same_door(name, monkeypatch):
     assert not hasattr(refused, learned)
     with pytest.raises(ValueError, match="amount of time"):
         make(time_limit="soon").fit(data, **options)
+
+
+@pytest.mark.parametrize("part_tokens", [10**9, 60_000, 30_000, 1])  # all of 72,000, less, a quarter
+def test_the_start_of_topics_costs_in_the_forecast_what_it_costs_in_the_fit(part_tokens, monkeypatch):
+    """By a clock of the tokens that passes and sweeps read: samples pass over the share that is passed over of all."""
+    clock, N = Clock(), 9000
+    monkeypatch.setattr(duration_module, "perf_counter", clock)
+    monkeypatch.setattr(topic_start, "PART_TOKENS", part_tokens)
+    for kernel, cost in ((TopicVariational, 1e-4), (TopicGibbs, 1e-6)):
+
+        def step(self, state, real=kernel.step, cost=cost):
+            clock.now += cost * state.data.X.sum()
+            return real(self, state)
+
+        monkeypatch.setattr(kernel, "step", step)
+    words = np.random.default_rng(0).integers(0, 10, (N, 8))
+    counts = np.zeros((N, 10))
+    np.add.at(counts, (np.arange(N)[:, None], words), 1.0)
+    data = Dataset(sparse.csr_array(counts), Multinomial(0.1))
+    model, kernel = AdmixtureModel(data.family, 3), TopicGibbs()
+    found = forecast_duration(kernel, model, data, 50, start="variational")
+    assert found.probe_rows < N
+    before = clock.now
+    state = kernel.init(model, data, seed=0, start="variational")
+    for _ in range(50):
+        kernel.step(state)
+    took = clock.now - before
+    assert found.low == pytest.approx(0.4 * took, rel=1e-2)
+    assert found.high >= 3.0 * took * 0.99
 
 
 def test_samples_of_rows_in_groups_are_whole_groups():

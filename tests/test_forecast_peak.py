@@ -30,7 +30,7 @@ from expfam.forecast import (
     format_bytes,
     parse_bytes,
 )
-from expfam.samplers import TopicGibbs, TopicVariational
+from expfam.samplers import TopicGibbs, TopicVariational, topic_start
 
 FIT = """
 import sys
@@ -84,6 +84,7 @@ import numpy as np
 from scipy import sparse
 import expfam.grouped, expfam.hierarchy, expfam.topics
 from expfam import BayesianHierarchy, GroupedMixture, TopicModel
+from expfam.samplers import topic_start
 
 def kilobytes(name):
     return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
@@ -97,6 +98,8 @@ def documents(N):
 steps = {"n_steps": 4, "n_warmup": 2, "random_state": 0}
 def fit(size):
     kind = sys.argv[1]
+    if kind == "gibbs of a quarter":
+        kind, topic_start.PART_TOKENS = "gibbs", 1
     if kind in ("gibbs", "dense"):
         X = documents(size)
         return lambda: TopicModel(60, local=kind, **steps).fit(X)
@@ -121,6 +124,8 @@ print(found[0], kilobytes("VmHWM") - before)
     ("kind", "size", "factor"),
     [
         ("gibbs", 10_000, FACTOR),
+        ("gibbs", 36_000, FACTOR),  # a little more than is passed over whole
+        ("gibbs of a quarter", 80_000, FACTOR),
         ("dense", 8_000, FACTOR),
         ("tree", 3000, FACTOR),
         ("groups", 30_000, 4 * FACTOR),  # labels and blocks: bounds that are seldom reached
@@ -148,18 +153,26 @@ def test_other_models_have_the_same_door(make):
     assert not hasattr(refused, "alpha_")
 
 
-def test_parts_of_topics_and_trees_follow_the_arrays():
+def test_parts_of_topics_and_trees_follow_the_arrays(monkeypatch):
     X = sparse.csr_array(np.eye(40, 30) + np.eye(40, 30, -10))
     data = Dataset(X, Multinomial(0.1))
     model = AdmixtureModel(data.family, 7)
     kernel = TopicGibbs()
     alone = forecast_topics(data, kernel=kernel, model=model)
     assert alone.statistics == 3 * 8 * 30 * 7  # counts, their sums, pseudo-counts
-    assert alone.proposals == kernel.memory(model, data, 7)
+    assert (X.sum(), X.nnz) == (60, 60)
+    sampler = 48 * 60 + 30 * 40 + 60 * 7  # sorting by word takes the most
+    assert alone.proposals == kernel.memory(model, data, 7) == sampler
     first = TopicVariational(local="dense")
-    assert first.memory(model, data, 7) == 20 * 30 * 7 + (64 + 4 * 7) * X.nnz
-    started = forecast_topics(data, kernel=kernel, model=model, start=first)
-    assert started.proposals - alone.proposals == first.memory(model, data, 7)
+    passes = 20 * 30 * 7 + (64 + 4 * 7) * X.nnz
+    assert first.memory(model, data, 7) == passes
+    started = forecast_topics(data, kernel=kernel, model=model, start="variational")
+    assert started.proposals == kernel.start_memory("variational", model, data) == passes + 44 * 60  # the larger
+    monkeypatch.setattr(topic_start, "PART_TOKENS", 1)
+    part = forecast_topics(data, kernel=kernel, model=model, start="variational").proposals
+    drawn, swept = passes + 44 * 60 / 4, (sampler - 60 * 7) / 4 + 60 * 7
+    assert part == int(12 * 60 / 4 + max(drawn, swept + sampler))
+    assert kernel.start_memory("random", model, data) == 0
     rows = Dataset(np.ones((50, 4)) * np.arange(50.0)[:, None], DiagonalGaussian())
     tree = forecast_tree(rows)
     assert tree.statistics == 50 * (1200 + 5 * 8 * 8)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from allocated import peak_of
 from planted import PLANTED, assert_never_falls, planted
 from reference_grouped import GroupedReference, enumerate_clusters, log_evidence
 from reference_variational import FAMILIES as REFERENCES
@@ -11,7 +12,7 @@ from scipy.special import gammaln, logsumexp, psi
 from sklearn.metrics import normalized_mutual_info_score
 from tiny import FAMILIES, PlainPoisson
 
-from expfam import AdmixtureModel, Dataset, Gaussian, MixtureModel, Poisson, SymmetricDirichlet
+from expfam import AdmixtureModel, Dataset, DiagonalGaussian, Gaussian, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, SupportError
 from expfam.samplers import Checkpoint, Full, GroupedVariational, Memoized, SparseVariational, Stochastic, sample
 from expfam.samplers import grouped_pass as passes
@@ -357,6 +358,66 @@ def test_a_group_longer_than_a_block_has_its_turns_and_restarts(name, n_active, 
     monkeypatch.setattr(passes, "HELD_BYTES", 0)
     _, other = run_of(family, X, groups, n_steps=1, **settings)
     assert abs(other[1] - same[1]) > 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("n_active", "n_candidates"), [(2, None), (None, None), (2, 3)])
+def test_the_forecast_of_memory_has_the_scores_that_long_groups_hold(n_active, n_candidates, dtype, monkeypatch):
+    """Groups of 900, 700, 200 and 4 rows: blocks have 64, scores of 720 rows are held, for 9 clusters."""
+    family, X, _ = planted("gaussian_diag", n=1804)
+    groups = np.repeat(np.arange(4), [900, 700, 200, 4])
+    settings = {"n_active": n_active, "n_candidates": n_candidates, "dtype": dtype}
+    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    short, kernel = begin(family, X, groups, np.full(9, 0.2), start="random", **settings)
+    without = kernel.memory(short.model, short.data, 9)  # all groups fit into a block
+    monkeypatch.setattr(passes, "MOST_ROWS", 64)
+    monkeypatch.setattr(passes, "HELD_BYTES", 720 * 9 * np.dtype(dtype).itemsize)
+    state, kernel = begin(family, X, groups, np.full(9, 0.2), start="random", full_every=99, **settings)
+    held, real = [], passes._GroupedPart._use
+
+    def use(self, buffers, first):
+        own = any(buffers[name].base is None and len(buffers[name]) == self.n_block for name in buffers)
+        held.append(0 if own else sum(buffer.nbytes for buffer in buffers.values()))
+        real(self, buffers, first)
+
+    monkeypatch.setattr(passes._GroupedPart, "_use", use)
+    kernel.step(state)
+    said = kernel.memory(state.model, state.data, 9) - without
+    of_last = 2 * (4 * 2 + 8)  # a row's last clusters, in pieces and joined
+    if n_candidates is None:
+        assert said == max(held) == 700 * (max(held) // 700)
+        return
+    state.share_moved = 0.0
+    wide, _ = max(held), held.clear()
+    kernel.step(state)
+    assert said == max(wide, max(held) + 900 * of_last)
+    assert max(held) == 900 * (max(held) // 900)  # with scores of five clusters the longest group is held too
+
+
+def test_groups_that_are_worked_on_at_once_hold_their_scores_together(monkeypatch):
+    rows = np.arange(30_000.0)[:, None]
+    data = Dataset(rows, DiagonalGaussian(), groups=np.repeat(np.arange(3), [14_000, 10_000, 6000]))
+    model = AdmixtureModel(data.family, 40)
+
+    def said(**settings):
+        return GroupedVariational(4, n_candidates=None, **settings).memory(model, data, 40)
+
+    monkeypatch.setattr(passes, "HELD_BYTES", 0)
+    without = said()
+    monkeypatch.undo()
+    each = 4 * (40 + 4 + 4) + 4 * 4 + 16
+    assert said() - without == 14_000 * each
+    assert said(n_threads=2) - without == 24_000 * each
+    assert said(n_threads=9) - without == 30_000 * each
+    monkeypatch.setattr(passes, "HELD_BYTES", 10_000 * 40 * 4)
+    assert said(n_threads=2) - without == 16_000 * each
+    kernel = GroupedVariational(4, n_candidates=None, schedule=Full())
+    peaks = []
+    for most in (0, 1 << 26):  # what is held is what the peak grows by
+        monkeypatch.setattr(passes, "HELD_BYTES", most)
+        state = kernel.init(model, data, seed=0, start="random")
+        peaks.append(peak_of(lambda state=state: kernel.step(state)))
+    assert 0.9 < (peaks[1] - peaks[0]) / (14_000 * each) < 1.1
 
 
 def test_a_long_group_keeps_its_candidates(monkeypatch):

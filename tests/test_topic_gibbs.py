@@ -130,6 +130,10 @@ def test_counters_and_log_joint_are_those_of_the_topics():
         total = np.zeros((X.shape[1], 40))
         state.tokens.add_word_topics(total)
         np.testing.assert_array_equal(total, state.tokens.word_topics().toarray())
+        histogram = np.zeros(state.tokens.n_tokens + 1, dtype=np.int64)
+        state.tokens.count_words(histogram)
+        found = np.bincount(total[total > 0].astype(int), minlength=len(histogram))
+        np.testing.assert_array_equal(histogram, found)
 
 
 def test_check_finds_a_damaged_counter():
@@ -328,7 +332,7 @@ def test_passes_over_a_part_serve_all_documents(monkeypatch):
     model = AdmixtureModel(Multinomial(0.05), 6, 0.2)
     whole = TopicGibbs().init(model, X, seed=0, start="variational")
     monkeypatch.setattr(topic_start, "PART_TOKENS", 1)
-    rows = topic_start.part_of(sparse.csr_array(X), 0)
+    rows = topic_start.VariationalStart().part_of(sparse.csr_array(X), 0)
     assert 0.2 < X[rows].sum() / X.sum() < 0.3
     assert (np.diff(rows) > 0).all()
     states = {start: TopicGibbs().init(model, X, seed=0, start=start) for start in ("variational", "random")}

@@ -168,6 +168,26 @@ def test_ties_take_the_first_topics_and_no_more(n_active):
         np.testing.assert_allclose(N[:n_active], N.sum() / n_active)
 
 
+@pytest.mark.parametrize("n_active", [1, 3, 16, 20, 40])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 1e-3)])
+@pytest.mark.parametrize("eta", [1e-2, 1.0])  # most words' probabilities are 0 in float32, or none
+def test_the_topics_of_a_word_are_its_most_probable_ones_at_each_iteration(eta, dtype, tolerance, n_active):
+    K, rng = 60, np.random.default_rng(0)
+    model, data = problem(K, alpha=np.linspace(0.1, 0.4, K), eta=np.full(40, eta))
+    word_counts = rng.gamma(0.4, 20.0, size=(40, K)) * (rng.random((40, K)) < 0.3)
+    settings = {"local": "tokens", "n_active": n_active, "max_iterations": 4}
+    passes = TopicPass(data, K, TopicVariational(**{**EXACT, "dtype": dtype, **settings}))
+    step = passes.step(passes.tables(word_counts, np.full(40, eta)), model.pseudocounts)
+    found = documents_of(list(passes.parts(step, np.arange(data.n_rows))), data, K)
+    reference = Reference(model.pseudocounts, np.full(40, eta))
+    E = reference.expected_logs(word_counts)
+    for d, (_value, N, r) in enumerate(found):
+        words, c = words_and_counts(data.X, d)
+        wanted = reference.few(E[words], c, n_active, max_iterations=4)
+        np.testing.assert_allclose(r, wanted, atol=tolerance)
+        np.testing.assert_allclose(N, c @ wanted, atol=20 * tolerance)
+
+
 def bounds_by_iteration(how, n_active):
     """Bounds of all documents after 1, 2, ... iterations: (T, D)."""
     settings = {"local": how, "n_active": n_active}
