@@ -14,25 +14,24 @@ import numpy as np
 from scipy import sparse
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY
 from libc.stdint cimport int8_t, int32_t, uint64_t
 
-from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
+from expfam.contracts cimport EXPFAM_NUMERICAL
 from expfam.families.components cimport Components
-from expfam.samplers._allocators cimport COIN, FOREIGN, close_division, division, gather_leaving, open_division
+from expfam.samplers._allocators cimport COIN, FOREIGN
+from expfam.samplers._split_away cimport away_move
 from expfam.samplers._split_walk cimport (
-    ANCHORED, AWAY, BUCKET, CUT, GROW, MEMBER, NO_MEMORY, SOFTMAX, can_split, draw_member_anchors, finish_merge,
-    finish_split, has_slots, merged_ratio, move_plan, run_moves, thinning, walk,
+    ANCHORED, AWAY, BUCKET, CUT, GROW, MEMBER, NO_MEMORY, SOFTMAX, move_plan, run_moves,
 )
-from expfam.samplers.state cimport CollapsedState, slot_enter, slot_leave, slot_table
-from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
-from expfam.structures.members cimport MemberLists, members_move
+from expfam.samplers.state cimport CollapsedState
+from expfam.structures.members cimport MemberLists
 
 from expfam.errors import CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
 from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
-from expfam.samplers.starts import is_discrete
+from expfam.samplers.starts import default_n_clusters, is_discrete
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads
 
@@ -43,6 +42,7 @@ cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is
 
 _KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
 _REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
+_FEW_RANDOM = 20                # clusters of random labels: fewer come up slowly where many are true, more are merged
 _UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
 
 
@@ -57,16 +57,6 @@ cdef class Mover:
     n_threads : int or None
         For hash tables; no result depends on it.
     """
-
-    cdef walk w
-    cdef CollapsedState state
-    cdef MemberLists lists
-    cdef readonly object moves
-    cdef public object kernel           # whose moves these are known to be
-    cdef object n_threads, bound, model, shares
-    cdef object plan_array, items, sides, leaving, ks, scores, masses, which, pairs
-    cdef readonly object stamp          # of the labels that the lists were made from
-    cdef readonly object schedule
 
     def __init__(self, CollapsedState state, moves, n_threads):
         cdef int32_t[::1] items, leaving
@@ -228,7 +218,7 @@ cdef class Mover:
             if code == GROW:
                 self.grow()
             elif code == AWAY:
-                self.away_move(at)
+                self.away(at)
                 self.note()
                 start = at + 1
             elif code == EXPFAM_NUMERICAL and failed_at != at:      # once more from recomputed statistics
@@ -320,122 +310,15 @@ cdef class Mover:
         """Refuse no merge before its log q is complete, for tests."""
         self.w.eager = eager
 
-    # ---- moves that Python decides ---------------------------------------------------------------------------------
-
-    def away_move(self, Py_ssize_t place):
+    cdef int away(self, Py_ssize_t place) except -1:
         """One move whose allocator, or whose cut, is a Python object."""
-        cdef int code = EXPFAM_OK
+        cdef Py_ssize_t number = self.w.which[place]
         rng = generator(self.state.seed, "move", unit=int(self.w.first) + place, step=self.state.n_steps)
-        number = self.which[place]
-        try:
-            if self.w.plans[<Py_ssize_t> number].kind == CUT:
-                code = self.cut_move(self.moves[number], rng)
-            else:
-                code = self.foreign_move(place, number, rng)
-        finally:
-            close_division(&self.w.d)
-        if code:
-            raise self.failure(code)
-
-    cdef int foreign_move(self, Py_ssize_t place, Py_ssize_t number, rng) except? -9:
-        cdef walk *w = &self.w
-        cdef division *d = &w.d
-        cdef const move_plan *p = w.plans + number
-        cdef Py_ssize_t u = w.pairs[2 * place], v = w.pairs[2 * place + 1]
-        cdef double lu = np.log(1.0 - rng.random()), rho, extra, ratio
-        cdef philox_stream stream
-        cdef int code
-        if p.kind == MEMBER:
-            philox_init(&stream, w.seed, MOVE)
-            philox_aim(&stream, w.first + <uint64_t> place + (<uint64_t> 1 << 63), w.step)
-            if w.n_rows < 2 or not draw_member_anchors(w, &u, &v, &stream):
-                return EXPFAM_OK
-        if u < 0 or u == v:
-            return EXPFAM_OK
-        open_division(d, u, v)
-        rho = thinning(w, p)
-        extra = log((d.n_others + 1.0) / w.n_rows) if p.kind == MEMBER else -log(rho)
-        bound = self.bound[number]["allocator"]
-        if not d.forced:
-            if not can_split(w) or (p.kind == ANCHORED and not rng.random() < rho):
-                return EXPFAM_OK
-            w.n[0] += 1
-            rows = self.rows_of_division()
-            sides, log_q = _checked_sides(bound.sides(self.phi(rows), rng), rows.size, bound)
-            self.take_sides(sides, log_q, rows)
-            return finish_split(w, extra, lu)
-        w.n[2] += 1
-        code = merged_ratio(w, d.k_u, d.k_v, w.slots.n_live - 1, d.members.lists[d.k_u].size,
-                            d.members.lists[d.k_v].size, &ratio)
-        if code or not lu < -ratio - extra:
-            return code
-        rows = self.rows_of_division()
-        given = (self.state.labels[rows] == d.k_v).astype(np.int8)
-        d.log_q = _checked_sides(bound.sides(self.phi(rows), rng, forced=given), rows.size, bound)[1]
-        return finish_merge(w, ratio, extra, lu)
-
-    cdef object rows_of_division(self):
-        """The anchors, then the other data in ascending order: the same at both ends of a move."""
-        cdef division *d = &self.w.d
-        rows = self.lists.members(d.k_u)
-        if d.k_v != d.k_u:
-            rows = np.concatenate([rows, self.lists.members(d.k_v)])
-        rows = np.sort(rows)
-        return np.concatenate([[d.u, d.v], rows[(rows != d.u) & (rows != d.v)]])
-
-    def phi(self, rows):
-        """Statistics of some data, CSR where the family makes them so."""
-        data = self.state.data
-        return data.family.sufficient_statistics(data.X[rows])
-
-    cdef int take_sides(self, sides, log_q, rows) except -1:
-        """Sides from Python into the division, and the smaller one's statistics into its slot."""
-        cdef division *d = &self.w.d
-        self.items[: rows.size - 2] = rows[2:]
-        self.sides[: rows.size - 2] = sides[2:]
-        d.n_b = int(np.count_nonzero(sides))
-        d.n_a = rows.size - d.n_b
-        d.log_q = log_q
-        cdef int code = gather_leaving(d)
+        allocator = self.bound[number].get("allocator")
+        cdef int code = away_move(&self.w, self.state, self.lists, self.moves[number], allocator, place, rng)
         if code:
             raise self.failure(code)
         return 0
-
-    cdef int cut_move(self, move, rng) except? -9:
-        """A cluster cut in two at a value of one column, or the merge of two that such a cut parts."""
-        cdef walk *w = &self.w
-        cdef division *d = &w.d
-        cdef Py_ssize_t M = w.slots.n_live, k
-        cdef double ratio, lu = np.log(1.0 - rng.random()), reverse
-        cdef int code
-        X = self.state.data.X
-        if rng.random() < 0.5:
-            k = d.members.slots[<Py_ssize_t> rng.integers(M)]
-            rows = np.sort(self.lists.members(k))
-            sides = move.draw(X[rows], rng) if rows.size > 1 and can_split(w) else None
-            if sides is None:
-                return EXPFAM_OK
-            w.n[0] += 1
-            order = np.argsort(sides != sides[0], kind="stable")
-            first, other = 0, int(np.argmax(sides != sides[0]))
-            log_q = move.log_q(X[rows[sides == 0]], X[rows[sides == 1]]) - np.log(M)
-            open_division(d, rows[first], rows[other])
-            rest = np.setdiff1d(np.arange(rows.size), [first, other])
-            order = np.concatenate([[first, other], rest])
-            self.take_sides((sides[order] != sides[first]).astype(np.int8), log_q, rows[order])
-            return finish_split(w, np.log(2.0 / ((M + 1.0) * M)), lu)
-        if M < 2:
-            return EXPFAM_OK
-        w.n[2] += 1
-        pair = self.lists.clusters()[rng.choice(M, 2, replace=False)]
-        open_division(d, self.lists.members(pair[0])[0], self.lists.members(pair[1])[0])
-        log_q = move.log_q(X[self.lists.members(pair[0])], X[self.lists.members(pair[1])])
-        if not log_q > -INFINITY:
-            return EXPFAM_OK
-        d.log_q = log_q - np.log(M - 1.0)
-        reverse = np.log(2.0 / (M * (M - 1.0)))
-        code = merged_ratio(w, d.k_u, d.k_v, M - 1, d.members.lists[d.k_u].size, d.members.lists[d.k_v].size, &ratio)
-        return code or finish_merge(w, ratio, reverse, lu)
 
     # ---- files -----------------------------------------------------------------------------------------------------
 
@@ -450,82 +333,6 @@ cdef class Mover:
         self.stamp = None if arrays["stamp"] < 0 else int(arrays["stamp"])
         self.lists = MemberLists.from_arrays(arrays["lists"]) if "lists" in arrays else None
 
-    # ---- for proofs ------------------------------------------------------------------------------------------------
-
-    def reset(self, const int32_t[::1] partition):
-        """Put the state into a partition by single moves."""
-        cdef CollapsedState state = self.state
-        cdef slot_table *t = &state.slots
-        cdef int32_t[::1] labels = state.labels
-        cdef dict slots = {int(partition[0]): int(labels[0])}
-        cdef Py_ssize_t i
-        for i in range(1, labels.shape[0]):
-            self.shift(i, labels[0])
-        for i in range(1, labels.shape[0]):
-            if int(partition[i]) not in slots:
-                if not has_slots(&self.w):
-                    self.grow()
-                slots[int(partition[i])] = t.spare
-            self.shift(i, slots[int(partition[i])])
-        self.w.log_joint = 0.0
-
-    cdef int shift(self, Py_ssize_t i, Py_ssize_t k) except -1:
-        cdef CollapsedState state = self.state
-        cdef int32_t[::1] labels = state.labels
-        if labels[i] != k:
-            state.components.remove(i, labels[i])
-            state.components.add(i, k)
-            slot_leave(&state.slots, labels[i])
-            slot_enter(&state.slots, k)
-            members_move(&self.lists.table, i, k)
-            labels[i] = <int32_t> k
-        return 0
-
-
-def moved_partitions(kernel, CollapsedState state, starts):
-    """Partitions after one move from each of many: the proof of a kernel by frequencies.
-
-    Parameters
-    ----------
-    kernel : CollapsedSplitMerge
-    state : CollapsedState
-        Of the same model and data; it is used up.
-    starts : (R, N) int32 ndarray
-        Labels of the partitions to begin with.
-
-    Returns
-    -------
-    labels : (R, N) int32 ndarray
-        Slots after the move.
-    gains : (R,) float64 ndarray
-        What the move says it has added to the log joint.
-    """
-    cdef Mover mover = kernel.mover(state)
-    cdef Py_ssize_t place, at = 0, n = len(starts)
-    cdef int code
-    out, gains = np.empty_like(starts), np.zeros(n)
-    mover.open()
-    mover.draw_plan(n)
-    mover.begin(state.data.n_rows)
-    mover.aim()
-    for place in range(n):
-        mover.reset(starts[place])
-        code = GROW
-        while code == GROW:
-            if not has_slots(&mover.w):
-                mover.grow()
-            mover.w.log_joint = 0.0
-            code = run_moves(&mover.w, place, place + 1, &at)
-        if code == AWAY:
-            mover.away_move(place)
-        elif code:
-            raise mover.failure(code)
-        out[place], gains[place] = state.labels, mover.w.log_joint
-    state.log_joint = state.compute_log_joint()
-    state.stamp += 1
-    mover.stamp = None
-    return out, gains
-
 
 def _checked_pairs(pairs, size, state):
     """Anchors of a law as (size, 2) intp, once they are such."""
@@ -535,17 +342,6 @@ def _checked_pairs(pairs, size, state):
     if size and (pairs.min() < -1 or pairs.max() >= state.data.n_rows):
         raise PluginError(f"anchors must be data below {state.data.n_rows}, or -1; got {pairs.min()}..{pairs.max()}")
     return np.where(pairs.min(axis=1, keepdims=True) < 0, -1, pairs)
-
-
-def _checked_sides(answer, size, bound):
-    """Sides and log q of an allocator, once they are such."""
-    sides, log_q = answer
-    sides = np.asarray(sides)
-    if sides.shape != (size,) or ((sides != 0) & (sides != 1)).any() or sides[0] != 0 or sides[1] != 1:
-        raise PluginError(f"{bound!r}: sides must be {size} numbers 0 and 1 that begin with 0, 1; got {sides!r}")
-    if not log_q <= 1e-9:
-        raise PluginError(f"{bound!r}: log q must not be positive; got {log_q!r}")
-    return sides.astype(np.int8), min(float(log_q), 0.0)
 
 
 class CollapsedSplitMerge(Kernel):
@@ -611,14 +407,20 @@ class CollapsedSplitMerge(Kernel):
         return self.state_type(model, data, labels, seed=seed)
 
     def first_labels(self, start, model, data, seed, n_clusters):
-        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
+        """As other kernels read a start, but "auto", where the weights leave the number of clusters open.
 
-        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
-        k-means++, which take dozens of sweeps with moves to come down to as few.
+        Real-valued data: passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the
+        clusters of k-means++, which take dozens of sweeps with moves to come down to as few. Counts and categories:
+        random labels of a few clusters. The hundreds that sweeps alone begin with are all alike, and moves merge them
+        into some ten before any sweep has told them apart; that merging costs as much as several sweeps.
         """
-        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
-        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
-            start = "variational"
+        if isinstance(start, str) and start == "auto" and model.weights.max_components is None:
+            if is_discrete(data.family):
+                start = "random"
+                if n_clusters is None:
+                    n_clusters = min(_FEW_RANDOM, default_n_clusters(model, data.n_rows))
+            elif "variational" in data.family.capabilities:
+                start = "variational"
         return super().first_labels(start, model, data, seed, n_clusters)
 
     def memory(self, model, data, n_clusters):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from planted import CLASSES, POINTS, RNG, TEXT
 from scipy import sparse
+from stepping import assert_resumes, assert_threads_agree, stepped
 
 from expfam import (
     Categorical,
@@ -20,7 +21,6 @@ from expfam import (
 )
 from expfam.errors import CapabilityError, DataError, ExactnessWarning, PluginError, ResourceError
 from expfam.samplers import (
-    Checkpoint,
     CollapsedGibbs,
     CollapsedMetropolis,
     Cycle,
@@ -34,7 +34,6 @@ from expfam.samplers import (
     load_sampler,
     sample,
 )
-from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.systems import proposal_for
 
@@ -49,11 +48,7 @@ CASES = {
 
 
 def walk(kernel, model, X, n_steps, seed=3, **options):
-    state = kernel.init(model, X, seed=seed, **options)
-    for _ in range(n_steps):
-        kernel.step(state)
-    state.check()
-    return state
+    return stepped(kernel, kernel.init(model, X, seed=seed, **options), n_steps)
 
 
 @pytest.mark.parametrize("weights", [DirichletProcess(), SymmetricDirichlet(30)], ids=["dp", "finite"])
@@ -61,13 +56,12 @@ def walk(kernel, model, X, n_steps, seed=3, **options):
 def test_labels_do_not_depend_on_the_number_of_threads(case, weights):
     family, X, proposal = CASES[case]
     model = MixtureModel(family, weights)
-    one, two, four = (
-        walk(CollapsedMetropolis(proposal, mode="crossfit", n_blocks=3, n_threads=n), model, X, 4).labels
-        for n in (1, 2, 4)
-    )
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, four)
-    assert len(np.unique(one)) > 1
+
+    def labels_of(n_threads):
+        kernel = CollapsedMetropolis(proposal, mode="crossfit", n_blocks=3, n_threads=n_threads)
+        return walk(kernel, model, X, 4).labels
+
+    assert len(np.unique(assert_threads_agree(labels_of))) > 1
 
 
 @pytest.mark.parametrize("mode", ["crossfit", "removed", "included", "frozen"])
@@ -79,14 +73,7 @@ def test_a_chain_resumed_from_its_file_gives_the_same_bits(case, mode, tmp_path)
     if case == "table" and mode != "frozen":
         kernel = Cycle(kernel)
     state = walk(kernel, model, X, 3)
-    Checkpoint(tmp_path / "run").write(state)
-    again = kernel.init(model, X, seed=3)
-    restore_checkpoint(tmp_path / "run", again)
-    for _ in range(3):
-        kernel.step(state)
-        kernel.step(again)
-    np.testing.assert_array_equal(state.labels, again.labels)
-    assert state.log_joint == again.log_joint
+    assert_resumes(kernel, state, kernel.init(model, X, seed=3), tmp_path / "run", 3)
 
 
 @pytest.mark.parametrize("mode", ["crossfit", "removed"])

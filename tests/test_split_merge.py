@@ -9,6 +9,7 @@ import pytest
 from planted import CLASSES, POINTS, TEXT
 from scipy import stats
 from scipy.special import comb
+from stepping import assert_resumes, assert_threads_agree, stepped
 from tiny import FAMILIES, WEIGHTS, PlainPoisson
 
 from expfam import (
@@ -31,7 +32,6 @@ from expfam.samplers import (
     AnchoredMoves,
     Anchors,
     BucketMoves,
-    Checkpoint,
     CodeAllocator,
     CoinAllocator,
     CollapsedGibbs,
@@ -55,7 +55,6 @@ from expfam.samplers import (
     load_sampler,
     sample,
 )
-from expfam.samplers.callbacks import restore_checkpoint
 from expfam.samplers.proposals._tables import HashTables
 from expfam.samplers.proposals.allocators import urn_log_q
 from expfam.samplers.split_moves import moves_of
@@ -78,11 +77,7 @@ def start_of(kernel, case="gaussian_diag", weights=None, **options):
 
 
 def walk(kernel, n_steps, **options):
-    state = start_of(kernel, **options)
-    for _ in range(n_steps):
-        kernel.step(state)
-    state.check()
-    return state
+    return stepped(kernel, start_of(kernel, **options), n_steps)
 
 
 # ---- what moves keep consistent --------------------------------------------------------------------------------------
@@ -193,7 +188,21 @@ def test_the_start_suits_an_open_number_of_clusters_of_vectors():
     truth = named.model.log_joint(Dataset(POINTS, DiagonalGaussian()), CLASSES)
     assert state.log_joint > truth
     assert start_of(CollapsedGibbs()).log_joint < truth - 200.0  # labels of k-means++, which moves would begin with
-    for options in ({"case": "multinomial"}, {"weights": SymmetricDirichlet(5)}, {"case": "plain_poisson"}):
+    options = {"weights": SymmetricDirichlet(5)}
+    np.testing.assert_array_equal(start_of(kernel, **options).labels, start_of(CollapsedGibbs(), **options).labels)
+
+
+def test_the_start_of_counts_is_of_few_clusters_unless_their_number_is_given():
+    kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    few = start_of(CollapsedGibbs(), "multinomial", start="random", n_clusters=20)
+    np.testing.assert_array_equal(start_of(kernel, "multinomial").labels, few.labels)
+    for options in (
+        {"case": "plain_poisson"},  # so few data that sweeps begin with fewer
+        {"case": "multinomial", "n_clusters": 50},
+        {"case": "multinomial", "n_clusters": 5},
+        {"case": "multinomial", "start": "random"},
+        {"case": "multinomial", "weights": SymmetricDirichlet(30)},
+    ):
         expected = start_of(CollapsedGibbs(), **options).labels
         np.testing.assert_array_equal(start_of(kernel, **options).labels, expected)
 
@@ -239,22 +248,13 @@ def test_moves_of_one_anchor_law_share_what_it_makes():
 )
 def test_a_chain_resumed_from_its_file_gives_the_same_bits(kernel, case, tmp_path):
     state = walk(kernel, 4, case=case)
-    Checkpoint(tmp_path / "run").write(state)
-    again = start_of(kernel, case)
-    restore_checkpoint(tmp_path / "run", again)
-    for _ in range(4):
-        kernel.step(state)
-        kernel.step(again)
-    np.testing.assert_array_equal(state.labels, again.labels)
-    assert state.log_joint == again.log_joint
+    assert_resumes(kernel, state, start_of(kernel, case), tmp_path / "run", 4)
 
 
 @pytest.mark.parametrize("case", ["multinomial", "gaussian_diag"])
 @pytest.mark.parametrize("preset", ["auto", "lshsm", "minsm"])
 def test_labels_do_not_depend_on_the_number_of_threads(preset, case):
-    one, two, four = (walk(SplitMerge(preset, n_threads=n), 5, case=case).labels for n in (1, 2, 4))
-    np.testing.assert_array_equal(one, two)
-    np.testing.assert_array_equal(one, four)
+    assert_threads_agree(lambda n: walk(SplitMerge(preset, n_threads=n), 5, case=case).labels)
 
 
 def test_two_kernels_on_one_state_do_not_share_what_they_keep():
