@@ -181,6 +181,8 @@ class MergeState:
 
     def _join(self, i, j, older, younger):
         """Write down that nodes i and j, in slots `older` and `younger`, are one."""
+        if isinstance(self.partners, GraphPartners):
+            self.partners.foresee(older, younger)
         block, growth = self.scores.absorb(older, younger)
         if self.partners is not None:
             self.partners.absorb(older, younger)

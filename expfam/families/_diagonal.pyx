@@ -14,7 +14,7 @@ from libc.math cimport INFINITY, fabs, fma, isfinite, isnan, lgamma, log, log1p,
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.families._growth cimport growth_line, log_growth_v1
+from expfam.families._growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families._real cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
@@ -463,7 +463,7 @@ cdef class DiagonalComponents(RealComponents):
         self.columns = np.empty(self.mine.base.d * (sizeof(column_growth) // sizeof(double)))
         self.mine.growth = pointer(self.columns)
         self.lines.self, self.lines.line = &self.mine, diagonal_line
-        self.growth = PyCapsule_New(&self.lines, "expfam.log_growth_v1", NULL)
+        self.growth = PyCapsule_New(&self.lines, GROWTH, NULL)
         self.take_prior()
         self.resize(capacity)
         self.settle()

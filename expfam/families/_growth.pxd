@@ -1,5 +1,11 @@
 # How much the density of further data can rise when a cluster takes in another one: what searches that defer scores ask.
 
+cdef extern from *:
+    """
+    #define EXPFAM_GROWTH "expfam.log_growth_v1"
+    """
+    const char *GROWTH "EXPFAM_GROWTH"
+
 # For every single datum x:  log p(x | k and l together) <= (1 - slope) log p(x | k) + level,  0 <= slope < 1.
 # Rounding of all evidences that the two sides stand for is in the level.
 ctypedef struct growth_line:
