@@ -17,9 +17,9 @@ from expfam.structures.merge_table cimport merge_scores_v1
 cdef enum:
     MOST_BEST = 32      # partners of a list up to which copies that cannot enter it are left out
     LEAST_DATA = 8      # of a cluster whose candidates are looked at in the order of bounds: a smaller one has wide ones
-    LEAST_PARTNERS = 64
     AT_ONCE = 8         # candidates that are scored together
 
+_LEAST_PARTNERS = 1024     # of a cluster that gets a heap: fewer are scored in the time that a heap takes
 cdef double LEAST_SCALE = 1e-4      # of bounds; flatter ones tell little, and are made anew
 
 
@@ -262,6 +262,7 @@ ctypedef struct graph_state:
     score_parts parts               # line is NULL where there are none
     const int64_t *count            # (L,) data by slot
     const double *weight            # (L,) W by slot
+    Py_ssize_t least_partners
     leaf_heap **heap                # (L,) NULL of a cluster whose candidates are all scored
     # of the merge to come
     Py_ssize_t large, small         # slots, by their numbers of data
@@ -336,7 +337,7 @@ cdef Py_ssize_t all_of_list(graph_state *g, Py_ssize_t k, const int64_t *ids, Py
     status = g.scores.score(g.scores.self, k, slots, n, scores)
     if status < 0:
         return status
-    if g.parts.line != NULL and n >= LEAST_PARTNERS and g.count[k] >= LEAST_DATA:
+    if g.parts.line != NULL and n >= g.least_partners and g.count[k] >= LEAST_DATA:
         start_heap(g, k, slots, scores, n)
     return n
 
@@ -515,7 +516,7 @@ cdef class GraphPartners:
 
     def _take_parts(self, L):
         """What bounds need; no cluster has a heap yet."""
-        parts = getattr(self.scores, "parts", None)
+        parts, self.g.least_partners = getattr(self.scores, "parts", None), _LEAST_PARTNERS
         if parts is not None:
             self.g.parts = (<score_parts *>PyCapsule_GetPointer(parts, PARTS))[0]
         self._count, self._weight = self.scores.count, self.scores.weight
