@@ -19,7 +19,7 @@ cdef inline double softplus(double x) noexcept nogil:
     return x + log1p(exp(-x)) if x > 0 else log1p(exp(x))
 
 
-# What a score is made of, for bounds of many of them: score(k, x) = alone(k) + log p(x | k) - weight of a single datum x.
+# What a score is made of, for bounds of many: score(k, x) = alone(k) + log p(x | k) - weight of a single datum x.
 ctypedef struct score_parts:
     void *self
     # of slot k, and how far rounding can take such a score from what it would be; 0 or a status of merge_table.pxd

@@ -16,7 +16,7 @@ from expfam.structures.merge_table cimport merge_scores_v1
 
 cdef enum:
     MOST_BEST = 32      # partners of a list up to which copies that cannot enter it are left out
-    LEAST_DATA = 8      # of a cluster whose candidates are looked at in the order of bounds: a smaller one has wide ones
+    LEAST_DATA = 8      # of a cluster whose candidates are looked at in the order of bounds: smaller ones have wide ones
     AT_ONCE = 8         # candidates that are scored together
 
 _LEAST_PARTNERS = 1024     # of a cluster that gets a heap: fewer are scored in the time that a heap takes
@@ -602,6 +602,26 @@ cdef class GraphPartners:
         cdef Py_ssize_t e, begin = self.g.begin[k]
         found = {home_of(self.g.place, self.g.target[e]) for e in range(begin, begin + self.g.size[k])}
         return sorted(found - {k})
+
+    def check(self):
+        """Compare heaps with the lists of edges: each candidate of a cluster must be in its heap, or beside it.
+
+        Raises
+        ------
+        ValueError
+            Naming the first cluster, and the candidates that it would miss.
+        """
+        cdef leaf_heap *heap
+        cdef Py_ssize_t k, i
+        for k in range(self._heaps.shape[0]):
+            heap = self.g.heap[k]
+            if heap == NULL:
+                continue
+            known = {heap.leaf[i] for i in range(heap.size) if is_leaf(&self.g, heap.leaf[i])}
+            known |= {home_of(self.g.place, heap.other[i]) for i in range(heap.n_others)}
+            missed = [slot for slot in self._candidates(k) if slot not in known]
+            if missed:
+                raise ValueError(f"slot {k} has the candidates {missed}, which its heap does not know of")
 
     def to_arrays(self):
         """Lists of edges by slot."""

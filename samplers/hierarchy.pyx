@@ -253,6 +253,8 @@ class MergeState:
     def check(self):
         """Score all live pairs anew and compare with what the table believes; recompute the weights from the tree."""
         self.queue.check(self.partners.score)
+        if isinstance(self.partners, GraphPartners):
+            self.partners.check()
         tree = self.tree()
         assert np.allclose(tree.log_evidence, self.log_joint, rtol=1e-9, atol=1e-9), "the evidence has drifted"
         live = self.queue.slots

@@ -18,12 +18,12 @@ class Unbounded(OddsScores):
     parts = None
 
 
-def zipf_sizes(n, d, *, n_clusters=3, seed=0, digits=None):
+def zipf_sizes(n, d, *, n_clusters=3, spread=4.0, seed=0, digits=None):
     """A third of the data and more in the first cluster; with few digits many are equal, or as far from others."""
     rng = np.random.default_rng(seed)
     share = 1.0 / np.arange(1, n_clusters + 1)
     label = rng.choice(n_clusters, size=n, p=share / share.sum())
-    X = 4 * rng.normal(size=(n_clusters, d))[label] + rng.normal(size=(n, d))
+    X = spread * rng.normal(size=(n_clusters, d))[label] + rng.normal(size=(n, d))
     return X if digits is None else X.round(digits)
 
 
@@ -77,6 +77,7 @@ def replayed(model, data, graph, labels, *, by_size=False):
 PAIRED = np.where(np.arange(1500) < 400, np.arange(1500) // 2, np.arange(1500))
 CASES = {
     "columns": ({"d": 10}, {}, {}),
+    "overlapping clusters": ({"d": 4, "n_clusters": 12, "spread": 1.5}, {}, {}),
     "far from zero": ({"d": 10, "seed": 1}, {"shift": 1e5}, {}),
     "many ties": ({"d": 3, "digits": 0}, {}, {}),
     "by size": ({"d": 6, "seed": 2}, {}, {"order": "odds_size"}),
@@ -116,7 +117,7 @@ def test_bounds_save_most_scores_of_a_large_cluster(monkeypatch):
 
 def test_a_search_with_bounds_is_checked_and_goes_on_from_its_arrays(monkeypatch):
     monkeypatch.setattr(graph_partners, "_LEAST_PARTNERS", 20)
-    model, data = problem(zipf_sizes(1200, 8, n_clusters=2, seed=5))
+    model, data = problem(zipf_sizes(1200, 4, n_clusters=6, spread=1.5, seed=5))
     graph = neighbour_graph(data, 10)
     whole = grown(model, data, graph)
     kernel = HierarchicalClustering(candidates=graph, n_merges=100)
