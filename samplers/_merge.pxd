@@ -2,14 +2,26 @@
 
 from libc.math cimport exp, log1p
 
+from expfam.families._growth cimport growth_line
+
 cdef extern from *:
     """
     #define EXPFAM_SCORES "expfam.merge_scores_v1"
     #define EXPFAM_PARTNERS "expfam.merge_partners_v1"
+    #define EXPFAM_PARTS "expfam.score_parts_v1"
     """
     const char *SCORES "EXPFAM_SCORES"
     const char *PARTNERS "EXPFAM_PARTNERS"
+    const char *PARTS "EXPFAM_PARTS"
 
 
 cdef inline double softplus(double x) noexcept nogil:
     return x + log1p(exp(-x)) if x > 0 else log1p(exp(x))
+
+
+# What a score is made of, for bounds of many: score(k, x) = alone(k) + log p(x | k) - weight of a single datum x.
+ctypedef struct score_parts:
+    void *self
+    # of slot k, and how far rounding can take such a score from what it would be; 0 or a status of merge_table.pxd
+    int (*alone)(void *self, Py_ssize_t k, double *out, double *rounding) noexcept nogil
+    int (*line)(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_line *out) noexcept nogil

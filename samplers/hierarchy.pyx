@@ -181,6 +181,8 @@ class MergeState:
 
     def _join(self, i, j, older, younger):
         """Write down that nodes i and j, in slots `older` and `younger`, are one."""
+        if isinstance(self.partners, GraphPartners):
+            self.partners.foresee(older, younger)
         block, growth = self.scores.absorb(older, younger)
         if self.partners is not None:
             self.partners.absorb(older, younger)
@@ -251,6 +253,8 @@ class MergeState:
     def check(self):
         """Score all live pairs anew and compare with what the table believes; recompute the weights from the tree."""
         self.queue.check(self.partners.score)
+        if isinstance(self.partners, GraphPartners):
+            self.partners.check()
         tree = self.tree()
         assert np.allclose(tree.log_evidence, self.log_joint, rtol=1e-9, atol=1e-9), "the evidence has drifted"
         live = self.queue.slots

@@ -8,6 +8,7 @@ def log_sizes(n_data: int, by_size: bool) -> NDArray[np.float64]: ...
 
 class OddsScores:
     capsule: Any
+    parts: Any
     components: Any
     weight: NDArray[np.float64]
     count: NDArray[np.int64]

@@ -7,12 +7,14 @@ import math
 
 import numpy as np
 
-from cpython.pycapsule cimport PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
+from expfam.families._growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families.components cimport Components
-from expfam.samplers._merge cimport SCORES, softplus
+from expfam.samplers._merge cimport PARTS, SCORES, score_parts, softplus
 from expfam.structures.merge_table cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON, merge_scores_v1
 
 
@@ -34,6 +36,7 @@ ctypedef struct odds_state:         # what scores read; slots are those of the c
     const double *log_gamma         # (n_data + 1,)
     const double *log_size          # (n_data + 1,) of a merged cluster, subtracted; zeros for order="odds"
     double log_alpha
+    log_growth_v1 growth            # of the components; its line is NULL where they have none
 
 
 cdef int odds_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil:
@@ -48,6 +51,24 @@ cdef int odds_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m
         n = s.count[k] + s.count[ls[i]]
         out[i] = (s.log_alpha + s.log_gamma[n] + out[i]) - (s.weight[k] + s.weight[ls[i]]) - s.log_size[n]
     return MERGE_OK
+
+
+cdef int odds_alone(void *self, Py_ssize_t k, double *out, double *rounding) noexcept nogil:
+    """Score of slot k with a datum whose density under k, and whose weight, are 1; and 32 times its relative error."""
+    cdef odds_state *s = <odds_state *> self
+    cdef double evidence = 0.0
+    cdef int64_t n = s.count[k] + 1
+    cdef int code = s.c.log_marginal(s.c.self, &k, 1, &evidence, s.work)
+    if code != EXPFAM_OK:
+        return MERGE_PYTHON if code == EXPFAM_PYTHON else MERGE_NUMERICAL
+    out[0] = s.log_alpha + s.log_gamma[n] + evidence - s.weight[k] - s.log_size[n]
+    rounding[0] = 2.0 ** -47 * (fabs(s.log_gamma[n]) + fabs(evidence) + fabs(s.weight[k]) + 1.0)
+    return MERGE_OK
+
+
+cdef int odds_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_line *out) noexcept nogil:
+    cdef odds_state *s = <odds_state *> self
+    return s.growth.line(s.growth.self, k, l, depth, out)
 
 
 cdef class OddsScores:
@@ -69,6 +90,8 @@ cdef class OddsScores:
     ----------
     capsule : PyCapsule
         ``"expfam.merge_scores_v1"``.
+    parts : PyCapsule or None
+        ``"expfam.score_parts_v1"``, for bounds of scores; None of a family that has none.
     components : Components
         Statistics by slot.
     weight : (L,) float64 ndarray
@@ -79,10 +102,11 @@ cdef class OddsScores:
         Log weight of each leaf as one block, nats.
     """
 
-    cdef readonly object capsule, weight, count, block
+    cdef readonly object capsule, parts, weight, count, block
     cdef readonly Components components
     cdef odds_state s
     cdef merge_scores_v1 functions
+    cdef score_parts of_scores
     cdef object log_gamma, log_size
     cdef double[::1] work
 
@@ -97,6 +121,18 @@ cdef class OddsScores:
         self.block = self.s.log_alpha + self.log_gamma[self.count] + self.components.log_marginal(np.arange(L))
         self.weight = np.array(self.block if leaf_weight is None else leaf_weight, dtype=np.float64)
         self._aim()
+        self._take_growth()
+
+    def _take_growth(self):
+        """The components' bounds, where they have some."""
+        growth = getattr(self.components.owner, "growth", None)
+        if growth is None:
+            return
+        self.s.growth = (<log_growth_v1 *>PyCapsule_GetPointer(growth, GROWTH))[0]
+        self.of_scores.self = &self.s
+        self.of_scores.alone = odds_alone
+        self.of_scores.line = odds_line
+        self.parts = PyCapsule_New(&self.of_scores, PARTS, NULL)
 
     def _add(self, const int32_t[::1] leaf):
         cdef Py_ssize_t i, n_rows = leaf.shape[0]

@@ -275,15 +275,17 @@ cdef class MergeQueue:
     cdef int _scan(self, Py_ssize_t a, merge_partners_v1 *source, Py_ssize_t *slots, double *scores,
                    int64_t *n_scores) noexcept nogil:
         """Make an entry exact; after an error it is deferred for certain. Its matches are left to the caller."""
-        cdef double rest = -INFINITY, worst = -INFINITY
+        cdef double rest = -INFINITY, worst = -INFINITY, left_out
         cdef Py_ssize_t i, m
         self._defer(a)
         m = source.partners(source.self, a, &self._id[0], self.n_kept, slots, scores, &rest)
         if m < 0:
             return <int>m
         n_scores[0] = n_scores[0] + m
-        self._floor[a] = rest
+        self._floor[a] = left_out = rest
         for i in range(m):
+            if scores[i] < left_out:        # one that was left out may come before it
+                continue
             if scores[i] < worst:
                 rest = max(rest, scores[i])
                 continue

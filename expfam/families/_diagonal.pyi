@@ -3,7 +3,9 @@ from typing import Any
 from expfam.families._real import RealComponents
 
 class DiagonalComponents(RealComponents):
+    growth: Any
     def __init__(self, family: Any, data: Any, capacity: int) -> None: ...
+    def growth_line(self, k: int, l: int, depth: float) -> tuple[float, float]: ...
     def take_prior(self) -> None: ...
 
 class SphericalComponents(RealComponents):

@@ -9,10 +9,12 @@ two doubles. Add, remove and a predictive cost O(d), or O(nonzeros).
 import numpy as np
 from scipy.special import gammaln
 
-from libc.math cimport fabs, fma, isfinite, isnan, lgamma, log, log1p, sqrt
+from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport INFINITY, fabs, fma, isfinite, isnan, lgamma, log, log1p, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families._growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families._real cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
@@ -94,6 +96,9 @@ cdef extern from *:
                                 const double *strength, const double *rate, Py_ssize_t d, double *out) noexcept nogil
 
 cdef Py_ssize_t TABLE = 4096        # counts up to here find their gamma terms in a table
+cdef double EPSILON = 2.0 ** -52
+cdef enum:
+    N_SLOPES = 6                    # lines that a cluster's growth chooses from
 cdef double LARGEST_SUM = 1e150     # of the spherical family, whose evidence needs squares of sums
 
 # ---- diagonal ------------------------------------------------------------------------------------------------------
@@ -114,6 +119,7 @@ ctypedef struct diagonal_state:
     const double *shrinks           # (table,) half the sum over columns of log(strength / (strength + n))
     Py_ssize_t table
     double *logs                    # (2 d,) the writer's scratch
+    void *growth                    # (d,) column_growth: likewise
     int (*merged_each)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                        double *out, double *work) noexcept nogil        # pair by pair, for columns of several shapes
 
@@ -338,6 +344,84 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
     return EXPFAM_OK
 
 
+# ---- diagonal: how much a cluster that takes in another one can gain on any datum ----------------------------------
+
+cdef struct column_growth:          # of one column; a predictive density is proportional to (1 + w (x - m)^2)^-half
+    double weight, more             # w before and after
+    double half, further
+    double shift                    # of m
+    double split                    # of (x - m)^2 into the square about the later m, and the shift's
+
+
+cdef double highest_gain(const column_growth *c, double slope) noexcept nogil:
+    """Bound of (1 - slope) half log(1 + w y^2) - further log(1 + w' (y - shift)^2) over all y.
+
+    y^2 <= (1 + split) v + (1 + 1 / split) shift^2 with v = (y - shift)^2, after which the highest v >= 0 has a formula:
+    the derivative changes its sign at most once.
+    """
+    cdef double half = (1.0 - slope) * c.half, base = 1.0 + c.weight * (1.0 + 1.0 / c.split) * c.shift * c.shift
+    cdef double rise = c.weight * (1.0 + c.split)
+    cdef double v = (half * rise - c.further * c.more * base) / (c.more * rise * (c.further - half))
+    if not v > 0.0:
+        v = 0.0
+    return half * log(base + rise * v) - c.further * log1p(c.more * v)
+
+
+cdef void take_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ssize_t f, column_growth *c,
+                      double *top, double *later_top, double *rounding) noexcept nogil:
+    """A column's part, the log densities at its locations, but for gamma terms, and what rounding can do."""
+    cdef Py_ssize_t d = s.base.d
+    cdef const double *own = s.base.S + k * s.base.F
+    cdef const double *both = s.base.fresh
+    cdef double n = s.base.n[k], total = n + s.base.n[l], about = 0.0, later_about = 0.0, size
+    cdef double rate = diagonal_rate(s, f, n, own, &about), later_rate = diagonal_rate(s, f, total, both, &later_about)
+    cdef double strength = s.strength[f] + n, later = s.strength[f] + total
+    c.weight = 0.5 * strength / ((strength + 1.0) * rate)
+    c.more = 0.5 * later / ((later + 1.0) * later_rate)
+    c.half = s.shape[f] + 0.5 * n + 0.5
+    c.further = s.shape[f] + 0.5 * total + 0.5
+    c.shift = later_about / later - about / strength
+    c.split = max(0.5 * fabs(c.shift) * sqrt(2.0 * c.weight * c.half), 1e-9)    # least gain two scales away
+    top[0] += 0.5 * log(2.0 * c.weight)
+    later_top[0] += 0.5 * log(2.0 * c.more)
+    # squares that cancel in a rate, relative to it; those of one more datum are no larger than these and the rate's own
+    size = own[d + f] + both[d + f] + 4.0 * fabs(s.shift[f]) * (fabs(own[f]) + fabs(both[f]) + fabs(about)
+                                                                + fabs(later_about))
+    size += 8.0 * (about * about / strength + later_about * later_about / later + s.shift[f] * s.shift[f])
+    rounding[0] += c.further * (512.0 + fabs(log(rate)) + fabs(log(later_rate)) + size / min(rate, later_rate))
+
+
+cdef int diagonal_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_line *out) noexcept nogil:
+    """Of several slopes the one whose line is lowest at `depth`."""
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef column_growth *columns = <column_growth *> s.growth
+    cdef double top = 0.0, later_top = 0.0, rounding = 0.0, slope, level, lowest = INFINITY, ratio
+    cdef Py_ssize_t f
+    cdef int i
+    if not real_is_slot(&s.base, k) or not real_is_slot(&s.base, l) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    for f in range(s.base.F):
+        s.base.fresh[f] = s.base.S[k * s.base.F + f] + s.base.S[l * s.base.F + f]
+    for f in range(s.base.d):
+        take_column(s, k, l, f, columns + f, &top, &later_top, &rounding)
+    top += diagonal_rising(s, s.base.n[k])
+    later_top += diagonal_rising(s, s.base.n[k] + s.base.n[l])
+    rounding += fabs(diagonal_gammas(s, s.base.n[k] + s.base.n[l])) + fabs(s.prior_rates)
+    ratio = s.base.n[l] / (s.base.n[k] + s.base.n[l])
+    for i in range(N_SLOPES):
+        slope = ratio * 0.5 * (1 << i)
+        if slope > 0.75:
+            break
+        level = later_top - top + slope * top
+        for f in range(s.base.d):
+            level += highest_gain(columns + f, slope)
+        if (1.0 - slope) * depth + level < lowest:
+            lowest = (1.0 - slope) * depth + level
+            out.slope = slope
+            out.level = level + 64.0 * EPSILON * rounding
+    return EXPFAM_OK if isfinite(lowest) and isfinite(out.level) else EXPFAM_NUMERICAL
+
+
 cdef void exchange_rows(double *block, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef double *a = block + (k // EXPFAM_LANES) * rows * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double *b = block + (l // EXPFAM_LANES) * rows * EXPFAM_LANES + l % EXPFAM_LANES
@@ -358,7 +442,9 @@ cdef class DiagonalComponents(RealComponents):
     """Statistics of the clusters of a `DiagonalGaussian`; see `RealComponents`."""
 
     cdef diagonal_state mine
-    cdef object block, logs, tables
+    cdef object block, logs, tables, columns
+    cdef log_growth_v1 lines
+    cdef readonly object growth     # capsule of `lines`
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
@@ -374,6 +460,10 @@ cdef class DiagonalComponents(RealComponents):
         self.api.work_size = 8 * self.mine.base.d
         self.logs = np.empty(2 * self.mine.base.d)
         self.mine.logs = pointer(self.logs)
+        self.columns = np.empty(self.mine.base.d * (sizeof(column_growth) // sizeof(double)))
+        self.mine.growth = pointer(self.columns)
+        self.lines.self, self.lines.line = &self.mine, diagonal_line
+        self.growth = PyCapsule_New(&self.lines, GROWTH, NULL)
         self.take_prior()
         self.resize(capacity)
         self.settle()
@@ -383,6 +473,16 @@ cdef class DiagonalComponents(RealComponents):
         self.block = aligned(slots * (2 + 2 * self.mine.base.d))
         self.mine.block = pointer(self.block)
         return slots
+
+    def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
+        """Slope and level of a bound of what cluster k gains on any datum x when it takes in cluster l.
+
+        log p(x | k and l) <= (1 - slope) log p(x | k) + level; the line is chosen to be low at log p(x | k) = depth.
+        """
+        cdef growth_line line
+        if diagonal_line(&self.mine, k, l, depth, &line) != EXPFAM_OK:
+            raise ValueError(f"no line bounds the growth of slot {k} by slot {l}")
+        return line.slope, line.level
 
     def take_prior(self):
         """Point the state at the family's hyper-parameters and at tables of gamma terms by count."""
