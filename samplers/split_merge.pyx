@@ -31,7 +31,7 @@ from expfam.errors import CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
 from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
-from expfam.samplers.starts import default_n_clusters, is_discrete
+from expfam.samplers.starts import is_discrete
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads
 
@@ -42,7 +42,6 @@ cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is
 
 _KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
 _REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
-_FEW_RANDOM = 20                # clusters of random labels: fewer come up slowly where many are true, more are merged
 _UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
 
 
@@ -407,20 +406,14 @@ class CollapsedSplitMerge(Kernel):
         return self.state_type(model, data, labels, seed=seed)
 
     def first_labels(self, start, model, data, seed, n_clusters):
-        """As other kernels read a start, but "auto", where the weights leave the number of clusters open.
+        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
 
-        Real-valued data: passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the
-        clusters of k-means++, which take dozens of sweeps with moves to come down to as few. Counts and categories:
-        random labels of a few clusters. The hundreds that sweeps alone begin with are all alike, and moves merge them
-        into some ten before any sweep has told them apart; that merging costs as much as several sweeps.
+        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
+        k-means++, which take dozens of sweeps with moves to come down to as few.
         """
-        if isinstance(start, str) and start == "auto" and model.weights.max_components is None:
-            if is_discrete(data.family):
-                start = "random"
-                if n_clusters is None:
-                    n_clusters = min(_FEW_RANDOM, default_n_clusters(model, data.n_rows))
-            elif "variational" in data.family.capabilities:
-                start = "variational"
+        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
+        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
+            start = "variational"
         return super().first_labels(start, model, data, seed, n_clusters)
 
     def memory(self, model, data, n_clusters):

@@ -51,8 +51,7 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
         - "one": all in cluster 0;
         - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
           come first swallow the rest, and Gibbs sweeps hardly mend it. Kernels may have another one: that of splits
-          and merges takes "variational" on real-valued data where the weights leave the number of clusters open, and
-          "random" over only twenty clusters on others.
+          and merges takes "variational" on real-valued data where the weights leave the number of clusters open.
     model : MixtureModel
         Bound to the data.
     data : Dataset
