@@ -16,7 +16,7 @@ from expfam.structures.merge_table cimport merge_scores_v1
 
 cdef enum:
     MOST_BEST = 32      # partners of a list up to which copies that cannot enter it are left out
-    LEAST_DATA = 8      # of a cluster whose candidates are looked at in the order of bounds: smaller ones have wide ones
+    LEAST_DATA = 8      # of a cluster whose candidates have bounds: those of smaller ones are wide
     AT_ONCE = 8         # candidates that are scored together
 
 _LEAST_PARTNERS = 1024     # of a cluster that gets a heap: fewer are scored in the time that a heap takes

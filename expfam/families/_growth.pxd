@@ -1,4 +1,4 @@
-# How much the density of further data can rise when a cluster takes in another one: asked by searches that defer scores.
+# How much the density of a datum can rise when a cluster takes in another one: asked by searches that defer scores.
 
 cdef extern from *:
     """
