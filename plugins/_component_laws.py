@@ -352,6 +352,27 @@ def components_follow_hyper_parameters(case):
 
 
 @law()
+def growth_bounds_densities(case):
+    """Where components have lines of growth, they lie above the log density of every datum after a merge."""
+    for what, pair in _each_layout(case):
+        if getattr(pair.components.owner, "growth", None) is None:
+            raise Inapplicable(f"components of {case.family.name} have no bounds of growth")
+        components, rows = pair.fill(case.rng("growth" + what)).components, range(pair.data.n_rows)
+        for l in np.flatnonzero(pair.reference.W.any(axis=1))[1:]:
+            before = np.array([components.log_predictive(i, [0])[0] for i in rows])
+            lines = [components.growth_line(0, int(l), depth) for depth in np.quantile(before, [0.0, 0.5, 1.0])]
+            pair.change("absorb", 0, int(l))
+            after = np.array([components.log_predictive(i, [0])[0] for i in rows])
+            for slope, level in lines:
+                assert 0 <= slope < 1, f"slope {slope} of a line of growth{what}"
+                above = after - ((1 - slope) * before + level)
+                worst = int(above.argmax())
+                assert above[worst] <= 1e-9 * (1 + abs(after[worst])), (
+                    f"slot 0 took in slot {l}: datum {worst} lies {above[worst]:.3g} nats above the line{what}"
+                )
+
+
+@law()
 def components_read_in_blocks_and_threads(case):
     """Blocks of predictives, in two threads where the gil is not needed, equal single calls bit for bit."""
     from concurrent.futures import ThreadPoolExecutor

@@ -2,7 +2,7 @@
 
 from libc.math cimport exp, log1p
 
-from expfam.families._growth cimport growth_line
+from expfam.families.growth cimport growth_line
 
 cdef extern from *:
     """

@@ -7,7 +7,7 @@ from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memmove
 
-from expfam.families._growth cimport growth_line
+from expfam.families.growth cimport growth_line
 from expfam.samplers._leaf_heap cimport add_other, free_heap, leaf_heap, new_heap, pop_leaf, push_leaf
 from expfam.samplers._merge cimport PARTNERS, PARTS, SCORES, score_parts
 from expfam.structures.merge_queue cimport merge_partners_v1

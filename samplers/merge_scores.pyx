@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
-from expfam.families._growth cimport GROWTH, growth_line, log_growth_v1
-from expfam.families.components cimport Components
+from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
+from expfam.families.components cimport Components, copy_struct
 from expfam.samplers._merge cimport PARTS, SCORES, score_parts, softplus
 from expfam.structures.merge_table cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON, merge_scores_v1
 
@@ -128,7 +128,8 @@ cdef class OddsScores:
         growth = getattr(self.components.owner, "growth", None)
         if growth is None:
             return
-        self.s.growth = (<log_growth_v1 *>PyCapsule_GetPointer(growth, GROWTH))[0]
+        copy_struct(growth, GROWTH, &self.s.growth, sizeof(log_growth_v1), sizeof(log_growth_v1),
+                    f"bounds of growth of family {self.components.family.name!r}")
         self.of_scores.self = &self.s
         self.of_scores.alone = odds_alone
         self.of_scores.line = odds_line

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
-from expfam import DirichletProcess, MixtureModel, Multinomial
+from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Multinomial, Poisson
 from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
@@ -441,6 +441,56 @@ def test_less_than_the_first_version_is_refused(monkeypatch):
     monkeypatch.setattr(OlderMultinomial, "struct_size", size - 8)
     with pytest.raises(PluginError, match=f"a struct of {size - 8} bytes, the first version has {size}"):
         crossfit_labels(OlderMultinomial())
+
+
+# ---- bounds of growth, handed over in C ------------------------------------------------------------------------------
+
+_GROWTH = b"expfam.log_growth_v1"
+_LINE = ctypes.CFUNCTYPE(ctypes.c_int, _PLACE, _SIZE, _SIZE, ctypes.c_double, ctypes.POINTER(ctypes.c_double))
+
+
+class _Growth(ctypes.Structure):
+    _fields_ = [("abi_version", ctypes.c_uint32), ("struct_size", ctypes.c_uint32), ("place", _PLACE), ("line", _LINE)]
+
+
+class Lines:
+    """Components whose lines of growth stand higher by so many nats than they need to, or lower than they may."""
+
+    def __init__(self, inner, raised, version):
+        self.inner, own = inner, _Growth.from_address(_get(inner.growth, _GROWTH))
+
+        def line(place, k, l, depth, out):
+            code = own.line(own.place, k, l, depth, out)
+            out[1] += raised
+            return code
+
+        self.struct = _Growth(own.abi_version + version, own.struct_size, None, _LINE(line))
+        self.growth = _new(ctypes.addressof(self.struct), _GROWTH, None)
+
+    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+
+class Raised(DiagonalGaussian):
+    raised, version = 0.25, 0
+
+    def components(self, data, capacity, *, layout="features"):
+        return Lines(super().components(data, capacity, layout=layout), self.raised, self.version)
+
+
+def test_lines_of_growth_of_a_plugin_are_asked_and_judged(monkeypatch):
+    law = ["growth_bounds_densities"]
+    X = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 20, axis=0)  # no datum is far from where a line is low
+    assert check_family(Raised(), X, only=law).passed
+    monkeypatch.setattr(Raised, "raised", -25.0)
+    with pytest.raises(AssertionError, match=r"growth_bounds_densities: slot 0 took in .* nats above the line"):
+        check_family(Raised(), X, only=law)
+    monkeypatch.setattr(Raised, "version", 1)
+    with pytest.raises(AssertionError, match="bounds of growth of family 'raised' were built for interface"):
+        check_family(Raised(), X, only=law)
+    assert check_family(Poisson(), raises=False, only=law)[law[0]].status == "skipped"
 
 
 # ---- the kit's own manners -----------------------------------------------------------------------------------------

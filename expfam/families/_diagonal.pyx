@@ -13,8 +13,8 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY, fabs, fma, isfinite, isnan, lgamma, log, log1p, sqrt
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.families._growth cimport GROWTH, growth_line, log_growth_v1
+from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families._real cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
@@ -462,6 +462,7 @@ cdef class DiagonalComponents(RealComponents):
         self.mine.logs = pointer(self.logs)
         self.columns = np.empty(self.mine.base.d * (sizeof(column_growth) // sizeof(double)))
         self.mine.growth = pointer(self.columns)
+        self.lines.abi_version, self.lines.struct_size = EXPFAM_ABI, sizeof(log_growth_v1)
         self.lines.self, self.lines.line = &self.mine, diagonal_line
         self.growth = PyCapsule_New(&self.lines, GROWTH, NULL)
         self.take_prior()
@@ -473,16 +474,6 @@ cdef class DiagonalComponents(RealComponents):
         self.block = aligned(slots * (2 + 2 * self.mine.base.d))
         self.mine.block = pointer(self.block)
         return slots
-
-    def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
-        """Slope and level of a bound of what cluster k gains on any datum x when it takes in cluster l.
-
-        log p(x | k and l) <= (1 - slope) log p(x | k) + level; the line is chosen to be low at log p(x | k) = depth.
-        """
-        cdef growth_line line
-        if diagonal_line(&self.mine, k, l, depth, &line) != EXPFAM_OK:
-            raise ValueError(f"no line bounds the growth of slot {k} by slot {l}")
-        return line.slope, line.level
 
     def take_prior(self):
         """Point the state at the family's hyper-parameters and at tables of gamma terms by count."""

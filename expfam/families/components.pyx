@@ -12,6 +12,8 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
+from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
+
 from expfam.errors import PluginError, SupportError
 
 cdef const char *CAPSULE = "expfam.components_v1"
@@ -166,6 +168,36 @@ cdef class Components:
             if code:
                 raise self.fail(code, i, -1)
         return out
+
+    def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
+        """Line that bounds the log density of any datum x once cluster k has taken in cluster l.
+
+        log p(x | k and l) <= (1 - slope) log p(x | k) + level
+
+        Parameters
+        ----------
+        k, l : int
+        depth : float
+            Log density under k, nats, at which the line is to be low.
+
+        Returns
+        -------
+        tuple of float, or None
+            Slope and level; None of a family whose components have no attribute ``growth``.
+        """
+        cdef log_growth_v1 growth
+        cdef growth_line line
+        cdef int code
+        self._slots([k, l])
+        capsule = getattr(self.owner, "growth", None)
+        if capsule is None:
+            return None
+        copy_struct(capsule, GROWTH, &growth, sizeof(log_growth_v1), sizeof(log_growth_v1),
+                    f"bounds of growth of family {self.family.name!r}")
+        code = growth.line(growth.self, k, l, depth, &line)
+        if code:
+            raise self.fail(code, -1, k)
+        return line.slope, line.level
 
     def log_predictive_self(self, Py_ssize_t i, Py_ssize_t k):
         """Log predictive of datum `i`, which is in cluster `k`, given the others in it."""

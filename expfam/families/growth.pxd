@@ -1,5 +1,7 @@
 # How much the density of a datum can rise when a cluster takes in another one: asked by searches that defer scores.
 
+from libc.stdint cimport uint32_t
+
 cdef extern from *:
     """
     #define EXPFAM_GROWTH "expfam.log_growth_v1"
@@ -17,5 +19,7 @@ ctypedef struct growth_line:
 ctypedef int (*line_of_growth)(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_line *out) noexcept nogil
 
 ctypedef struct log_growth_v1:      # capsule "expfam.log_growth_v1", attribute `growth` of components
-    void *self
+    uint32_t abi_version            # EXPFAM_ABI
+    uint32_t struct_size            # sizeof(log_growth_v1) of the build that fills it
+    void *self                      # lives as long as the owner of the components
     line_of_growth line
