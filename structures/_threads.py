@@ -7,6 +7,7 @@ runs in that task's thread: a worker that waited for the pool it occupies would 
 """
 
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -24,18 +25,23 @@ class _BlasLimit:
 
     def __init__(self):
         self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
+        self._n_modules = 0  # when the controller looked for libraries
         self._thread = threading.local()  # has `lowered` where a thread left a region with the setting still low
 
     def open(self):
         with self._lock:
-            if self._controller is None:
-                from threadpoolctl import ThreadpoolController
-
-                self._controller = ThreadpoolController()
+            if self._n_regions == 0 and self._n_modules != len(sys.modules):
+                self._find_libraries()
             limiter = self._controller.limit(limits=1, user_api="blas")
             if self._n_regions == 0 and not getattr(self._thread, "lowered", False):
                 self._limiter = limiter
             self._n_regions += 1
+
+    def _find_libraries(self):
+        """Those loaded by now; SciPy and others bring a BLAS of their own with a module that is imported late."""
+        from threadpoolctl import ThreadpoolController
+
+        self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
 
     def close(self):
         with self._lock:

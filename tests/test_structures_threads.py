@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -284,6 +286,26 @@ def test_blas_has_one_thread_in_a_region_and_its_own_number_after(free_blas, n_t
     for inside in run(blas_threads, [(), ()], n_threads):
         assert set(inside) == {1}
     assert blas_threads() == free_blas
+
+
+def test_a_library_that_is_loaded_after_the_first_region_is_held_too():
+    script = """if True:
+        import numpy as np
+        from threadpoolctl import threadpool_info, threadpool_limits
+        from expfam.structures._threads import run
+        def blas():
+            return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+        run(abs, [(1,)])
+        n_first = len(blas())
+        import scipy.linalg
+        with threadpool_limits(2, user_api="blas"):
+            print(n_first, *blas(), "inside", *run(blas, [()])[0])
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    first, inside = (part.split() for part in done.stdout.split("inside"))
+    if len(first) - 1 <= int(first[0]) or first[-1] != "2":
+        pytest.skip("SciPy has no BLAS of its own whose threads can be set")
+    assert set(inside) == {"1"}
 
 
 def test_blas_is_restored_after_a_failure(free_blas):
