@@ -288,7 +288,7 @@ def test_blas_has_one_thread_in_a_region_and_its_own_number_after(free_blas, n_t
     assert blas_threads() == free_blas
 
 
-def test_a_library_that_is_loaded_after_the_first_region_is_held_too():
+def test_a_library_that_is_loaded_after_the_first_region_is_held_too(tmp_path):
     script = """if True:
         import numpy as np
         from threadpoolctl import threadpool_info, threadpool_limits
@@ -301,7 +301,8 @@ def test_a_library_that_is_loaded_after_the_first_region_is_held_too():
         with threadpool_limits(2, user_api="blas"):
             print(n_first, *blas(), "inside", *run(blas, [()])[0])
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    command = [sys.executable, "-c", script]  # where no checkout is, whose folders would be imported
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=True)
     first, inside = (part.split() for part in done.stdout.split("inside"))
     if len(first) - 1 <= int(first[0]) or first[-1] != "2":
         pytest.skip("SciPy has no BLAS of its own whose threads can be set")
