@@ -50,6 +50,15 @@ cdef void fill_rates(chain *c) noexcept nogil:
         c.rate[k] = 1.0 / (c.topic_size[k] + c.strength)
 
 
+cdef inline void count_word(chain *c, Py_ssize_t w) noexcept nogil:
+    """The word's tokens in each topic, where there were 0; those that have no topic yet are left out."""
+    cdef int64_t t
+    cdef int32_t *count = c.count
+    for t in range(c.word_start[w], c.word_start[w + 1]):
+        if c.topic[t] >= 0:
+            count[c.topic[t]] += 1
+
+
 cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
     """Probabilities of a word in all topics, and their sums."""
     cdef Py_ssize_t k, b, g, K = c.n_topics, n_blocks = (K + BLOCK - 1) // BLOCK
@@ -62,11 +71,8 @@ cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
     cdef const double *rate = c.rate
     cdef int32_t *count = c.count
     cdef double eta = c.etas[w], total = 0.0, part
-    cdef int64_t t
     c.eta = eta
-    for t in range(c.word_start[w], c.word_start[w + 1]):
-        if c.topic[t] >= 0:
-            count[c.topic[t]] += 1
+    count_word(c, w)
     for k in range(K):
         q[k] = (count[k] + eta) * rate[k]
         leaf[k] = alpha[k] * q[k]
@@ -102,8 +108,7 @@ cdef Py_ssize_t take_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *co
     cdef int32_t k
     cdef Py_ssize_t n = 0
     cdef int32_t *count = c.count
-    for t in range(c.word_start[w], c.word_start[w + 1]):
-        count[c.topic[t]] += 1
+    count_word(c, w)
     for t in range(c.word_start[w], c.word_start[w + 1]):
         k = c.topic[t]
         if count[k]:
@@ -446,12 +451,10 @@ cdef class TokenTopics:
     def count_words(self, int64_t[::1] histogram):
         """Add how often each count of a word in a topic occurs to `histogram` (T + 1,); nothing at 0."""
         cdef Py_ssize_t w
-        cdef int64_t t
         cdef chain *c = &self.c
         with nogil:
             for w in range(self.n_words):
-                for t in range(c.word_start[w], c.word_start[w + 1]):
-                    c.count[c.topic[t]] += 1
+                count_word(c, w)
                 close_word(c, w, &histogram[0])
 
     def word_topics(self):

@@ -297,7 +297,16 @@ _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_
 _CAPSULE = b"expfam.components_v1"
 
 
-class PlainC:
+class Around:
+    """An owner of components that passes on whatever it does not change."""
+
+    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+
+class PlainC(Around):
     """An owner made without Cython: the generic one behind a struct of its own, in which functions can be replaced."""
 
     def __init__(self, family, data, capacity, replaced=None, *, work_size=4):
@@ -312,11 +321,6 @@ class PlainC:
             self.kept.append(_TYPES[name](lambda *a, f=function, o=original: f(self, o, *a)))
             setattr(self.struct, name, self.kept[-1])
         self.capsule = _new(ctypes.addressof(self.struct), _CAPSULE, None)
-
-    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
-
-    def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
 
 
 def with_components(**options):
@@ -397,7 +401,7 @@ def test_an_archive_that_loses_bits_is_caught(monkeypatch):
     assert not report.passed, str(report)
 
 
-class FirstVersion:
+class FirstVersion(Around):
     """Count components behind a struct as a plugin of the first version would hand it over, with garbage behind it."""
 
     def __init__(self, inner, size):
@@ -406,11 +410,6 @@ class FirstVersion:
         ctypes.memmove(self.memory, _get(inner.capsule, _CAPSULE), ctypes.sizeof(_Struct))
         _Struct.from_buffer(self.memory).struct_size = size
         self.capsule = _new(ctypes.addressof(self.memory), _CAPSULE, None)
-
-    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
-
-    def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
 
 
 class OlderMultinomial(Multinomial):
@@ -453,7 +452,7 @@ class _Growth(ctypes.Structure):
     _fields_ = [("abi_version", ctypes.c_uint32), ("struct_size", ctypes.c_uint32), ("place", _PLACE), ("line", _LINE)]
 
 
-class Lines:
+class Lines(Around):
     """Components whose lines of growth stand higher by so many nats than they need to, or lower than they may."""
 
     def __init__(self, inner, raised, version):
@@ -466,11 +465,6 @@ class Lines:
 
         self.struct = _Growth(own.abi_version + version, own.struct_size, None, _LINE(line))
         self.growth = _new(ctypes.addressof(self.struct), _GROWTH, None)
-
-    pending = property(lambda self: self.inner.pending, lambda self, value: setattr(self.inner, "pending", value))
-
-    def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
 
 
 class Raised(DiagonalGaussian):
