@@ -104,11 +104,12 @@ def test_a_cycle_is_looked_at_after_each_of_its_kernels(command):
 
 def test_levels_of_real_data_are_measured_from_the_best_of_all_runs(command):
     curve = [
-        {"log_joint": v, "clusters": 9 - s, "seconds": s, "cpu": 2 * s} for s, v in enumerate((0, 60, 91, 90, 99.5))
+        {"log_joint": v, "clusters": 9 - s, "seconds": s, "cpu": 2 * s}
+        for s, v in enumerate((-900, -840, -809, -810, -800.5))
     ]
-    row = command.real_row("auto", "cycle", [curve] * 3, 0.5, best=100, one=0)
+    row = command.real_row("auto", "cycle", [curve] * 3, 0.5, best=-800, one=-900)
     assert [row[f"s to {level}"] for level in ("10.0%", "1.0%", "0.1%")] == [2, 4, None]
-    assert (row["log_joint"], row["clusters"], row["seconds"], row["NMI"]) == (99.5, 5, 4, 0.5)
+    assert (row["log_joint"], row["clusters"], row["seconds"], row["NMI"]) == (-800.5, 5, 4, 0.5)
     assert row["ESS/s of clusters"] is None
     values = np.random.default_rng(0).normal(size=(2, 2000, 2))
     curves = [
