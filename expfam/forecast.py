@@ -5,14 +5,12 @@ The figures are sums over the arrays that a fit allocates, not measurements, and
 """
 
 import math
-import os
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from scipy import sparse
 
 from expfam.errors import ResourceError
+from expfam.model.memory import available_memory, format_bytes, parse_bytes
 
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
 _GUESSED_CLUSTERS = 200
@@ -22,8 +20,6 @@ _SMALL_BYTES = 8 << 20  # what the sizes do not explain
 _LEAF_BYTES = 1200  # queue, partners, links and lists of a leaf and the node above it, as measured
 _LEAF_COPIES = 5  # of a leaf's dense statistics: its own, its node's, what is cached of them, and those exported
 _ENTRY_BYTES = 100  # of a stored entry: postings, sums and what they grow to as leaves merge
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -278,63 +274,6 @@ def check_memory(forecast, limit=None):
             f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: fewer components or columns, or a higher"
             " memory_limit"
         )
-
-
-def available_memory():
-    """Bytes that this process can still take without swapping: int, or None where the system does not say."""
-    figures = [figure for figure in (_free_of_machine(), _free_of_container()) if figure is not None]
-    return min(figures, default=None)
-
-
-def _free_of_machine():
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-        if found:
-            return int(found.group(1)) * 1024
-    except OSError:
-        pass  # no Linux: ask the C library instead
-    try:
-        # macOS has no count of free pages; all of them is the best bound there
-        pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
-        return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _free_of_container():
-    """Limit minus use of a version 2 control group, None outside of one."""
-    try:
-        limit = (_CONTROL_GROUP / "memory.max").read_text().strip()
-        used = int((_CONTROL_GROUP / "memory.current").read_text())
-    except (OSError, ValueError):
-        return None
-    return None if limit == "max" else max(0, int(limit) - used)
-
-
-def parse_bytes(value):
-    """Bytes of a number or of text such as ``"500MB"``, ``"2 GiB"``: int.
-
-    Examples
-    --------
-    >>> from expfam.forecast import parse_bytes
-    >>> parse_bytes("1.5GB"), parse_bytes("2KiB")
-    (1500000000, 2048)
-    """
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kmgt]i?)?b?\s*", str(value), re.IGNORECASE)
-    try:
-        number = float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
-    except (AttributeError, ValueError) as error:
-        raise ValueError(f"an amount of memory is a number of bytes or text such as '4GB'; got {value!r}") from error
-    return int(number)
-
-
-def format_bytes(n):
-    """Bytes in words, three digits: ``"1.23 GB"``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 999.5:
-            return f"{n:.3g} {unit}"
-        n = n / 1000
-    return f"{n:.3g} TB"
 
 
 def _bytes_of(X):

@@ -1,0 +1,65 @@
+"""Amounts of memory: what the machine has free, and bytes from and to text."""
+
+import os
+import re
+from pathlib import Path
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_CONTROL_GROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory():
+    """Bytes that this process can still take without swapping: int, or None where the system does not say."""
+    figures = [figure for figure in (_free_of_machine(), _free_of_container()) if figure is not None]
+    return min(figures, default=None)
+
+
+def _free_of_machine():
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        if found:
+            return int(found.group(1)) * 1024
+    except OSError:
+        pass  # no Linux: ask the C library instead
+    try:
+        # macOS has no count of free pages; all of them is the best bound there
+        pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
+        return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _free_of_container():
+    """Limit minus use of a version 2 control group, None outside of one."""
+    try:
+        limit = (_CONTROL_GROUP / "memory.max").read_text().strip()
+        used = int((_CONTROL_GROUP / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    return None if limit == "max" else max(0, int(limit) - used)
+
+
+def parse_bytes(value):
+    """Bytes of a number or of text such as ``"500MB"``, ``"2 GiB"``: int.
+
+    Examples
+    --------
+    >>> from expfam.model.memory import parse_bytes
+    >>> parse_bytes("1.5GB"), parse_bytes("2KiB")
+    (1500000000, 2048)
+    """
+    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kmgt]i?)?b?\s*", str(value), re.IGNORECASE)
+    try:
+        number = float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
+    except (AttributeError, ValueError) as error:
+        raise ValueError(f"an amount of memory is a number of bytes or text such as '4GB'; got {value!r}") from error
+    return int(number)
+
+
+def format_bytes(n):
+    """Bytes in words, three digits: ``"1.23 GB"``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 999.5:
+            return f"{n:.3g} {unit}"
+        n = n / 1000
+    return f"{n:.3g} TB"
