@@ -13,6 +13,7 @@ from expfam.chunks import ChunkedFit
 from expfam.duration import check_time
 from expfam.families.base import Family
 from expfam.families.components import Components
+from expfam.families.support import check_given
 from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -46,13 +47,7 @@ class FamilyEstimator(BaseEstimator):
             family = self._family() if reset else self.family_
         if not isinstance(family, Family):
             raise TypeError(f"family must be a name or a Family; got {family!r}")
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if family.accepts_sparse else False,
-            dtype=[np.float64, np.float32, np.int64, np.int32],
-        )
+        return checked_input(self, X, reset=reset, accepts_sparse=family.accepts_sparse)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -410,6 +405,30 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")
+
+
+def checked_input(estimator, X, *, reset, accepts_sparse):
+    """X as scikit-learn checks it, after what scikit-learn would lose, or crash on, was refused.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array_like, frame or sparse matrix
+    reset : bool
+        Whether the number and names of the columns are learned from X, or compared with those learned.
+    accepts_sparse : bool
+
+    Returns
+    -------
+    (N, V) ndarray or CSR
+
+    Raises
+    ------
+    DataError, DataTypeError, ValueError, TypeError
+    """
+    check_given(X, owner=type(estimator).__name__)
+    kinds = [np.float64, np.float32, np.int64, np.int32]
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
 
 
 def log_scores(data, n, S, log_weights, take, n_threads):

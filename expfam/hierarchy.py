@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from expfam.duration import check_duration, forecast_tree_duration
 from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.families.support import check_structure
 from expfam.forecast import check_memory, forecast_tree
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -223,6 +224,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if self.init_labels is not None:
             probe.init_labels = np.asarray(self.init_labels)[rows]
         if sparse.issparse(self.candidates):
+            check_structure(self.candidates, owner="candidates")
             probe.candidates = sparse.csr_array(self.candidates)[rows][:, rows]
         probe._states(model, data)
         if probe.interrupted_:

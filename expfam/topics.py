@@ -8,12 +8,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from expfam.chunks import ChunkLearner
 from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators import is_auto, step_numbers
+from expfam.estimators import checked_input, is_auto, step_numbers
 from expfam.families.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast import check_memory, forecast_topics
@@ -517,7 +517,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def _validate(self, X, *, reset):
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32, np.int64, np.int32])
+        X = checked_input(self, X, reset=reset, accepts_sparse=True)
         negative = first_where(X, lambda values: values < 0)
         if negative is not None:
             # the words that scikit-learn's checks look for

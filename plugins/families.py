@@ -11,6 +11,7 @@ from scipy.special import betaln, digamma, expit, gammaln, ive, xlogy
 
 from expfam.errors import DataError, DataWarning
 from expfam.families.base import Family
+from expfam.families.support import check_scales
 
 __all__ = ["Bernoulli", "Exponential", "Geometric", "NegativeBinomial", "VonMisesFisher"]
 
@@ -119,6 +120,7 @@ class Exponential(Family):
             message = f"exponential: column {zero[0]} holds zeros only; its scale is taken as 1"
             warnings.warn(message, DataWarning, stacklevel=3)
             mean[zero] = 1.0
+        check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
         a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)
         return _resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
 

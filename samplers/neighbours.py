@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import CapabilityError
+from expfam.families.support import check_structure
 from expfam.samplers.coordinates import Rows, squared_norms
 from expfam.samplers.proposals._tables import HashTables
 from expfam.structures._threads import run, segments
@@ -206,12 +207,13 @@ def leaf_graph(graph, leaf):
     Raises
     ------
     ValueError
-        For another shape.
+        For another shape, and for indices that do not fit it.
     """
     N = len(leaf)
     if not sparse.issparse(graph) or graph.shape != (N, N):
         found = graph.shape if hasattr(graph, "shape") else type(graph).__name__
         raise ValueError(f"candidates must be a sparse ({N}, {N}) matrix over the data; got {found}")
+    check_structure(graph, owner="candidates")
     edges = sparse.coo_array(graph)
     i, j = leaf[edges.row[edges.data != 0]], leaf[edges.col[edges.data != 0]]
     i, j = np.concatenate([i, j])[np.tile(i != j, 2)], np.concatenate([j, i])[np.tile(i != j, 2)]

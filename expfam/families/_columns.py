@@ -14,11 +14,13 @@ from scipy import sparse
 from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families._definite import invert_definite
 from expfam.families.base import Family
-from expfam.families.support import dense_rows
+from expfam.families.support import check_scales, dense_rows, first_where
 from expfam.structures._threads import single_blas
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's
+_TINY = np.finfo(np.float64).tiny
+_MOST_VALUE = 1e150  # twice its square is finite
 LEARNED_SHARE = 0.03  # below it the evidence of tied values grows without end while the clusters get worse
 
 
@@ -27,9 +29,21 @@ class RealFamily(Family):
 
     support = "real"
 
+    def validate(self, X):
+        """Data checked, and small enough to be squared; see `Family.validate`."""
+        X = super().validate(X)
+        bad = first_where(X, lambda values: np.abs(values) > _MOST_VALUE)
+        if bad is not None:
+            raise DataError(
+                f"{self.name}: row {bad[0]}, column {bad[1]} holds {bad[2]:.3g}, whose square is not finite: rescale"
+                " the column, for example with sklearn.preprocessing.StandardScaler"
+            )
+        return X
+
     def resolve_center(self, X):
         """Attributes learned from the columns: center_, variance_floor_ and resolution_, and the column variances."""
         mean, variance, resolution = column_summaries(X)
+        check_scales(variance, family=self.name)
         learned = {
             "center_": mean,
             "resolution_": resolution,
@@ -94,19 +108,15 @@ def column_summaries(X):
         The resolution of a column of which at least half of the values are repeats is the smallest gap between its
         distinct values; 0.0 for other columns, and not looked for in CSR data.
 
-    Raises
-    ------
-    DataError
-        When a variance overflows.
+    Notes
+    -----
+    A variance that overflows is infinite.
     """
     if sparse.issparse(X):
         mean, variance = _sparse_moments(X)
         resolution = np.zeros(X.shape[1])
     else:
         mean, variance, resolution = np.array([_column(X[:, j]) for j in range(X.shape[1])]).T.copy()
-    bad = np.flatnonzero(~np.isfinite(variance))
-    if bad.size:
-        raise DataError(f"the variance of column {bad[0]} is not finite: rescale the column")
     return mean, variance, resolution
 
 
@@ -121,6 +131,7 @@ def _column(values):
     gaps = np.diff(values)
     # 0.3 and 0.1 * 3 are one value: a gap of rounding errors is none
     gaps = gaps[gaps > 1e-9 * (values[-1] - values[0])]
+    variance = max(variance, _TINY)  # squares that underflow do not make a column constant
     return values[0] + mean, variance, gaps.min() if 2 * (gaps.size + 1) <= values.size else 0.0
 
 
@@ -130,7 +141,8 @@ def _sparse_moments(X):
     mean = np.bincount(columns, weights=values, minlength=X.shape[1]) / X.shape[0]
     squares = np.bincount(columns, weights=(values - mean[columns]) ** 2, minlength=X.shape[1])
     absent = X.shape[0] - np.bincount(columns, minlength=X.shape[1])
-    return mean, (squares + absent * mean**2) / X.shape[0]
+    variance = (squares + absent * mean**2) / X.shape[0]
+    return mean, np.where((mean != 0) & (np.abs(mean) < np.sqrt(_TINY)), np.maximum(variance, _TINY), variance)
 
 
 def usable_variance(variance, family):

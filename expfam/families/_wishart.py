@@ -26,6 +26,7 @@ from expfam.families._columns import (
     unsvec,
     usable_variance,
 )
+from expfam.families.support import check_ratio
 
 
 def _multipsi(x, d):
@@ -37,6 +38,7 @@ class _Wishart(RealFamily):
     """What the two families share: dof and scale, and the evidence given the posterior scale."""
 
     def _resolve_scale(self, d, variance):
+        check_ratio(variance, family=self.name)
         check_dof(self.name, self.dof, d)
         dof = float(d + 3 if self.dof is None else self.dof)
         if is_auto(self.scale):

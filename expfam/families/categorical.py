@@ -16,6 +16,9 @@ from expfam.families import _pseudocounts as counts
 from expfam.families import support as _support
 from expfam.families.base import Family
 
+_MOST_LEVELS = 1 << 20  # of one column
+_MOST_STATISTICS = 1 << 24  # levels of all columns together
+
 
 class Categorical(Family):
     """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each; -1 is missing.
@@ -27,7 +30,8 @@ class Categorical(Family):
         ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation.
     n_levels : int or (V,) sequence of int, optional
         Number of levels of each column, for levels that the data at hand may lack; else one more than the largest code
-        seen at `bind`.
+        seen at `bind`. A column may have 2**20 levels, all columns together 2**24: each level takes memory, whether
+        the data hold it or not.
 
     Attributes
     ----------
@@ -68,6 +72,8 @@ class Categorical(Family):
         levels = np.asarray(n_levels)
         if levels.ndim > 1 or levels.dtype.kind not in "iu" or (levels < 1).any():
             raise ValueError(f"categorical: n_levels must be positive integers; got {n_levels!r}")
+        if (levels > _MOST_LEVELS).any():
+            raise ValueError(f"categorical: n_levels must be at most {_MOST_LEVELS} (2**20); got {n_levels!r}")
         return levels.astype(np.int64)
 
     def validate(self, X):
@@ -81,7 +87,24 @@ class Categorical(Family):
             )
         if self.is_bound:
             self._check_known(X, self.levels_)
+        else:
+            self._check_size(X.max(axis=0))
         return X
+
+    @staticmethod
+    def _check_size(codes):
+        """Refuse largest codes (V,) that ask for too many levels, by column, before anything of their size is made."""
+        column = int(np.argmax(codes))
+        if codes[column] >= _MOST_LEVELS:
+            rule = f"a column may have {_MOST_LEVELS} levels (2**20)"
+        elif (codes + 1.0).sum() > _MOST_STATISTICS:
+            rule = f"all columns together may have {_MOST_STATISTICS} levels (2**24)"
+        else:
+            return
+        raise SupportError(
+            f"categorical: column {column} holds the code {int(codes[column])}; {rule}: number the categories that"
+            " occur 0, 1, ..., for example with an OrdinalEncoder, or join rare ones"
+        )
 
     def _check_known(self, X, levels):
         unknown = np.flatnonzero(X.max(axis=0) >= levels)
@@ -101,6 +124,7 @@ class Categorical(Family):
             if given.ndim and given.shape[0] != X.shape[1]:
                 raise DataError(f"categorical: n_levels has {given.shape[0]} entries for {X.shape[1]} columns")
             levels = np.array(np.broadcast_to(given, X.shape[1]))
+            self._check_size(levels - 1)
             self._check_known(X, levels)
         offsets = np.concatenate([[0], np.cumsum(levels)])
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))

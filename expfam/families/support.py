@@ -12,6 +12,143 @@ from expfam.errors import DataError, DataTypeError, SupportError
 _KEPT_DENSE = (np.float64, np.float32)
 _KEPT_SPARSE = (np.float64, np.float32, np.int64, np.int32)
 _BLOCK = 1 << 20  # entries looked at in one go, so that masks stay small
+_MOST_COUNTED = 2.0**53  # from here on not every whole number is a float64, and sums are no longer exact
+_MOST_SCALE = 1e15  # squares of such numbers, and one over them, are within the range of a float32
+_MOST_RATIO = 1e20  # of scales of columns that are mixed
+_TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "period", "interval")
+
+
+def check_given(X, *, owner):
+    """Refuse what the libraries below would take without a word, or crash on: to be called before any of them.
+
+    Parameters
+    ----------
+    X : array_like, frame or sparse matrix
+        As the user gave it.
+    owner : str
+        Who asks, for messages.
+
+    Raises
+    ------
+    DataError
+        For masked entries, which NumPy would use as if they were not masked, and for sparse matrices whose indices do
+        not fit their shape.
+    DataTypeError
+        For dates and durations, which would be taken as numbers.
+    """
+    if sparse.issparse(X):
+        check_structure(X, owner=owner)
+        return
+    check_unmasked(X, owner=owner)
+    names, types = _columns_of_frame(X)
+    for name, kind in zip(names, types):
+        if str(kind).lower().startswith(_TIMES):
+            raise DataTypeError(f"{owner}: column {name!r} holds {kind}; {_AS_NUMBERS}")
+    if names:
+        return
+    kind = getattr(X, "dtype", None)
+    if kind is None:
+        try:
+            X = np.asarray(X)
+        except ValueError:  # rows of different lengths: refused later, by their shape
+            return
+        kind = X.dtype
+    if getattr(kind, "kind", "") in "mM":
+        raise DataTypeError(f"{owner} needs numbers; the data hold dates or durations ({kind}); {_AS_NUMBERS}")
+    if getattr(kind, "kind", "") == "O":
+        bad = first_where(
+            np.atleast_2d(X), lambda v: np.array([isinstance(e, np.generic) and e.dtype.kind in "mM" for e in v])
+        )
+        if bad is not None:
+            raise DataTypeError(f"{owner}: row {bad[0]}, column {bad[1]} holds a date or a duration; {_AS_NUMBERS}")
+
+
+_AS_NUMBERS = "turn it into numbers of a unit that you choose, such as (dates - dates.min()) / np.timedelta64(1, 'D')"
+
+
+def _columns_of_frame(X):
+    """Names and types of the columns of a data frame or an Arrow table; nothing for other data."""
+    names = getattr(X, "columns", getattr(X, "column_names", None))
+    types = getattr(X, "dtypes", getattr(getattr(X, "schema", None), "types", None))
+    if names is None or types is None:
+        return [], []
+    if hasattr(X, "schema") and hasattr(X, "column_names"):  # the columns of an Arrow table are its values
+        return list(X.column_names), list(X.schema.types)
+    return list(names), list(types)
+
+
+def check_unmasked(values, *, owner):
+    """Raise DataError where an entry of a masked array, or of a list of them, is masked; the mask would be lost."""
+    rows = values if isinstance(values, (list, tuple)) else ()
+    for row, part in enumerate(rows):
+        if np.ma.isMaskedArray(part) and np.ma.getmaskarray(part).any():
+            raise DataError(f"{owner}: row {row} is masked in part; {_FILLED}")
+    if np.ma.isMaskedArray(values) and (mask := np.ma.getmaskarray(values)).any():
+        where = np.argwhere(mask)[0].tolist()
+        place = ", ".join(f"{noun} {at}" for noun, at in zip(("row", "column"), where))
+        raise DataError(f"{owner}: {place} is masked; {_FILLED}")
+
+
+_FILLED = "fill the masked entries (X.filled(value)) or leave out their rows (np.ma.compress_rows(X)) first"
+
+
+def check_structure(X, *, owner):
+    """Raise DataError unless the indices of a sparse matrix fit its shape; O(stored entries), no copies.
+
+    Compiled code, SciPy's and ours, believes indices and row starts: wrong ones end in a crash or in other memory.
+
+    Parameters
+    ----------
+    X : sparse matrix, of any format
+    owner : str
+        Who asks, for messages.
+    """
+    if X.ndim != 2:
+        raise DataError(f"{owner} needs a two-dimensional matrix; got shape {X.shape}")
+    if X.format == "coo":
+        for indices, size, noun in zip((X.row, X.col), X.shape, ("row", "column")):
+            if len(indices) != len(X.data):
+                raise DataError(f"{owner}: a COO matrix has {len(X.data)} values and {len(indices)} {noun} numbers")
+            _check_indices(indices, size, noun, owner)
+    elif X.format in ("csr", "csc", "bsr"):
+        block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+        sizes, nouns = [n // b for n, b in zip(X.shape, block)], ["row", "column"]
+        if X.format == "csc":
+            sizes, nouns = sizes[::-1], nouns[::-1]
+        _check_starts(X, sizes[0], nouns[0], owner)
+        _check_indices(X.indices, sizes[1], nouns[1], owner)
+
+
+def _check_starts(X, size, noun, owner):
+    starts = X.indptr
+    _require_integers(starts, "indptr", owner)
+    if len(X.indices) != len(X.data):
+        raise DataError(f"{owner}: the matrix has {len(X.data)} values and {len(X.indices)} indices; {_REBUILT}")
+    if starts.shape != (size + 1,) or starts[0] != 0 or starts[-1] > len(X.indices):
+        raise DataError(
+            f"{owner}: indptr must hold {size + 1} numbers from 0 to at most {len(X.indices)}, the stored entries; "
+            f"it has shape {starts.shape}" + (f" and reaches {starts[-1]}" if starts.size else "") + f"; {_REBUILT}"
+        )
+    falls = np.flatnonzero(starts[1:] < starts[:-1])
+    if falls.size:
+        raise DataError(f"{owner}: indptr falls after {noun} {falls[0]}, to {starts[falls[0] + 1]}; {_REBUILT}")
+
+
+def _check_indices(indices, size, noun, owner):
+    _require_integers(indices, "indices", owner)
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        bad = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
+        raise DataError(
+            f"{owner}: stored entry {bad} names {noun} {indices[bad]}; the matrix has {size} {noun}s; {_REBUILT}"
+        )
+
+
+def _require_integers(array, name, owner):
+    if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
+        raise DataError(f"{owner}: {name} must be a vector of int32 or int64; got {array.dtype} {array.shape}")
+
+
+_REBUILT = "build the matrix again from its parts"
 
 
 def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
@@ -35,6 +172,7 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
     ------
     DataError, DataTypeError
     """
+    check_given(X, owner=family)
     if sparse.issparse(X):
         if not accepts_sparse:
             raise DataTypeError(
@@ -65,20 +203,36 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
 
 
 def _canonical_csr(X, family):
-    if X.ndim != 2:
-        raise DataError(f"{family} needs a two-dimensional matrix; got shape {X.shape}")
     if X.dtype == object or X.dtype.kind not in "buif":
         raise DataTypeError(f"{family} needs numeric data; got dtype {X.dtype}")
     given, X = X, X.tocsr()
     if X.dtype not in _KEPT_SPARSE:
         X = X.astype(np.float64)
+    if X is not given:
+        check_structure(X, owner=family)
     shared = X is given or np.shares_memory(X.data, given.data) if hasattr(given, "data") else X is given
-    # has_canonical_format caches what it finds on the caller's matrix; it changes no number
-    if not X.has_canonical_format or (X.data.size and not X.data.all()):
+    if not _is_canonical(X):
         X = X.copy() if shared else X
+        X.has_sorted_indices = X.has_canonical_format = False  # SciPy may remember what held before a change
+        X.prune()
         X.sum_duplicates()
         X.eliminate_zeros()
     return X
+
+
+def _is_canonical(X):
+    """Whether the columns of each row rise strictly, nothing lies behind the last row, and no stored entry is zero."""
+    indices, starts = X.indices, X.indptr
+    if len(indices) != starts[-1]:
+        return False
+    for start in range(0, len(indices), _BLOCK):
+        stop = min(start + _BLOCK, len(indices) - 1)
+        falls = indices[start + 1 : stop + 1] <= indices[start:stop]
+        first, last = np.searchsorted(starts, (start + 1, stop + 1))
+        falls[starts[first:last] - (start + 1)] = False  # a row may begin with any column
+        if falls.any() or not X.data[start : start + _BLOCK].all():
+            return False
+    return True
 
 
 def first_where(X, test):
@@ -114,7 +268,8 @@ def check_counts(X, *, family, allow_fractional=False):
     Raises
     ------
     SupportError
-        Naming row, column and rule.
+        Naming row, column and rule. Counts that add up to 2**53 or more are refused too: float64 cannot tell such sums
+        from their neighbours, and a datum could not be taken out of a cluster again.
     """
     needs = f"{family} needs {'non-negative values' if allow_fractional else 'non-negative integer counts'}"
     bad = first_where(X, lambda v: v < 0)
@@ -127,6 +282,53 @@ def check_counts(X, *, family, allow_fractional=False):
                 f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}; pass allow_fractional=True for weights such as"
                 " tf-idf"
             )
+    values = (X.data if sparse.issparse(X) else X).ravel()
+    total = sum(float(values[at : at + _BLOCK].sum(dtype=np.float64)) for at in range(0, values.size, _BLOCK))
+    if not total < _MOST_COUNTED:
+        largest = values.max()
+        row, column, _ = first_where(X, lambda v: v == largest)
+        raise SupportError(
+            f"{family} needs counts that add up to less than 2**53, so that sums are exact; they add up to {total:.4g},"
+            f" and row {row}, column {column} holds {largest:.4g}, the largest: divide the counts by a common unit"
+        )
+
+
+def check_scales(variance, *, family):
+    """Raise DataError unless the standard deviation of each column lies within 1e-15 and 1e15; constant columns pass.
+
+    Parameters
+    ----------
+    variance : (V,) float64
+        Of the columns.
+    family : str
+        Name used in messages.
+    """
+    with np.errstate(invalid="ignore"):
+        usable = (variance == 0) | ((variance >= _MOST_SCALE**-2) & (variance <= _MOST_SCALE**2))
+    bad = np.flatnonzero(~usable)
+    if bad.size:
+        raise DataError(
+            f"{family}: column {bad[0]} has a standard deviation of {np.sqrt(variance[bad[0]]):.3g}; it must lie within"
+            f" {1 / _MOST_SCALE:g} and {_MOST_SCALE:g}, so that squares and variances stay within the range of floats:"
+            " rescale the column, for example with sklearn.preprocessing.StandardScaler"
+        )
+
+
+def check_ratio(variance, *, family):
+    """Raise DataError where the standard deviations of two columns, constant ones aside, differ by more than 1e20.
+
+    For families whose matrices mix the columns: their inverses are then beyond the precision of floats.
+    """
+    varied = np.where(variance > 0, variance, np.nan)
+    if np.isnan(varied).all():
+        return
+    low, high = int(np.nanargmin(varied)), int(np.nanargmax(varied))
+    ratio = np.sqrt(variance[high]) / np.sqrt(variance[low])
+    if ratio > _MOST_RATIO:
+        raise DataError(
+            f"{family}: the standard deviation of column {high} is {ratio:.3g} times that of column {low}; it may be"
+            f" {_MOST_RATIO:g} times: rescale the columns, for example with sklearn.preprocessing.StandardScaler"
+        )
 
 
 def check_interval(X, low, high, *, family, closed=True):

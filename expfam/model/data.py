@@ -8,7 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.families.support import check_unmasked
 from expfam.model.groups import as_groups
+
+_MOST_WEIGHT = 2.0**53
 
 
 class Dataset:
@@ -127,6 +130,7 @@ class Dataset:
 
 
 def _check_weight(weight, n_rows):
+    check_unmasked(weight, owner="sample_weight")
     weight = np.ascontiguousarray(weight, dtype=np.float64)
     if weight.shape != (n_rows,):
         raise DataError(f"sample_weight must have shape ({n_rows},); got {weight.shape}")
@@ -135,4 +139,10 @@ def _check_weight(weight, n_rows):
         raise DataError(f"sample_weight must be finite and non-negative; row {bad[0]} holds {weight[bad[0]]}")
     if not weight.any():
         raise DataError("sample_weight is zero in all rows: at least one must count")
+    if not weight.max() * n_rows < _MOST_WEIGHT or weight.max() < 1 / _MOST_WEIGHT:
+        row = int(np.argmax(weight))
+        raise DataError(
+            f"sample_weight must lie within 2**-53 and 2**53 divided by the number of rows; row {row} holds"
+            f" {weight[row]}, the largest: multiply or divide all weights by one number"
+        )
     return weight

@@ -6,6 +6,7 @@ A group is a number from 0 on; rows stand in any order, and a group may have no 
 import numpy as np
 
 from expfam.errors import DataError
+from expfam.families.support import check_unmasked
 
 _MOST_EMPTY, _MOST_EMPTY_EACH = 1 << 20, 100  # groups without rows; more are names that were taken for numbers
 
@@ -43,6 +44,7 @@ class Groups:
     """
 
     def __init__(self, of_row, *, n_groups=None):
+        check_unmasked(of_row, owner="groups")
         of_row = np.asarray(of_row)
         if of_row.ndim != 1 or of_row.dtype.kind not in "iu":
             raise DataError(
