@@ -115,7 +115,7 @@ def test_svmlight(tmp_path, counts, suffix):
 
     path = tmp_path / f"x{suffix}"
     dump_svmlight_file(counts, np.arange(9) % 3, str(path), zero_based=False)
-    table = read(path, n_features=6)
+    table = read(path, n_features=6, zero_based=False)
     same(table.X, counts.astype(float))
     assert table.labels.dtype == np.int64
     assert table.labels.tolist() == [0, 1, 2] * 3

@@ -68,6 +68,15 @@ def add_data(parser):
     reading.add_argument(
         "--label-column", type=column_name, metavar="COLUMN", help="of a table: known classes, only scored"
     )
+    reading.add_argument(
+        "--zero-based",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="of svmlight: columns are counted from 0, or from 1; default: from 0 where the file names a column 0",
+    )
+    reading.add_argument(
+        "--n-features", type=positive_int, metavar="V", help="of svmlight: columns, where the last ones may be empty"
+    )
 
 
 def add_family(parser):
@@ -122,5 +131,6 @@ def _value(text):
 
 def reading_options(args, **more):
     """Keywords of `read` that were given, and more."""
-    options = {"key": args.key, "id_column": args.id_column, "label_column": args.label_column, **more}
+    names = ("key", "id_column", "label_column", "zero_based", "n_features")
+    options = {name: getattr(args, name) for name in names} | more
     return {name: value for name, value in options.items() if value is not None}

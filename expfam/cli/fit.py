@@ -64,7 +64,10 @@ def add_arguments(parser):
         "--threads", type=thread_count, metavar="N", help="-1 for all cores; results do not depend on it"
     )
     group.add_argument(
-        "--memory-limit", type=memory_amount, metavar="SIZE", help="beside the data, such as 4GB; default: what is free"
+        "--memory-limit",
+        type=memory_amount,
+        metavar="SIZE",
+        help="of the fit beside the data, and of what DATA unpacks to, such as 4GB; default: what is free",
     )
     group.add_argument(
         "--time-limit", type=time_amount, metavar="TIME", help="expected at most, such as 10min; default: none"
@@ -85,7 +88,7 @@ def run(args):
     check_outputs(args)
     family = family_of(args.family, args.hyper)
     load_sampler(args.sampler)
-    table = read(args.data, vocab=args.vocab, **reading_options(args))
+    table = read(args.data, vocab=args.vocab, memory_limit=args.memory_limit, **reading_options(args))
     k = args.components
     weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
     seed = resolve_seed(args.seed)

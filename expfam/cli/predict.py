@@ -43,8 +43,8 @@ def run(args):
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
     mixture = Mixture.load(args.model)
     # the last columns of a sparse file may be empty, only the model knows of them
-    n_features = mixture.n_features_in_ if _SVMLIGHT.search(args.data.name) else None
-    table = read(args.data, **reading_options(args, n_features=n_features))
+    known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
+    table = read(args.data, **reading_options(args, **known))
     mixture.set_params(n_threads=args.threads)
     began = time.perf_counter()
     labels = mixture.predict(table.X)

@@ -20,7 +20,7 @@ from expfam.structures._threads import single_blas
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's
 _TINY = np.finfo(np.float64).tiny
-_MOST_VALUE = 1e150  # twice its square is finite
+_MOST_VALUE = np.float64(1e150)  # twice its square is finite; a number of Python would become a float32
 LEARNED_SHARE = 0.03  # below it the evidence of tied values grows without end while the clusters get worse
 
 

@@ -2,20 +2,26 @@
 
 Whatever the format, the result is a `Table`: X as (N, V) array or CSR, and what the file knows of its rows, columns
 and classes. Reading is O(size of the file); `.npy` files are memory-mapped and cost nothing until they are used.
-Nothing is ever unpickled. A family's own checks come later, in `Dataset`.
+Nothing is ever unpickled. Whatever a file holds, the only error is `DataError`: what it declares, and what it unpacks
+to, is compared with the memory allowed before a parser sees it. A family's own checks come later, in `Dataset`.
 """
 
+import csv
 import gzip
+import io
 import re
+import warnings
 import zipfile
-import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataError
+from expfam.errors import DataError, DataWarning
+from expfam.families.support import check_structure
+from expfam.model.memory import available_memory, format_bytes, parse_bytes
 
 _CSR_KEYS = {"data", "indices", "indptr", "shape"}
 _SIDE_KEYS = {
@@ -24,17 +30,8 @@ _SIDE_KEYS = {
     "row_ids": ("row_ids", "ids"),
 }
 _COMPRESSED = {".gz"}
-_READ_ERRORS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    OverflowError,
-    EOFError,
-    OSError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
+_CHUNK = 1 << 20  # bytes, or stored entries, looked at in one go
+_MTX_BYTES = b"0123456789+-.eEdDnNaAiIfFtTyY \t\r\n"  # of numbers, NaN and infinity included
 
 
 class Table(NamedTuple):
@@ -56,7 +53,7 @@ class Table(NamedTuple):
     labels: object = None
 
 
-def read(path, *, vocab=None, **options):
+def read(path, *, vocab=None, memory_limit=None, **options):
     """Table of the data in a file.
 
     Parameters
@@ -68,10 +65,15 @@ def read(path, *, vocab=None, **options):
         lines D, W, NNZ, then "document word count", counted from 1) or a delimited table. Text may be gzipped.
     vocab : path_like, optional
         Text file with one column name a line, in order.
+    memory_limit : int, float or str, optional
+        Bytes, or text such as ``"4GB"``, that the file may unpack to, and that the table may take whose sizes it
+        declares; what the machine has free if not given.
     **options
         By format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both guessed
         otherwise. ``id_column``, ``label_column`` (name, or number from 0): delimited text and Parquet.
-        ``n_features``, ``zero_based``: svmlight.
+        svmlight: ``n_features``, the number of columns, for files whose last columns are empty; ``zero_based`` (bool),
+        whether columns are counted from 0. If it is not given, they are counted from 0 where the file names a column
+        0, and else from 1, with a warning where `n_features` does not prove it: the first column may be empty.
 
     Returns
     -------
@@ -80,7 +82,12 @@ def read(path, *, vocab=None, **options):
     Raises
     ------
     DataError
-        Naming the file, the line where it is known, and what to do.
+        Naming the file, the line where it is known, and what to do; nothing else is raised, whatever a file holds.
+
+    Warns
+    -----
+    DataWarning
+        For svmlight files that leave open whether columns are counted from 0 or from 1.
 
     Examples
     --------
@@ -98,28 +105,81 @@ def read(path, *, vocab=None, **options):
     (['a', 'b'], ['x', 'y'])
     """
     path = Path(path)
-    reader, known = _reader_of(path)
+    limit = _limit(memory_limit)
+    reader, known = _reader_of(path, limit)
     options = {name: value for name, value in options.items() if value is not None}
     unknown = sorted(set(options) - known)
     if unknown:
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
         raise DataError(f"{path}: option {unknown[0]!r} has no meaning for this format; {takes}")
-    table = reader(path, **options)
+    with _parsing(path, "cannot be read"):
+        table = reader(path, limit, **options)
     if vocab is not None:
-        table = table._replace(column_names=read_vocabulary(vocab))
-    return _checked(path, table)
+        table = table._replace(column_names=read_vocabulary(vocab, memory_limit=memory_limit))
+    return _checked(path, table, limit)
 
 
-def read_vocabulary(path):
+def read_vocabulary(path, *, memory_limit=None):
     """Column names of a text file, one a line: (V,) array of str; trailing empty lines are dropped."""
-    path = Path(path)
+    path, limit = Path(path), _limit(memory_limit)
     _require_file(path)
+    _require_unpacked(path, limit)
+    with _parsing(path, "the vocabulary cannot be read as UTF-8 text, one word a line"), _open_text(path) as file:
+        return _as_strings(path, file.read().rstrip("\n").split("\n"), limit)
+
+
+# ---- errors and sizes ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _parsing(path, what, advice=""):
+    """The border to a parser: whatever it raises about a stranger's bytes becomes a DataError."""
     try:
-        with _open_text(path) as file:
-            words = file.read().rstrip("\n").split("\n")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise DataError(f"{path}: the vocabulary cannot be read as UTF-8 text, one word a line ({error})") from error
-    return np.array(words, dtype=str)
+        yield
+    except (DataError, DataWarning):
+        raise
+    except MemoryError as error:
+        raise DataError(f"{path}: reading it takes more memory than there is ({_plain(error)})") from error
+    except Exception as error:
+        raise DataError(f"{path}: {what} ({_plain(error)}){advice}") from error
+
+
+def _limit(memory_limit):
+    """Bytes allowed: those given, or else those that are free; infinity where the system does not say."""
+    allowed = available_memory() if memory_limit is None else parse_bytes(memory_limit)
+    return float("inf") if allowed is None else allowed
+
+
+def _require_room(path, n_bytes, limit, what):
+    if n_bytes > limit:
+        raise DataError(
+            f"{path}: {what} {format_bytes(n_bytes)}; {format_bytes(limit)} are free, or allowed by memory_limit: is"
+            " the file what it seems to be? if so, read it with a higher memory_limit"
+        )
+
+
+def _require_unpacked(path, limit):
+    """Refuse compressed text that unpacks to more than the limit, in one pass that keeps nothing of it."""
+    if path.suffix.lower() not in _COMPRESSED:
+        return
+    size = 0
+    with _parsing(path, "cannot be read as UTF-8 text: it cannot be decompressed"), gzip.open(path, "rb") as file:
+        while block := file.read(_CHUNK):
+            size += len(block)
+            _require_room(path, size, limit, "unpacks to more than")
+
+
+def _require_table(path, limit, n_rows, n_columns, n_entries=None):
+    """Refuse declared sizes of a table that do not fit in memory; dense without a number of stored entries."""
+    n_bytes = 8 * n_rows * n_columns if n_entries is None else 8 * (n_rows + n_columns) + 12 * n_entries
+    _require_room(path, n_bytes, limit, f"names a table of {n_rows} rows and {n_columns} columns, which takes")
+
+
+def _as_strings(path, values, limit):
+    """(N,) array of str: each takes as many bytes as the longest, which must fit in memory."""
+    width = max((len(value) for value in values), default=0)
+    _require_room(path, 4 * width * len(values), limit, f"a column of names up to {width} characters long takes")
+    return np.array(values, dtype=str)
 
 
 # ---- which reader ----------------------------------------------------------------------------------------------------
@@ -132,9 +192,11 @@ def _suffix(path):
     return suffixes[-1] if suffixes else ""
 
 
-def _reader_of(path):
+def _reader_of(path, limit):
     _require_file(path)
     suffix = _suffix(path)
+    if suffix == ".txt" or suffix in _READERS:
+        _require_unpacked(path, limit)
     if suffix == ".txt":
         return (_read_docword, set()) if _is_docword(path) else _READERS[".csv"]
     if suffix not in _READERS:
@@ -144,34 +206,37 @@ def _reader_of(path):
 
 
 def _require_file(path):
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    if not path.is_file():
-        raise DataError(f"{path}: is not a file; give the data file itself")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty")
+    with _parsing(path, "is no name of a file that can be read"):
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
+        if not path.is_file():
+            raise DataError(f"{path}: is not a file; give the data file itself")
+        if path.stat().st_size == 0:
+            raise DataError(f"{path}: the file is empty")
+
+
+def _open_bytes(path):
+    return (gzip.open if path.suffix.lower() in _COMPRESSED else open)(path, "rb")
 
 
 def _open_text(path):
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig")
+    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig")
 
 
 def _first_lines(path, count):
-    try:
-        with _open_text(path) as file:
-            return [line.rstrip("\r\n") for line, _ in zip(file, range(count))]
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read as UTF-8 text ({error})") from error
+    with _parsing(path, "cannot be read as UTF-8 text"), _open_text(path) as file:
+        return [line.rstrip("\r\n") for line, _ in zip(file, range(count))]
 
 
-def _checked(path, table):
+def _checked(path, table, limit):
     """The table, after its parts were compared in length and X was found to be a numeric matrix."""
     X = table.X
     if X.ndim != 2:
         raise DataError(f"{path}: holds an array of shape {X.shape}; a table needs two dimensions (rows, columns)")
     if X.dtype.kind not in "buif":
         raise DataError(f"{path}: holds {X.dtype} values; a table needs real numbers")
+    if sparse.issparse(X):
+        _require_table(path, limit, *X.shape, X.nnz)
     for name, axis in (("row_ids", 0), ("labels", 0), ("column_names", 1)):
         part = getattr(table, name)
         if part is not None and np.shape(part) != (X.shape[axis],):
@@ -185,60 +250,84 @@ def _checked(path, table):
 # ---- NumPy -----------------------------------------------------------------------------------------------------------
 
 
-def _read_npy(path):
-    try:
+_NO_OBJECTS = "; arrays of objects are refused"
+
+
+def _read_npy(path, limit):
+    with _parsing(path, "is not a readable .npy array", _NO_OBJECTS):
         return Table(np.load(path, mmap_mode="r", allow_pickle=False))
-    except _READ_ERRORS as error:
-        raise DataError(
-            f"{path}: is not a readable .npy array ({_plain(error)}); arrays of objects are refused"
-        ) from error
 
 
-def _read_npz(path, *, key=None):
+def _read_npz(path, limit, *, key=None):
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path}: is not a readable .npz file (no zip archive, or cut off)")
-    try:
-        # NumPy closes what it opened itself too late when the archive is broken
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            names = set(file.files)
-            X, used = _matrix_of_npz(path, file, names, key)
-            side = {part: _side_array(file, names - used, keys) for part, keys in _SIDE_KEYS.items()}
-    except DataError:
-        raise
-    except _READ_ERRORS as error:
-        raise DataError(
-            f"{path}: is not a readable .npz file ({_plain(error)}); arrays of objects are refused"
-        ) from error
-    return Table(X, **side)
+    # NumPy closes what it opened itself too late when the archive is broken
+    with (
+        _parsing(path, "is not a readable .npz file", _NO_OBJECTS),
+        open(path, "rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
+        arrays = _Arrays(path, file, limit)
+        X, used = _matrix_of_npz(path, arrays, key)
+        side = {part: arrays.first(keys, set(arrays.names) - used) for part, keys in _SIDE_KEYS.items()}
+        return Table(X, **side)
 
 
-def _side_array(file, names, keys):
-    found = [name for name in keys if name in names]
-    return file[found[0]] if found else None
+class _Arrays:
+    """Arrays of an open .npz file by name; each is refused where it unpacks to more than the limit."""
+
+    def __init__(self, path, file, limit):
+        self.path, self.file, self.limit = path, file, limit
+        self.names = list(file.files)
+
+    def __getitem__(self, name):
+        members = set(self.file.zip.namelist())
+        size = self.file.zip.getinfo(name if name in members else f"{name}.npy").file_size
+        _require_room(self.path, size, self.limit, f"array {name!r} unpacks to")
+        array = self.file[name]
+        if not isinstance(array, np.ndarray):
+            raise DataError(f"{self.path}: {name!r} is no array")
+        return array
+
+    def first(self, keys, names):
+        """The first of these arrays that is there, or None."""
+        found = [name for name in keys if name in names]
+        return self[found[0]] if found else None
 
 
-def _matrix_of_npz(path, file, names, key):
+def _matrix_of_npz(path, arrays, key):
     """X of an open .npz file, and the names of the arrays that it is made of."""
+    names = set(arrays.names)
     if key is not None:
         if key not in names:
             raise DataError(f"{path}: has no array {key!r}; it has {sorted(names)}")
-        return file[key], {key}
+        return arrays[key], {key}
     if "format" in names:
-        return _as_csr(sparse.load_npz(path)), _CSR_KEYS | {"format"}
+        return _scipy_matrix(path, arrays), names - {key for keys in _SIDE_KEYS.values() for key in keys}
     if names >= _CSR_KEYS:
-        parts = tuple(file[name] for name in ("data", "indices", "indptr"))
-        X = sparse.csr_array(parts, shape=tuple(file["shape"].tolist()))
-        X.check_format(full_check=True)
-        return X, _CSR_KEYS
+        parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+        return _as_csr(path, sparse.csr_array(parts, shape=tuple(arrays["shape"].tolist())), arrays.limit), _CSR_KEYS
     side = {name for keys in _SIDE_KEYS.values() for name in keys}
     candidates = [name for name in ("X", "data") if name in names] or sorted(names - side)
     if len(candidates) != 1 and candidates[:1] != ["X"]:
         raise DataError(f"{path}: which array is the data? choose one with key=: {sorted(names)}")
-    return file[candidates[0]], {candidates[0]}
+    return arrays[candidates[0]], {candidates[0]}
 
 
-def _as_csr(X):
-    return sparse.csr_array(X)
+def _scipy_matrix(path, arrays):
+    """CSR of an .npz file as `scipy.sparse.save_npz` writes it."""
+    for name in arrays.names:
+        arrays[name]  # each within the limit, and an array
+    return _as_csr(path, sparse.load_npz(path), arrays.limit)
+
+
+def _as_csr(path, X, limit):
+    """CSR of any sparse matrix, after all of its indices were checked: SciPy's conversions believe them."""
+    check_structure(X, owner=str(path))
+    _require_table(path, limit, *X.shape, X.nnz)
+    X = sparse.csr_array(X)
+    check_structure(X, owner=str(path))
+    return X
 
 
 def _plain(error):
@@ -249,37 +338,137 @@ def _plain(error):
 # ---- sparse text -----------------------------------------------------------------------------------------------------
 
 
-def _read_mtx(path):
+_MTX_BANNER = re.compile(
+    rb"%%MatrixMarket[ \t]+matrix[ \t]+(coordinate|array)[ \t]+(real|double|integer|unsigned-integer|pattern)[ \t]+"
+    rb"(general|symmetric|skew-symmetric)[ \t]*\r?\n",
+    re.IGNORECASE,
+)
+
+
+def _read_mtx(path, limit):
     from scipy.io import mmread
 
-    try:
-        X = mmread(path)
-    except _READ_ERRORS as error:
-        raise DataError(f"{path}: is not a readable Matrix Market file ({_plain(error)})") from error
-    return Table(_as_csr(X) if sparse.issparse(X) else np.ascontiguousarray(X))
+    with _parsing(path, "is not a readable Matrix Market file"):
+        ends = _check_mtx(path, limit)
+        if ends:
+            X = mmread(path)
+        else:  # an error in a last line that has no end would have SciPy's reader read on behind it
+            with _open_bytes(path) as file:
+                X = mmread(io.BytesIO(file.read() + b"\n"))
+        return Table(_as_csr(path, X, limit) if sparse.issparse(X) else np.ascontiguousarray(X))
 
 
-def _read_svmlight(path, *, n_features=None, zero_based="auto"):
+def _check_mtx(path, limit):
+    """Refuse what crashes SciPy's reader: bytes that are of no number, and sizes that its header should not declare.
+
+    Returns
+    -------
+    bool
+        Whether the last line has an end.
+    """
+    with _open_bytes(path) as file:
+        banner = _MTX_BANNER.fullmatch(file.readline(_CHUNK))
+        if banner is None:
+            raise DataError(
+                f"{path}: is not a readable Matrix Market file: line 1 must read '%%MatrixMarket matrix' with"
+                " coordinate or array, real, integer or pattern, and general, symmetric or skew-symmetric"
+            )
+        layout, kind, symmetry = (part.lower() for part in banner.groups())
+        number, line = 2, file.readline(_CHUNK)
+        while line.startswith(b"%") or (line and not line.strip()):
+            number, line = number + 1, file.readline(_CHUNK)
+        sizes = line.split()
+        wanted = 3 if layout == b"coordinate" else 2
+        if len(sizes) != wanted or not all(re.fullmatch(rb"[0-9]{1,18}", size) for size in sizes):
+            raise DataError(
+                f"{path}: is not a readable Matrix Market file: line {number} must hold {wanted} whole numbers, rows,"
+                " columns and, where it is coordinate, entries"
+            )
+        n_rows, n_columns, *n_entries = (int(size) for size in sizes)
+        is_general = symmetry == b"general"
+        if not is_general and n_rows != n_columns:
+            raise DataError(
+                f"{path}: line {number}: a {symmetry.decode()} matrix must be square; got {n_rows} x {n_columns}"
+            )
+        if layout == b"array" and kind == b"pattern":
+            raise DataError(f"{path}: line 1: a pattern has no values, which an array needs")
+        _require_table(path, limit, n_rows, n_columns, *(n if is_general else 2 * n for n in n_entries))
+        size, last = 0, line[-1:]
+        while block := file.read(_CHUNK):
+            if foreign := block.translate(None, _MTX_BYTES):
+                at = 1 + _lines_before(path, file.tell() - len(block) + block.index(foreign[:1]))
+                raise DataError(
+                    f"{path}: line {at} holds the byte 0x{foreign[0]:02x}, which is of no number: the file is damaged"
+                    " or no Matrix Market file"
+                )
+            size, last = size + len(block), block[-1:]
+    half = n_rows * (n_rows + (1 if symmetry == b"symmetric" else -1)) // 2  # the triangle that stands for the whole
+    promised = n_entries[0] if n_entries else n_rows * n_columns if is_general else half
+    if size + 1 < promised * (4 if n_entries else 2):  # "1 1" or "1", and the end of the line
+        raise DataError(f"{path}: line {number} promises {promised} entries, more than the file holds: it is truncated")
+    return last == b"\n"
+
+
+def _lines_before(path, position):
+    """Ends of lines among the first bytes of a file."""
+    count = 0
+    with _open_bytes(path) as file:
+        while position > 0 and (block := file.read(min(_CHUNK, position))):
+            count, position = count + block.count(b"\n"), position - len(block)
+    return count
+
+
+def _read_svmlight(path, limit, *, n_features=None, zero_based="auto"):
     from sklearn.datasets import load_svmlight_file
 
-    try:
-        X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=zero_based)
-    except _READ_ERRORS as error:
+    with _parsing(path, "is not a readable svmlight file", "; a line reads 'label column:value ...'"):
+        X, y = load_svmlight_file(str(path), zero_based=True)  # column numbers as they stand
+        check_structure(X, owner=str(path))
+        X = _columns_of_svmlight(path, X, n_features, zero_based, limit)
+        whole = np.rint(y)
+        with np.errstate(invalid="ignore"):
+            is_whole = np.array_equal(whole, y) and np.all(np.abs(y) < 2.0**63)
+        return Table(X, labels=whole.astype(np.int64) if is_whole else y)
+
+
+def _columns_of_svmlight(path, X, n_features, zero_based, limit):
+    """The matrix with columns counted from 0, whose numbers in the file begin with 0 or 1."""
+    low, high = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (0, -1)
+    if n_features is not None and not (isinstance(n_features, (int, np.integer)) and n_features >= 1):
+        raise DataError(f"{path}: n_features must be a positive whole number; got {n_features!r}")
+    if zero_based not in (True, False, "auto"):
+        raise DataError(f"{path}: zero_based must be True, False or 'auto'; got {zero_based!r}")
+    if zero_based is False and X.nnz and low == 0:
+        raise DataError(f"{path}: names a column 0, so that columns are counted from 0: read it with zero_based=True")
+    from_one = X.nnz > 0 and low > 0 and zero_based in (False, "auto")
+    if from_one and zero_based == "auto" and n_features != high:
+        warnings.warn(
+            f"{path}: no entry is in a column 0, so columns are taken to be counted from 1; if they are counted from 0"
+            " and the first one is empty, this is wrong by one: say which it is, zero_based=False or True"
+            " (--no-zero-based or --zero-based)",
+            DataWarning,
+            stacklevel=2,
+        )
+    needed = max(high + 1 - from_one, 1)
+    if n_features is not None and n_features < needed:
         raise DataError(
-            f"{path}: is not a readable svmlight file ({_plain(error)}); a line reads 'label column:value ...'"
-        ) from error
-    whole = np.rint(y)
-    return Table(_as_csr(X), labels=whole.astype(np.int64) if np.array_equal(whole, y) else y)
+            f"{path}: names column {high}, counted from {int(from_one)}, but n_features={n_features}: give a larger"
+            " number of columns, or say from where they are counted (zero_based)"
+        )
+    shape = (X.shape[0], needed if n_features is None else int(n_features))
+    _require_table(path, limit, *shape, X.nnz)
+    return _as_csr(path, sparse.csr_array((X.data, X.indices - int(from_one), X.indptr), shape=shape), limit)
 
 
 def _is_docword(path):
     lines = _first_lines(path, 3)
-    return len(lines) == 3 and all(re.fullmatch(r"\s*\d+\s*", line) for line in lines)
+    return len(lines) == 3 and all(re.fullmatch(r"\s*[0-9]{1,18}\s*", line) for line in lines)
 
 
-def _read_docword(path):
+def _read_docword(path, limit):
     """UCI bag of words; 12 bytes a stored entry while reading, and no sorting where the documents are in order."""
     n_rows, n_columns, nnz = (int(line) for line in _first_lines(path, 3))
+    _require_table(path, limit, n_rows, n_columns, nnz)
     table = _load_text(path, lines_before=3, dtype=np.int32, delimiter=None)
     if table.size and table.shape[1] != 3:
         raise DataError(f"{path}: line 4 holds {table.shape[1]} numbers; a line reads 'document word count'")
@@ -320,7 +509,9 @@ def _load_text(path, *, lines_before, dtype, delimiter, usecols=None):
             quotechar='"',
             encoding="utf-8-sig",
         )
-    except _READ_ERRORS as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         raise DataError(f"{path}: {_with_line(error, lines_before)}") from error
 
 
@@ -342,9 +533,7 @@ def _with_line(error, lines_before):
     return f"{where} holds {value.group(1)!r}, which is not a number: name text columns with id_column or label_column"
 
 
-def _read_delimited(path, *, delimiter=None, header=None, id_column=None, label_column=None):
-    import csv
-
+def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None):
     lines = [line for line in _first_lines(path, 2) if line.strip()]
     if not lines:
         raise DataError(f"{path}: the file has no rows")
@@ -367,7 +556,9 @@ def _read_delimited(path, *, delimiter=None, header=None, id_column=None, label_
     X = _load_text(path, dtype=np.float64, usecols=kept if special else None, **load)
     if X.shape[1] != len(kept):
         raise DataError(f"{path}: the header names {len(kept)} columns of data, the rows have {X.shape[1]}")
-    side = {part: _load_text(path, dtype=str, usecols=[column], **load)[:, 0] for part, column in special.items()}
+    # as objects first: an array of strings is as wide as the longest of them
+    side = {part: _load_text(path, dtype=object, usecols=[column], **load)[:, 0] for part, column in special.items()}
+    side = {part: _as_strings(path, values.tolist(), limit) for part, values in side.items()}
     side = {part: _whole_numbers(values) if part == "labels" else values for part, values in side.items()}
     return Table(X, column_names=np.array([names[column] for column in kept]) if header else None, **side)
 
@@ -409,22 +600,23 @@ def _whole_numbers(values):
     """Strings as int64 where all of them are whole numbers; else as they are."""
     try:
         return values.astype(np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         return values
 
 
 # ---- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path, *, id_column=None, label_column=None):
+def _read_parquet(path, limit, *, id_column=None, label_column=None):
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'expfam[arrow]'") from error
-    try:
+    with _parsing(path, "is not a readable Parquet file"):
+        with parquet.ParquetFile(path) as file:
+            sizes = file.metadata
+            _require_table(path, limit, sizes.num_rows, sizes.num_columns)
         table = parquet.read_table(path)
-    except _READ_ERRORS as error:
-        raise DataError(f"{path}: is not a readable Parquet file ({_plain(error)})") from error
     names = table.column_names
     special = {"row_ids": id_column, "labels": label_column}
     special = {part: _column_number(path, names, column) for part, column in special.items() if column is not None}
@@ -436,7 +628,10 @@ def _read_parquet(path, *, id_column=None, label_column=None):
     for position, values in enumerate(columns):
         X[:, position] = values
     side = {part: table.column(column).to_numpy() for part, column in special.items()}
-    side = {part: values.astype(str) if values.dtype == object else values for part, values in side.items()}
+    side = {
+        part: _as_strings(path, [str(value) for value in values], limit) if values.dtype == object else values
+        for part, values in side.items()
+    }
     return Table(X, column_names=np.array([names[column] for column in kept]), **side)
 
 
