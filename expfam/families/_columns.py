@@ -32,7 +32,7 @@ class RealFamily(Family):
     def validate(self, X):
         """Data checked, and small enough to be squared; see `Family.validate`."""
         X = super().validate(X)
-        bad = first_where(X, lambda values: np.abs(values) > _MOST_VALUE)
+        bad = first_where(X, lambda values: (values > _MOST_VALUE) | (values < -_MOST_VALUE))
         if bad is not None:
             raise DataError(
                 f"{self.name}: row {bad[0]}, column {bad[1]} holds {bad[2]:.3g}, whose square is not finite: rescale"
