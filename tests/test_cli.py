@@ -173,6 +173,40 @@ def test_bad_input_is_one_line_and_exit_code_2(case, documents, capsys):
     assert last.startswith("expfam")
 
 
+def test_from_where_columns_of_svmlight_are_counted(tmp_path, capsys):
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:5 2:6\n0 2:7\n1 1:4\n")
+    common = ("fit", path, "--family", "poisson", "-k", "2", "--steps", "2", "--seed", "0")
+    assert run(*common, "--json") == 0
+    told = capsys.readouterr()
+    assert "--no-zero-based or --zero-based" in told.err
+    assert json.loads(told.out)["n_columns"] == 2
+    for options, n_columns in (
+        (["--no-zero-based"], 2),
+        (["--zero-based"], 3),
+        (["--zero-based", "--n-features", "7"], 7),
+    ):
+        assert run(*common, "--json", *options) == 0
+        told = capsys.readouterr()
+        assert json.loads(told.out)["n_columns"] == n_columns
+        assert "warning" not in told.err
+    assert run(*common, "--zero-based", "--n-features", "2") == 2
+    assert "n_features=2" in capsys.readouterr().err
+    assert run(*common, "--zero-based", "--n-features", "4", "--output", tmp_path / "model", "--quiet") == 0
+    assert run("predict", tmp_path / "model", path, "--zero-based", "--json") == 0  # the model knows how many there are
+    assert len(json.loads(capsys.readouterr().out)["labels"]) == 3
+    assert run("tree", path, "--family", "poisson", "--zero-based", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["n_columns"] == 3
+
+
+def test_what_a_file_unpacks_to_counts_against_the_memory_limit(tmp_path, capsys):
+    import gzip
+
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 500_000))
+    assert run("fit", tmp_path / "x.csv.gz", "--family", "poisson", "--memory-limit", "1MB") == 2
+    assert "unpacks to more than" in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback(capsys):
     assert run("fit", "nothing.npy", "--family", "poisson", "--debug") == 2
     assert "Traceback" in capsys.readouterr().err

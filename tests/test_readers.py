@@ -1,13 +1,17 @@
 """Every format gives back the table that was written, and every broken file says where and what to do."""
 
 import gzip
+import io as memory
+import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import io, sparse
 
-from expfam.errors import DataError
+from expfam.errors import DataError, DataWarning
 from expfam.model.readers import read
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -298,3 +302,182 @@ def test_options_of_other_formats_are_refused(tmp_path, dense):
         read(tmp_path / "absent.csv")
     with pytest.raises(DataError, match="is not a file"):
         read(tmp_path)
+
+
+# ---- hostile files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.bsr_array])
+@pytest.mark.parametrize(
+    ("part", "at", "value"),
+    [("indices", 2, 2**31 - 1), ("indices", 0, -7), ("indptr", 1, 2**30), ("indptr", -1, 2**30)],
+)
+def test_indices_of_files_that_scipy_wrote_are_checked(tmp_path, counts, kind, part, at, value):
+    X = kind(counts)
+    getattr(X, part)[at] = value
+    sparse.save_npz(tmp_path / "x.npz", X)
+    with pytest.raises(DataError, match=r"x\.npz"):
+        read(tmp_path / "x.npz")
+
+
+MTX = b"%%MatrixMarket matrix coordinate real general\n"
+
+
+def npz_with(name, content):
+    file = memory.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def npy_with(header):
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+HOSTILE = {
+    "a header whose text has no end": ("x.npy", npy_with(b"{'descr': '<f8', 'fortran_order': False, 'shape': (2L, (")),
+    "a header that is nested too deep": ("x.npy", npy_with(b"-" * 5000 + b"1")),
+    "a header of many brackets": ("x.npy", npy_with(b"(" * 5000)),
+    "a member that is no array": ("x.npz", npz_with("X", b"text")),
+    "a member that is no array, by another name": ("x.npz", npz_with("format.npy", b"text")),
+    "a format that SciPy does not know": ("x.npz", None),
+    "a document number beyond all memory": ("x.txt", b"2000000000000\n3\n1\n1 1 1\n"),
+    "more documents than memory, in 24 bytes": ("x.txt", b"2000000000\n3\n1\n1 1 1\n"),
+    "more words than memory": ("x.txt", b"3\n2000000000\n1\n1 1 1\n"),
+    "more digits than Python converts": ("x.txt", b"9" * 5000 + b"\n3\n1\n1 1 1\n"),
+    "more rows than memory": ("x.mtx", MTX + b"2000000000 2 1\n1 1 1.0\n"),
+    "a dense table beyond memory": ("x.mtx", b"%%MatrixMarket matrix array real general\n90000 90000\n1.0\n"),
+    "more entries than the file holds": ("x.mtx", MTX + b"2 2 1000000\n1 1 1.0\n"),
+    "a column beyond memory": ("x.svm", b"1 0:1 2000000000:1\n"),
+    "a field that the parser of CSV refuses": ("x.csv", b"a" * 200_000 + b",1\n2,3\n"),
+    "a quote without end": ("x.csv", b'"1,2\n3,4\n'),
+    "a NUL": ("x.csv", b"1,2\n3,\x00\n"),
+    "a line of NUL": ("x.csv", b"\x00" * 100),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_nothing_but_a_data_error_comes_out(tmp_path, case):
+    name, content = HOSTILE[case]
+    path = tmp_path / name
+    if content is None:
+        np.savez(path, format=np.array(b"strange"), data=np.zeros(1), shape=np.array([1, 1]))
+    else:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=path.name.replace(".", r"\.")):
+        read(path, memory_limit="1GB")
+
+
+def test_labels_beyond_int64_stay_text(tmp_path):
+    (tmp_path / "x.csv").write_text("class,x\n99999999999999999999,1\n3,4\n")
+    assert read(tmp_path / "x.csv", label_column="class").labels.tolist() == ["99999999999999999999", "3"]
+
+
+def test_names_of_rows_take_memory_by_the_longest(tmp_path):
+    long = "n" * 100_000
+    (tmp_path / "x.csv").write_text(f"{long},1\n" + "b,2\n" * 500)
+    with pytest.raises(DataError, match="names up to 100000 characters long takes 200 MB; 100 MB are free, or allowed"):
+        read(tmp_path / "x.csv", id_column=0, memory_limit="100MB")
+    assert read(tmp_path / "x.csv", id_column=0, memory_limit="1GB").row_ids[1] == "b"
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.mtx.gz", "x.svm.gz", "x.txt.gz", "x.npz", "vocab.gz"])
+def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, counts, name):
+    path, size = tmp_path / name, 30_000_000
+    if name == "x.npz":
+        np.savez_compressed(path, X=np.zeros((size // 8, 1)))
+    else:
+        path.write_bytes(gzip.compress(b"0" * size, compresslevel=1))
+    assert path.stat().st_size < size / 100
+    options = {}
+    if name == "vocab.gz":
+        np.save(tmp_path / "x.npy", np.zeros((2, 2)))
+        path, options = tmp_path / "x.npy", {"vocab": path}
+    import tracemalloc
+
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"unpacks to .* 5 MB are free, or allowed by memory_limit"):
+        read(path, memory_limit="5MB", **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6
+
+
+def test_compressed_text_below_the_limit_is_read(tmp_path, dense):
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress("\n".join(",".join(map(repr, row)) for row in dense.tolist()).encode()))
+    same(read(path, memory_limit="1MB").X, dense)
+
+
+# each ended SciPy's reader by a signal, or may on another machine: read in a process of its own
+CRASHES = {
+    "NUL": MTX + b"3 3 1\n3 3 1\x00",
+    "NUL within": MTX + b"3 3 2\n2 2 2\x000\n3 1 -4e3\n",
+    "not ASCII": b"%%MatrixMarket matrix coordinate pattern general\n3 3 2\n2 1\n3 3\xff",
+    "an error in a last line without end": MTX + b"3 3 1\n3 3 +",
+    "symmetric, and not square": b"%%MatrixMarket matrix array real symmetric\n2 3\n1\n2\n3\n4\n5\n6\n",
+    "symmetric, narrow": b"%%MatrixMarket matrix array integer symmetric\n2 1\n2e31",
+}
+
+
+def test_matrix_market_files_that_crash_the_reader_of_scipy(tmp_path):
+    for number, content in enumerate(CRASHES.values()):
+        (tmp_path / f"{number}.mtx").write_bytes(content)
+    code = (
+        "import sys; from expfam.errors import DataError; from expfam.model.readers import read\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: read(path)\n"
+        "    except DataError as error: print('refused', error, flush=True)"
+    )
+    paths = [str(tmp_path / f"{number}.mtx") for number in range(len(CRASHES))]
+    done = subprocess.run([sys.executable, "-P", "-c", code, *paths], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{done.returncode} after {done.stdout}"
+    told = done.stdout.splitlines()
+    assert [line.split()[0] for line in told] == ["refused"] * len(CRASHES)
+    assert "line 3 holds the byte 0x00" in told[0]
+    assert "line 3 holds the byte 0x00" in told[1]
+    assert "line 4 holds the byte 0xff" in told[2]
+    assert "must be square; got 2 x 3" in told[4]
+
+
+def test_matrix_market_without_an_end_of_the_last_line_and_with_names_in_comments(tmp_path):
+    (tmp_path / "x.mtx").write_bytes(MTX + "% café\n2 2 2\n1 1 1.5\n2 1 -inf".encode())
+    same(read(tmp_path / "x.mtx").X, sparse.csr_array([[1.5, 0], [-np.inf, 0]]))
+
+
+# ---- svmlight: where columns are counted from ------------------------------------------------------------------------
+
+
+def test_an_empty_first_column_is_not_read_shifted_without_a_word(tmp_path):
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:5 2:6\n0 2:7\n")
+    with pytest.warns(DataWarning, match=r"x\.svm: .*counted from 1.*zero_based=False or True"):
+        same(read(path).X, sparse.csr_array([[5.0, 6], [0, 7]]))
+    same(read(path, zero_based=False).X, sparse.csr_array([[5.0, 6], [0, 7]]))
+    same(read(path, zero_based=True).X, sparse.csr_array([[0.0, 5, 6], [0, 0, 7]]))
+    same(read(path, zero_based=True, n_features=4).X, sparse.csr_array([[0.0, 5, 6, 0], [0, 0, 7, 0]]))
+    same(read(path, n_features=2).X, sparse.csr_array([[5.0, 6], [0, 7]]))  # proven: there is no column 2 from 0
+
+
+def test_a_column_0_proves_from_where_columns_are_counted(tmp_path):
+    path = tmp_path / "x.svm"
+    path.write_text("1 0:5 2:6\n0 2:7\n")
+    same(read(path).X, sparse.csr_array([[5.0, 0, 6], [0, 0, 7]]))
+    with pytest.raises(DataError, match=r"names a column 0.*zero_based=True"):
+        read(path, zero_based=False)
+    with pytest.raises(DataError, match="names column 2, counted from 0, but n_features=2"):
+        read(path, n_features=2)
+    for options in ({"n_features": 0}, {"n_features": "3"}, {"zero_based": "yes"}):
+        with pytest.raises(DataError, match="must be"):
+            read(path, **options)
+
+
+def test_mutated_files_of_every_format(tmp_path):
+    """A short net: 1,000 mutants, read in one process with 4 GB; whatever is read is of a valid matrix."""
+    pytest.importorskip("resource", reason="limits of memory are those of Unix")
+    script = Path(__file__).with_name("mutants_of_files.py")
+    done = subprocess.run([sys.executable, "-P", str(script), str(tmp_path), "1000"], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-500:]} {done.stderr[-2000:]}"
+    n_read, n_refused = map(int, done.stdout.split()[-2:])
+    assert n_read + n_refused == 1000
+    assert n_read > 30
