@@ -173,6 +173,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case, documents, capsys):
     assert last.startswith("expfam")
 
 
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
 def test_from_where_columns_of_svmlight_are_counted(tmp_path, capsys):
     path = tmp_path / "x.svm"
     path.write_text("1 1:5 2:6\n0 2:7\n1 1:4\n")
