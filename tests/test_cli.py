@@ -214,7 +214,7 @@ def test_debug_shows_the_traceback(capsys):
 
 
 def test_too_little_memory_is_a_failure_of_the_run(documents, capsys):
-    assert run("fit", documents, "--family", "poisson", "-k", "50", "--memory-limit", "1kB") == 1
+    assert run("fit", documents, "--family", "poisson", "-k", "50", "--memory-limit", "1MB") == 1
     assert "memory_limit" in capsys.readouterr().err
 
 

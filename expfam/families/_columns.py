@@ -14,13 +14,12 @@ from scipy import sparse
 from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families._definite import invert_definite
 from expfam.families.base import Family
-from expfam.families.support import check_scales, dense_rows, first_where
+from expfam.families.support import check_scales, dense_rows
 from expfam.structures._threads import single_blas
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's
 _TINY = np.finfo(np.float64).tiny
-_MOST_VALUE = np.float64(1e150)  # twice its square is finite; a number of Python would become a float32
 LEARNED_SHARE = 0.03  # below it the evidence of tied values grows without end while the clusters get worse
 
 
@@ -28,17 +27,6 @@ class RealFamily(Family):
     """Common ground of the Gaussian families: centring, bounds of learned scales, compiled prediction."""
 
     support = "real"
-
-    def validate(self, X):
-        """Data checked, and small enough to be squared; see `Family.validate`."""
-        X = super().validate(X)
-        bad = first_where(X, lambda values: (values > _MOST_VALUE) | (values < -_MOST_VALUE))
-        if bad is not None:
-            raise DataError(
-                f"{self.name}: row {bad[0]}, column {bad[1]} holds {bad[2]:.3g}, whose square is not finite: rescale"
-                " the column, for example with sklearn.preprocessing.StandardScaler"
-            )
-        return X
 
     def resolve_center(self, X):
         """Attributes learned from the columns: center_, variance_floor_ and resolution_, and the column variances."""
