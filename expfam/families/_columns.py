@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataError, DataTypeError, DataWarning
+from expfam.errors import DataTypeError, DataWarning
 from expfam.families._definite import invert_definite
 from expfam.families.base import Family
 from expfam.families.support import check_scales, dense_rows
