@@ -1,6 +1,6 @@
 """Checks of data at the border, done once: shape, type, finiteness, and the set of values a family can produce.
 
-Whatever passes is either a C-contiguous float32 / float64 array or a canonical CSR matrix (sorted indices, no
+Whatever passes is either a C-contiguous float32 / float64 array or a canonical `csr_array` (sorted indices, no
 duplicates, no stored zeros); the caller's own memory where nothing had to change. O(size of the data), in blocks.
 """
 
@@ -69,7 +69,7 @@ def _canonical_csr(X, family):
         raise DataError(f"{family} needs a two-dimensional matrix; got shape {X.shape}")
     if X.dtype == object or X.dtype.kind not in "buif":
         raise DataTypeError(f"{family} needs numeric data; got dtype {X.dtype}")
-    given, X = X, X.tocsr()
+    given, X = X, as_csr_array(X)
     if X.dtype not in _KEPT_SPARSE:
         X = X.astype(np.float64)
     shared = X is given or np.shares_memory(X.data, given.data) if hasattr(given, "data") else X is given
@@ -79,6 +79,14 @@ def _canonical_csr(X, family):
         X.sum_duplicates()
         X.eliminate_zeros()
     return X
+
+
+def as_csr_array(X):
+    """A sparse matrix or array of any format as `csr_array`, on the same memory if it is CSR already.
+
+    Sums, maxima and products of `csr_matrix` have other shapes and meanings: nothing behind the border sees one.
+    """
+    return X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
 
 
 def first_where(X, test):

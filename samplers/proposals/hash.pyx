@@ -600,9 +600,8 @@ cdef class BoundHash:
         dots = V @ self.matrix.T
         bits = dots > 0
         if (dots == 0).any():
-            drawn = np.unpackbits(np.broadcast_to(ties, (len(V), self.n_words)).astype("<u8").view(np.uint8), axis=1,
-                                  bitorder="little").astype(bool)
-            bits |= (dots == 0) & drawn
+            rows = np.ascontiguousarray(np.broadcast_to(ties, bits.shape[:1] + (self.n_words,)), dtype="<u8")
+            bits |= (dots == 0) & np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").astype(bool)
         return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
     def _code_one(self, Py_ssize_t i):
