@@ -622,7 +622,7 @@ def test_clusters_whose_parameters_tie_in_every_bit_are_coded():
             kernel.step(state)
         state.check()
     data = Dataset(X, Categorical())
-    owner, door = bound_to(HashProposal(n_bits=256), MixtureModel(data.family, SymmetricDirichlet(6)), data)
+    _, door = bound_to(HashProposal(n_bits=256), MixtureModel(data.family, SymmetricDirichlet(6)), data)
     view = view_of(MixtureModel(data.family, SymmetricDirichlet(6)), data, np.repeat([0, 1], 20))
     door.refresh(view)
     q = np.exp([door.log_prob(i, 0, names_of(view)) for i in (0, 39)])
