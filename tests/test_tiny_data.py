@@ -77,9 +77,7 @@ def test_a_hierarchy_of_few_rows_is_the_same_from_any_layout(name, n_rows):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)
                 found.append(BayesianHierarchy(family, duplicates=duplicates).fit(given).log_evidence_)
-        if (
-            family.accepts_sparse and family.support != "real"
-        ):  # real data: the centre is another
+        if family.accepts_sparse and family.support != "real":  # real data: the centre is another
             assert found[-1] == pytest.approx(found[0], rel=1e-12)
 
 
