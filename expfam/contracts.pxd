@@ -1,6 +1,7 @@
 # The C contract between the samplers and compiled components or proposals: two versioned structs of
 # function pointers, handed over in capsules. Plain C types only: authors cimport this file, or copy the
-# structs into C or Numba. Rules and costs are in docs/plugins.md.
+# structs into C or Numba. A function that is NULL is refused by name, unless the struct says that it may be.
+# Rules and costs are in docs/plugins.md.
 
 from libc.stdint cimport uint32_t
 from numpy.random cimport bitgen_t

@@ -20,6 +20,7 @@ from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
 from expfam.structures.members cimport MemberLists
 
 from expfam.errors import PluginError
+from expfam.families.support import read_only_array
 
 
 cdef int away_move(walk *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
@@ -83,7 +84,7 @@ cdef object rows_of_division(const division *d, MemberLists lists):
 cdef object phi(CollapsedState state, rows):
     """Statistics of some data, CSR where the family makes them so."""
     data = state.data
-    return data.family.sufficient_statistics(data.X[rows])
+    return read_only_array(data.family.sufficient_statistics(data.X[rows]))
 
 
 cdef object checked_sides(answer, Py_ssize_t size, allocator):

@@ -39,6 +39,7 @@ _TRIALS = 512                           # data that tell whether a tree pays
 _VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
 _ENTRY_COST = {False: (0.75, 0.016), True: (0.75, 0.12)}
 _BUILD_COST = {False: 70.0, True: 140.0}
+_ROUNDING = 1e-12                      # of a column's size: a smaller spread is rounding
 _MOST_FOR_TRIAL = 0.1                   # of the dense pass, that making a tree may cost
 
 
@@ -380,7 +381,8 @@ def _spread(state, means, center):
         rows += stop - start
     if data.has_sparse_phi:     # rare columns are zero in a sample; counts vary as much as their mean
         return np.sqrt(np.maximum(total / rows - center**2, np.abs(center)))
-    return np.sqrt(total / rows)
+    spread, size = np.sqrt(total / rows), np.abs(means[np.asarray(state.n) > 0]).max(axis=0)
+    return np.where(spread > _ROUNDING * size, spread, 0.0)     # clusters of one datum each may lie on the line
 
 
 def _sample(n_rows, most, block=64):
@@ -480,7 +482,11 @@ def preferred_tree(state, *, n_threads=None):
     build, dense = _BUILD_COST[is_sparse] * state.Theta.size, entry * state.K * N
     if build > _MOST_FOR_TRIAL * dense:
         return None
-    tree, blocks = tree_of(state, n_threads=n_threads), _sample(N, _TRIALS)
+    try:
+        tree = tree_of(state, n_threads=n_threads)
+    except ExpFamError:         # parameters that single precision cannot hold: a dense pass serves them
+        return None
+    blocks = _sample(N, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
     visits = counts[0] / sum(stop - start for start, stop in blocks)
     return tree if build + visits * visit * N < dense else None

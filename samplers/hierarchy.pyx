@@ -466,7 +466,8 @@ def chain_weight(model, data, labels):
 
     def block(n, rows):
         """C of n copies of the leaves `rows`."""
-        return math.log(alpha) + math.lgamma(n) + model.family.log_marginal(np.full(len(rows), float(n)), phi[rows] * n)
+        A = model.family.log_marginal_of_rows(np.full(len(rows), float(n)), phi[rows] * n)
+        return math.log(alpha) + math.lgamma(n) + A
 
     weight = one = block(1, np.arange(len(first)))
     weight = weight.copy()

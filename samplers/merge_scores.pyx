@@ -12,8 +12,8 @@ from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
-from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
-from expfam.families.components cimport Components, copy_struct
+from expfam.families.growth cimport growth_line, log_growth_v1
+from expfam.families.components cimport Components, copy_growth
 from expfam.samplers._merge cimport PARTS, SCORES, score_parts, softplus
 from expfam.structures.merge_table cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON, merge_scores_v1
 
@@ -128,8 +128,7 @@ cdef class OddsScores:
         growth = getattr(self.components.owner, "growth", None)
         if growth is None:
             return
-        copy_struct(growth, GROWTH, &self.s.growth, sizeof(log_growth_v1), sizeof(log_growth_v1),
-                    f"bounds of growth of family {self.components.family.name!r}")
+        copy_growth(growth, &self.s.growth, self.components.family)
         self.of_scores.self = &self.s
         self.of_scores.alone = odds_alone
         self.of_scores.line = odds_line
@@ -183,7 +182,7 @@ cdef class OddsScores:
     @property
     def pending(self):
         """The exception behind a failed score of a family in Python."""
-        return getattr(self.components.owner, "pending", None)
+        return self.components.pending
 
     def score(self, Py_ssize_t k, slots):
         """Scores of slot k with others: (m,) nats."""

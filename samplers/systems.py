@@ -4,6 +4,7 @@ The rule of ``"auto"``: exact collapsed Gibbs, for every family and size, with s
 clusters is open.
 """
 
+from expfam.errors import ExpFamError
 from expfam.families.base import Family
 from expfam.plugins.registry import load_proposal
 from expfam.samplers.em import ExpectationMaximization
@@ -55,9 +56,10 @@ class FastEx(CollapsedMetropolis):
     Notes
     -----
     Ahmed, Ravi, Narayanamurthy and Smola 2012, "FastEx: hash clustering with exponential families". The rule of
-    ``proposal="auto"``, by family and sizes alone: multinomial and Poisson clusters whose table of logarithms takes at
+    ``proposal="auto"``, by family and sizes: multinomial and Poisson clusters whose table of logarithms takes at
     most 1 GiB get `TableProposal`; else up to 1024 statistics a row `Int8Proposal`; else `HashProposal`, whose codes
-    do not grow with the number of columns. The published proposal is ``HashProposal(n_bits=64, screen=0)``.
+    do not grow with the number of columns. One that refuses the data, as a table refuses fractions, is passed over.
+    The published proposal is ``HashProposal(n_bits=64, screen=0)``.
     """
 
     def __init__(self, *, proposal="auto", mode="auto", n_blocks="auto", n_threads=None):
@@ -71,7 +73,7 @@ class FastEx(CollapsedMetropolis):
 
 
 def proposal_for(model, data):
-    """Name of the proposal that suits a model and its data, by family and sizes alone.
+    """Name of the proposal that suits a model and its data: by family and sizes the first that does not refuse them.
 
     Parameters
     ----------
@@ -81,12 +83,23 @@ def proposal_for(model, data):
     Returns
     -------
     str
+        The first choice where all refuse: its reason is the one to tell.
     """
+    names = ["int8", "hash"] if data.n_statistics <= WIDEST_INT8 else ["hash"]
     if getattr(model.family, "count_model", None) in ("multinomial", "poisson"):
         n_clusters = model.weights.max_components or 2 * default_n_clusters(model, data.n_rows)
         if load_proposal("table").memory(model, data, n_clusters) <= TABLE_BYTES:
-            return "table"
-    return "int8" if data.n_statistics <= WIDEST_INT8 else "hash"
+            names.insert(0, "table")
+    return next((name for name in names if _serves(load_proposal(name), model, data)), names[0])
+
+
+def _serves(proposal, model, data):
+    """Whether a proposal takes the model and its data."""
+    try:
+        proposal.check(model, data)
+    except ExpFamError:
+        return False
+    return True
 
 
 class Canopy(UncollapsedKernel):

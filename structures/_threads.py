@@ -9,8 +9,8 @@ runs in that task's thread: a worker that waited for the pool it occupies would 
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import pairwise
 
 N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
@@ -104,18 +104,78 @@ def single_blas():
             blas.close()
 
 
-def _executor(n_threads):
+def _submit(work, n_threads, futures):
+    """Append to `futures` those of ``n_threads - 1`` calls of `work` in the pool, grown first where it is too small.
+
+    All under the lock: a pool that another region replaces with a larger one takes no work any more.
+    """
     global _pool, _pool_size
     with _lock:
         if _pool is None or _pool_size < n_threads:
             if _pool is not None:
                 _pool.shutdown(wait=False)  # running regions keep their futures
             _pool, _pool_size = ThreadPoolExecutor(n_threads, thread_name_prefix="expfam"), n_threads
-        return _pool
+        futures.extend(_pool.submit(work) for _ in range(n_threads - 1))
+
+
+class _Region:
+    """The tasks of one call of `run`: each thread takes the next one, until none is left or one has failed."""
+
+    def __init__(self, function, tasks):
+        self.function, self.tasks = function, tasks
+        self.results, self.failures = [None] * len(tasks), []  # failures: (number of the task, exception)
+        self._numbers = iter(range(len(tasks)))
+        self._changed = threading.Condition(threading.Lock())
+        self._n_helpers, self._closed = 0, False
+
+    def work(self):
+        """Run tasks in this thread."""
+        _worker.busy = True
+        while not self.failures:
+            with self._changed:
+                index = next(self._numbers, None)
+            if index is None:
+                return
+            try:
+                self.results[index] = self.function(*self.tasks[index])
+            except BaseException as error:  # handed to the caller of `run`
+                self.failures.append((index, error))
+
+    def help(self):
+        """Run tasks in a thread of the pool, unless the region is closed."""
+        with self._changed:
+            if self._closed:
+                return
+            self._n_helpers += 1
+        try:
+            self.work()
+        finally:
+            with self._changed:
+                self._n_helpers -= 1
+                self._changed.notify_all()
+
+    def close(self, futures):
+        """Wait until no helper runs a task; none begins one afterwards.
+
+        Helpers are counted beside their futures: a `submit` that fails may have handed its work over before.
+        A Ctrl-C while waiting is a failure of the region, but the wait goes on.
+        """
+        while True:
+            try:
+                wait(futures)
+                with self._changed:
+                    self._closed = True
+                    self._changed.wait_for(lambda: not self._n_helpers)
+                return
+            except BaseException as error:
+                self.failures.append((-1, error))
 
 
 def run(function, tasks, n_threads=1, *, uses_blas=True):
     """Results of ``function(*task)`` for every task, in the order of the tasks.
+
+    No task is running when it returns or raises, whatever has failed. Where the system gives no further thread, the
+    threads that there are do all tasks.
 
     Parameters
     ----------
@@ -144,34 +204,19 @@ def run(function, tasks, n_threads=1, *, uses_blas=True):
         if n_threads == 1 or hasattr(_worker, "busy"):
             return [function(*task) for task in tasks]
         # Workers take the next task from a shared counter, so at most n_threads run at once however large the pool.
-        results, failures, counter, lock = [None] * len(tasks), [], iter(range(len(tasks))), threading.Lock()
-
-        def work():
-            _worker.busy = True
-            while not failures:
-                with lock:
-                    index = next(counter, None)
-                if index is None:
-                    return
-                try:
-                    results[index] = function(*tasks[index])
-                except BaseException as error:  # handed to the caller below
-                    failures.append((index, error))
-
-        futures = [_executor(n_threads).submit(work) for _ in range(n_threads - 1)]
+        region, futures = _Region(function, tasks), []
         try:
-            work()
-            for future in futures:
-                future.result()
+            with suppress(RuntimeError):  # no thread to be had: the others do its share
+                _submit(region.help, n_threads, futures)
+            region.work()
         except BaseException as error:  # Ctrl-C in the caller: no new task is begun, running ones end
-            failures.append((-1, error))
-            for future in futures:
-                future.result()
+            region.failures.append((-1, error))
         finally:
+            region.close(futures)
             vars(_worker).pop("busy", None)  # absent in a child forked by a task
-        if failures:
-            raise min(failures, key=lambda failure: failure[0])[1]
-        return results
+        if region.failures:
+            raise min(region.failures, key=lambda failure: failure[0])[1]
+        return region.results
 
 
 def segments(n_rows, n_segments=N_SEGMENTS):

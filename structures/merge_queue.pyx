@@ -28,6 +28,14 @@ cdef enum:
     BLOCK = 128         # entries of a task of the first scans
 
 
+cdef merge_partners_v1 partners_of(capsule) except *:
+    """The struct behind a capsule, once it has its function: a call of one that is not there would end the process."""
+    cdef merge_partners_v1 source = (<merge_partners_v1 *>PyCapsule_GetPointer(capsule, CAPSULE))[0]
+    if source.partners == NULL:
+        raise TypeError("the capsule's merge_partners_v1 has no function partners: fill it in")
+    return source
+
+
 cdef Py_ssize_t copy_partners(MergeQueue queue, Py_ssize_t k, Py_ssize_t *slots, double *scores,
                               double *rest) except -1:
     found, values, bound = queue._partners(k, np.asarray(queue._id))
@@ -141,7 +149,7 @@ cdef class MergeQueue:
         self._partners = partners
         capsule = getattr(partners, "capsule", partners)
         if PyCapsule_IsValid(capsule, CAPSULE):
-            self._source = (<merge_partners_v1 *>PyCapsule_GetPointer(capsule, CAPSULE))[0]
+            self._source = partners_of(capsule)
             return 0
         if not callable(partners):
             raise TypeError(f"partners must be callable or bring a capsule; got {type(partners).__name__}")
@@ -185,7 +193,7 @@ cdef class MergeQueue:
     def _scan_block(self, partners, Py_ssize_t start, Py_ssize_t stop):
         cdef merge_partners_v1 source = self._source
         if partners is not self._partners:
-            source = (<merge_partners_v1 *>PyCapsule_GetPointer(partners.capsule, CAPSULE))[0]
+            source = partners_of(partners.capsule)
         cdef Py_ssize_t[::1] slots = np.empty(self.n_items, dtype=np.intp)
         cdef double[::1] scores = np.empty(self.n_items)
         cdef Py_ssize_t a

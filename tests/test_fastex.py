@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from planted import CLASSES, POINTS, RNG, TEXT
 from scipy import sparse
+from scipy.special import gammaln
 from stepping import assert_resumes, assert_threads_agree, stepped
 
 from expfam import (
@@ -11,6 +12,7 @@ from expfam import (
     Dataset,
     DiagonalGaussian,
     DirichletProcess,
+    Family,
     Gaussian,
     Mixture,
     MixtureModel,
@@ -217,6 +219,41 @@ def test_auto_picks_by_family_and_sizes():
     wide = sparse.csr_array((np.ones(600, np.int32), np.arange(600) * 700, np.arange(601)), shape=(600, 420_000))
     assert pick(Multinomial(), wide, K=1500) == "hash"
     assert pick(DiagonalGaussian(), RNG.normal(size=(30, 600))) == "hash"
+
+
+class Plain(Family):
+    """Poisson columns in plain NumPy, with nothing but the evidence."""
+
+    support = "counts"
+
+    def sufficient_statistics(self, X):
+        return X
+
+    def log_marginal(self, n, S):
+        return (gammaln(1.0 + S) - (1.0 + S) * np.log1p(n)[:, None]).sum(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("family", "X"),
+    [
+        (Poisson(), np.full((6, 3), 2**30)),  # a column sums to more than a table's counters hold
+        (Multinomial(), np.full((6, 3), 2**30)),
+        (Multinomial(), np.full((6, 1200), 2**30)),  # and wide
+        (Multinomial(allow_fractional=True), TEXT[:30] * 0.5),
+        (Plain(), RNG.poisson(3.0, size=(20, 3))),  # no posterior means but numeric ones
+    ],
+    ids=["large", "large_multinomial", "wide", "fractions", "plain"],
+)
+@pytest.mark.filterwarnings("ignore:.*differentiated numerically")
+def test_auto_passes_over_a_proposal_that_refuses_the_data(family, X):
+    mixture = Mixture(family, 3, sampler="fastex", n_steps=3, random_state=0).fit(X)
+    assert mixture.labels_.shape == (X.shape[0],)
+
+
+def test_auto_tells_the_first_reason_where_every_proposal_refuses():
+    model = MixtureModel(Plain(), SymmetricDirichlet(3))
+    with pytest.raises(CapabilityError, match=r"Int8Proposal needs expected_natural\(\)"):
+        FastEx().init(model, RNG.poisson(3.0, size=(5, 70)), seed=0)
 
 
 def test_mode_and_blocks_follow_the_sizes_not_the_threads():

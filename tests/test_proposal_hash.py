@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from sklearn.metrics import normalized_mutual_info_score
 from tiny import FAMILIES, WEIGHTS
 
-from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
+from expfam import Categorical, Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
 from expfam.errors import DataError, PluginError
 from expfam.families.components import Components
 from expfam.samplers.gibbs import conditional
@@ -598,6 +598,36 @@ def test_fractional_counts_are_coded_as_real_data():
     q = np.exp(door.log_prob(0, labels[0], names_of(view)))
     assert q.sum() == pytest.approx(1.0, abs=1e-12)
     assert q.argmax() == labels[0]
+
+
+@pytest.mark.parametrize("family", [Multinomial(), Poisson()], ids=lambda f: f.name)
+def test_a_sparse_matrix_gives_the_labels_of_a_sparse_array(family):
+    X, labels = words()
+    found = []
+    for kind in (sparse.csr_array, sparse.csr_matrix):
+        model = MixtureModel(family, SymmetricDirichlet(8))
+        state = CollapsedMetropolis(HashProposal(n_bits=64)).init(model, kind(X), seed=1, start=labels)
+        CollapsedMetropolis(HashProposal(n_bits=64)).step(state)
+        found.append(state.partition)
+    np.testing.assert_array_equal(*found)
+
+
+def test_clusters_whose_parameters_tie_in_every_bit_are_coded():
+    """Both clusters lie at the centre's two sides along one line: projections orthogonal to it are exactly 0."""
+    X = np.repeat([[0, 1], [1, 0]], 20, axis=0)
+    for seed in range(5):
+        kernel = CollapsedMetropolis(HashProposal())
+        state = kernel.init(MixtureModel(Categorical(), SymmetricDirichlet(6)), X, seed=seed)
+        for _ in range(3):
+            kernel.step(state)
+        state.check()
+    data = Dataset(X, Categorical())
+    _, door = bound_to(HashProposal(n_bits=256), MixtureModel(data.family, SymmetricDirichlet(6)), data)
+    view = view_of(MixtureModel(data.family, SymmetricDirichlet(6)), data, np.repeat([0, 1], 20))
+    door.refresh(view)
+    q = np.exp([door.log_prob(i, 0, names_of(view)) for i in (0, 39)])
+    np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
+    assert q[0].argmax() != q[1].argmax()
 
 
 def test_misuse_is_refused():

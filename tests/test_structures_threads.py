@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -146,6 +148,115 @@ def test_no_task_begins_after_a_failure():
     with pytest.raises(RuntimeError, match="stop"):
         run(work, [(i,) for i in range(200)], 2)
     assert len(begun) < 200
+
+
+# ---- the pool when it fails ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pool_of(monkeypatch):
+    """Has the package begin with a pool of the given class, and restores its own afterwards."""
+
+    def begin(kind):
+        monkeypatch.setattr(_threads, "ThreadPoolExecutor", kind)
+        monkeypatch.setattr(_threads, "_pool", None)
+        monkeypatch.setattr(_threads, "_pool_size", 0)
+
+    return begin
+
+
+class _Watched:
+    """Tasks of which the first is short and the others long; tells whether one is still running."""
+
+    def __init__(self):
+        self.begun, self.ended, self.lock = 0, 0, threading.Lock()
+
+    def __call__(self, seconds):
+        with self.lock:
+            self.begun += 1
+        time.sleep(seconds)
+        with self.lock:
+            self.ended += 1
+
+
+def test_a_pool_that_grows_takes_the_work_of_a_region_that_is_about_to_begin(pool_of):
+    others = []
+
+    class GrownMeanwhile(ThreadPoolExecutor):
+        def submit(self, *args, **kwargs):
+            if not others:  # another thread needs a larger pool just before the first work is submitted
+                others.append(threading.Thread(target=run, args=(pow, [(2, 2)] * 8, 8), daemon=True))
+                others[0].start()
+                others[0].join(0.3)
+            return super().submit(*args, **kwargs)
+
+    pool_of(GrownMeanwhile)
+    assert run(pow, [(2, 3), (3, 2)], 2) == [8, 9]
+    others[0].join(TIMEOUT)
+    assert not others[0].is_alive()
+
+
+@pytest.mark.parametrize("hands_over", [False, True])
+def test_no_task_runs_on_after_a_submit_has_failed(pool_of, hands_over):
+    """The first worker has begun when the second one cannot be had, with or without its work being in the queue."""
+    watched = _Watched()
+
+    class FailsOnce(ThreadPoolExecutor):
+        n_calls = 0
+
+        def submit(self, *args, **kwargs):
+            self.n_calls += 1
+            if self.n_calls == 2 and not hands_over:
+                time.sleep(0.02)
+                raise MemoryError("no room for a future")
+            future = super().submit(*args, **kwargs)
+            if self.n_calls == 2 or hands_over:
+                time.sleep(0.02)
+                raise MemoryError("no room for a future")
+            return future
+
+    pool_of(FailsOnce)
+    with pytest.raises(MemoryError, match="no room"):
+        run(watched, [(0.1,)] * 6, 3)
+    assert watched.begun == watched.ended > 0
+    begun = watched.begun
+    time.sleep(0.15)
+    assert watched.begun == begun
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_fewer_threads_than_wanted_do_all_tasks(pool_of, after):
+    class Short(ThreadPoolExecutor):
+        n_calls = 0
+
+        def submit(self, *args, **kwargs):
+            self.n_calls += 1
+            if self.n_calls > after:
+                raise RuntimeError("can't start new thread")
+            return super().submit(*args, **kwargs)
+
+    pool_of(Short)
+    assert run(pow, [(i, 2) for i in range(40)], 4) == [i * i for i in range(40)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads on this system")
+def test_a_second_interrupt_does_not_leave_tasks_running():
+    watched, main = _Watched(), threading.get_ident()
+    both = threading.Barrier(2, timeout=TIMEOUT)
+
+    def task(index):
+        both.wait()
+        if threading.get_ident() == main:
+            return
+        for _ in range(2):  # while the caller waits for this task
+            time.sleep(0.05)
+            signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.05)
+        watched(0.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(task, [(0,), (1,)], 2)
+    assert watched.ended == 1
 
 
 # ---- nesting and concurrency -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.families import support as _support
+from expfam.families._checked import check_methods
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
 
@@ -34,7 +35,8 @@ _BLOCK_BYTES = 1 << 25  # dense temporaries of derived functions stay near this
 
 @lru_cache(maxsize=256)
 def _keywords(constructor):
-    return tuple(p for p in inspect.signature(constructor).parameters if p != "self")
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)  # of a class without a constructor
+    return tuple(p.name for p in inspect.signature(constructor).parameters.values() if p.kind not in variable)[1:]
 
 
 class Family(ABC):
@@ -93,6 +95,7 @@ class Family(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        check_methods(cls, Family)
 
     # ---- what an author writes ------------------------------------------------------------------------------------
 
@@ -383,10 +386,16 @@ class Family(ABC):
             a, f = parts
             total = np.asarray(S.sum(axis=1), dtype=np.float64).ravel()
             return float(a(n, total).sum() + f(S.indices, np.asarray(S.data, dtype=np.float64)).sum())
+        return float(sum(part.sum() for part in self._log_marginal_parts(n, S)))
+
+    def _log_marginal_parts(self, n, S):
+        """`log_marginal` of some clusters after the others; only their rows of `S`, perhaps CSR, are made dense."""
         rows = max(1, _BLOCK_BYTES // max(1, 8 * S.shape[1]))
-        return float(
-            sum(self.log_marginal(n[k : k + rows], dense_rows(S[k : k + rows])).sum() for k in range(0, len(n), rows))
-        )
+        return (self.log_marginal(n[k : k + rows], dense_rows(S[k : k + rows])) for k in range(0, len(n), rows))
+
+    def log_marginal_of_rows(self, n, S):
+        """`log_marginal` where `S` may be CSR, which is never made dense as a whole: (K,) nats."""
+        return np.concatenate([np.zeros(0), *self._log_marginal_parts(np.asarray(n, dtype=np.float64), S)])
 
     # ---- learning hyper-parameters -----------------------------------------------------------------------------------
 

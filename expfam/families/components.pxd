@@ -1,9 +1,11 @@
 # The one door through which samplers reach components, whoever made them.
 
 from expfam.contracts cimport components_v1
+from expfam.families.growth cimport log_growth_v1
 
 
 cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_t least, what) except -1
+cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1
 
 
 cdef class Components:

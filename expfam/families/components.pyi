@@ -3,12 +3,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+def require_functions(what: str, **is_there: bool) -> None: ...
+
 class Components:
     owner: Any
     family: Any
     n_rows: int
     capacity: int
     def __init__(self, family: Any, data: Any, capacity: int, *, layout: str = "features") -> None: ...
+    pending: BaseException | None
     @property
     def needs_gil(self) -> bool: ...
     def log_predictive(self, i: int, ks: ArrayLike | None = None) -> NDArray[np.float64]: ...

@@ -44,6 +44,21 @@ cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_
     return 0
 
 
+def require_functions(what, **is_there):
+    """Refuse a struct that lacks a function: a call of one that is not there would end the process."""
+    absent = [name for name, there in is_there.items() if not there]
+    if absent:
+        raise PluginError(f"{what} lack {', '.join(absent)}: fill in every function that is not optional")
+
+
+cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1:
+    """Copy the struct behind the attribute `growth` of a family's components."""
+    what = f"bounds of growth of family {family.name!r}"
+    copy_struct(capsule, GROWTH, target, sizeof(log_growth_v1), sizeof(log_growth_v1), what)
+    require_functions(what, line=target.line != NULL)
+    return 0
+
+
 cdef class Components:
     """Statistics of the clusters in numbered slots, for one bound family and one data set.
 
@@ -67,7 +82,7 @@ cdef class Components:
     Raises
     ------
     PluginError
-        When the owner's capsule has another name, or its struct another version or size.
+        When the owner's capsule has another name, or its struct another version or size or not all functions.
     """
 
     def __init__(self, family, data, Py_ssize_t capacity, *, layout="features"):
@@ -78,8 +93,16 @@ cdef class Components:
 
     cdef int take(self) except -1:
         cdef components_v1 *nowhere = NULL
-        copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1), <size_t> &nowhere.expect,
-                    f"components of family {self.family.name!r}")
+        what = f"components of family {self.family.name!r}"
+        copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1), <size_t> &nowhere.expect, what)
+        require_functions(
+            what,
+            log_predictive=self.c.log_predictive != NULL, log_predictive_self=self.c.log_predictive_self != NULL,
+            log_marginal=self.c.log_marginal != NULL, log_merged=self.c.log_merged != NULL,
+            log_remainder=self.c.log_remainder != NULL, add=self.c.add != NULL, remove=self.c.remove != NULL,
+            absorb=self.c.absorb != NULL, subtract=self.c.subtract != NULL, clear=self.c.clear != NULL,
+            swap=self.c.swap != NULL,
+        )
         self.capacity = self.owner.capacity
         self.work = np.empty(max(self.c.work_size, 1))
         return 0
@@ -87,8 +110,7 @@ cdef class Components:
     cdef object fail(self, int code, Py_ssize_t i, Py_ssize_t k):
         where = f"family {self.family.name!r}, datum {i}, slot {k}"
         if code == EXPFAM_PYTHON:
-            pending = self.owner.pending
-            self.owner.pending = None
+            pending, self.pending = self.pending, None
             return pending if pending is not None else PluginError(f"{where}: failed without leaving its exception")
         if code == EXPFAM_NUMERICAL:
             return FloatingPointError(f"{where}: the statistics are not finite or no longer positive definite")
@@ -106,6 +128,15 @@ cdef class Components:
             raise IndexError(f"datum {i} of {self.n_rows}")
         if not 0 <= k < self.capacity:
             raise IndexError(f"slot {k} of {self.capacity}")
+
+    @property
+    def pending(self):
+        """The exception that a function left before it returned EXPFAM_PYTHON, until it is raised."""
+        return getattr(self.owner, "pending", None)
+
+    @pending.setter
+    def pending(self, error):
+        self.owner.pending = error
 
     def _slots(self, ks):
         slots = np.ascontiguousarray(ks, dtype=np.intp)
@@ -192,8 +223,7 @@ cdef class Components:
         capsule = getattr(self.owner, "growth", None)
         if capsule is None:
             return None
-        copy_struct(capsule, GROWTH, &growth, sizeof(log_growth_v1), sizeof(log_growth_v1),
-                    f"bounds of growth of family {self.family.name!r}")
+        copy_growth(capsule, &growth, self.family)
         code = growth.line(growth.self, k, l, depth, &line)
         if code:
             raise self.fail(code, -1, k)

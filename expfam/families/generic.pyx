@@ -14,7 +14,7 @@ from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
 )
 
-from expfam.families.support import dense_rows
+from expfam.families.support import dense_rows, read_only
 
 cdef Py_ssize_t PHI_ROWS = 4096     # rows of phi made at once when phi is not held
 
@@ -40,6 +40,7 @@ cdef class GenericComponents:
     cdef Py_ssize_t phi_start, phi_rows
     cdef object n, S, A             # (capacity,), (capacity, F), (capacity,) log evidences
     cdef object n_buffer, S_buffer  # the same shapes, for the arguments of a call
+    cdef object n_given, S_given    # these buffers as the author sees them: not to be written to
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
@@ -75,12 +76,14 @@ cdef class GenericComponents:
             n[: self.capacity], S[: self.capacity], A[: self.capacity] = self.n, self.S, self.A
         self.n, self.S, self.A, self.capacity = n, S, A, capacity
         self.n_buffer, self.S_buffer = np.empty(capacity), np.empty((capacity, F))
+        self.n_given, self.S_given = read_only(self.n_buffer), read_only(self.S_buffer)
 
     cdef object row(self, Py_ssize_t i):
         """phi of one datum, from the block that is held."""
         if self.phi is None or not self.phi_start <= i < self.phi_start + self.phi.shape[0]:
             self.phi_start = i // self.phi_rows * self.phi_rows
-            self.phi = self.data.phi(self.phi_start, min(self.phi_start + self.phi_rows, self.data.n_rows))
+            stop = min(self.phi_start + self.phi_rows, self.data.n_rows)
+            self.phi = read_only(self.data.phi(self.phi_start, stop))
         return self.phi[i - self.phi_start]
 
     def reserve(self, Py_ssize_t capacity):
@@ -186,12 +189,12 @@ cdef class GenericComponents:
         """Log predictives by one call of log_marginal on reused buffers."""
         if m == 0:
             return EXPFAM_OK
-        n, S, at = self.n_buffer[:m], self.S_buffer[:m], self.chosen(ks, m)
+        at = self.chosen(ks, m)
         if m > self.capacity:                       # slots may be asked for more than once
-            n, S = np.empty(m), np.empty((m, self.S.shape[1]))
-        np.add(self.n[at], 1.0, out=n)
-        np.add(self.S[at], self.row(i), out=S)
-        return self.give(self.marginal_of(n, S) - self.A[at], m, out)
+            return self.give(self.marginal_of(self.n[at] + 1.0, self.S[at] + self.row(i)) - self.A[at], m, out)
+        np.add(self.n[at], 1.0, out=self.n_buffer[:m])
+        np.add(self.S[at], self.row(i), out=self.S_buffer[:m])
+        return self.give(self.marginal_of(self.n_given[:m], self.S_given[:m]) - self.A[at], m, out)
 
     cdef int predict_self(self, Py_ssize_t i, Py_ssize_t k, double *out) except -3:
         """Log predictive of a member; for the only one exactly the prior's, not a difference of rounded sums."""
@@ -210,9 +213,11 @@ cdef int guarded(void *self, int what, Py_ssize_t i, Py_ssize_t k, Py_ssize_t l,
     cdef GenericComponents owner = <GenericComponents> self
     try:
         return owner.act(what, i, k, l, ks, m, out)
+    except FloatingPointError as error:
+        owner.pending = FloatingPointError(f"{error} (datum {i}, slot {k})")
     except BaseException as error:      # also an interrupt: the driver raises it
         owner.pending = error
-        return EXPFAM_PYTHON
+    return EXPFAM_PYTHON
 
 
 cdef int generic_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,

@@ -1,7 +1,8 @@
 """Checks of data at the border, done once: shape, type, finiteness, and the set of values a family can produce.
 
-Whatever passes is either a C-contiguous float32 / float64 array or a canonical CSR matrix (sorted indices, no
-duplicates, no stored zeros); the caller's own memory where nothing had to change. O(size of the data), in blocks.
+Whatever passes is either a C-contiguous float32 / float64 array or a canonical `csr_array` (sorted indices, no
+duplicates, no stored zeros), which cannot be written to; the caller's own memory where nothing had to change.
+O(size of the data), in blocks.
 """
 
 import numpy as np
@@ -199,13 +200,13 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
             raise DataError(
                 f"{family} needs finite values; row {bad[0]}, column {bad[1]} holds {bad[2]} (NaN or infinity)"
             )
-    return X
+    return read_only(X)
 
 
 def _canonical_csr(X, family):
     if X.dtype == object or X.dtype.kind not in "buif":
         raise DataTypeError(f"{family} needs numeric data; got dtype {X.dtype}")
-    given, X = X, X.tocsr()
+    given, X = X, as_csr_array(X)
     if X.dtype not in _KEPT_SPARSE:
         X = X.astype(np.float64)
     if X is not given:
@@ -233,6 +234,32 @@ def _is_canonical(X):
         if falls.any() or not X.data[start : start + _BLOCK].all():
             return False
     return True
+
+
+def as_csr_array(X):
+    """A sparse matrix or array of any format as `csr_array`, on the same memory if it is CSR already.
+
+    Sums, maxima and products of `csr_matrix` have other shapes and meanings: nothing behind the border sees one.
+    """
+    return X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
+
+
+def read_only_array(value):
+    """A dense array on the same memory that cannot be written to; anything else as it is."""
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+def read_only(value):
+    """An array, dense or CSR, on the same memory, that cannot be written to; anything else as it is."""
+    if isinstance(value, sparse.csr_array) and value.data.flags.writeable:
+        is_canonical = value.has_canonical_format
+        parts = (read_only_array(part) for part in (value.data, value.indices, value.indptr))
+        value = sparse.csr_array(tuple(parts), shape=value.shape)
+        value.has_canonical_format = is_canonical
+    return read_only_array(value)
 
 
 def first_where(X, test):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
+from expfam.families._counts import count_rows
 from expfam.families.support import check_unmasked
 from expfam.model.groups import as_groups
 
@@ -63,7 +64,7 @@ class Dataset:
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
         self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
-        self._log_base = None
+        self._log_base = self._whole_counts = None
 
     @classmethod
     def read(cls, path, family, **options):
@@ -91,6 +92,14 @@ class Dataset:
         if self._log_base is None:
             self._log_base = np.asarray(self.family.log_base(self.X), dtype=np.float64)
         return self._log_base
+
+    @property
+    def whole_counts(self):
+        """Whether all values are whole to 1e-9, and the largest sum of a column: (bool, float); found on first use."""
+        if self._whole_counts is None:
+            *_, is_fractional, heaviest = count_rows(self.X)
+            self._whole_counts = not is_fractional, heaviest
+        return self._whole_counts
 
     def phi(self, start, stop, *, out=None, dtype=np.float64):
         """Dense block of sufficient statistics of the rows start..stop-1.

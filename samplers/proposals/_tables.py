@@ -63,7 +63,11 @@ class HashTables(Settings):
         """The method that "auto" stands for."""
         if self.method != "auto":
             return self.method
-        return "minhash" if data.family.support in _DISCRETE else "sign"
+        if data.family.support not in _DISCRETE:
+            return "sign"
+        # codes of missing categories are negative, where the family does not make counts of them
+        is_negative = data.family.support == "categories" and not data.has_sparse_phi and (data.X < 0).any()
+        return "sign" if is_negative else "minhash"
 
     def keys(self, data, *, seed, epoch, n_threads=None):
         """Key of each datum in each table: (N, n_tables) uint64, other ones in each epoch."""

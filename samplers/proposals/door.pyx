@@ -13,6 +13,7 @@ from expfam.contracts cimport EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON,
 from expfam.families.components cimport copy_struct
 
 from expfam.errors import PluginError
+from expfam.families.components import require_functions
 
 cdef const char *CAPSULE = "expfam.proposal_v1"
 
@@ -34,7 +35,7 @@ cdef class ProposalDoor:
     Raises
     ------
     PluginError
-        When the owner's capsule has another name, or its struct another version or size.
+        When the owner's capsule has another name, or its struct another version or size or not all functions.
     """
 
     def __init__(self, owner, name):
@@ -43,10 +44,9 @@ cdef class ProposalDoor:
         self.take()
 
     cdef int take(self) except -1:
-        copy_struct(self.owner.capsule, CAPSULE, &self.p, sizeof(proposal_v1), sizeof(proposal_v1),
-                    f"the functions of proposal {self.name}")
-        if self.p.draw == NULL or self.p.log_prob == NULL:
-            raise PluginError(f"proposal {self.name} has no draw or no log_prob")
+        what = f"the functions of proposal {self.name}"
+        copy_struct(self.owner.capsule, CAPSULE, &self.p, sizeof(proposal_v1), sizeof(proposal_v1), what)
+        require_functions(what, draw=self.p.draw != NULL, log_prob=self.p.log_prob != NULL)
         if self.work.shape[0] < self.p.work_size:
             self.work = np.empty(self.p.work_size)
         return 0

@@ -140,6 +140,12 @@ class HashProposal(Proposal):
                 f"floor must lie in (0, 1), or clusters off the list have no probability; got {self.floor!r}"
             )
 
+    def check(self, model, data):
+        """Refuse settings and families that codes cannot be made for, before any work."""
+        self._check()
+        if not _has_count_codes(data) and data.n_statistics > 64:      # narrower ones are differentiated
+            model.family.require("variational", "HashProposal")
+
     def bind(self, model, data, *, seed):
         """Working object for one model and data set.
 
@@ -154,7 +160,7 @@ class HashProposal(Proposal):
         -------
         BoundHash
         """
-        self._check()
+        self.check(model, data)
         return BoundHash(self, model, data, seed=seed)
 
     def memory(self, model, data, n_clusters):
@@ -196,9 +202,8 @@ def _has_count_codes(data):
     """Whether the codes can be functions of integer counts; fractional counts are coded as real-valued data are."""
     if getattr(data.family, "count_model", None) not in ("multinomial", "poisson"):
         return False
-    values = data.X.data if sparse.issparse(data.X) else data.X
-    whole = values.dtype.kind in "iu" or bool((np.abs(values - np.rint(values)) <= 1e-9).all())
-    return whole and float(data.X.sum(axis=0, dtype=np.float64).max(initial=0.0)) < 2**31
+    is_whole, heaviest = data.whole_counts
+    return is_whole and heaviest < 2**31
 
 
 def _layout(model, data):
@@ -328,7 +333,7 @@ cdef class BoundHash:
 
     cdef proposal_v1 api
     cdef readonly object capsule
-    cdef public object pending
+    cdef object raised                  # exception of a call from C, see `pending`
     cdef public object n_threads        # for the codes of the data; the result does not depend on it
     cdef readonly SignHash hash
     cdef readonly bint is_exact
@@ -600,9 +605,8 @@ cdef class BoundHash:
         dots = V @ self.matrix.T
         bits = dots > 0
         if (dots == 0).any():
-            drawn = np.unpackbits(np.broadcast_to(ties, (len(V), self.n_words)).astype("<u8").view(np.uint8), axis=1,
-                                  bitorder="little").astype(bool)
-            bits |= (dots == 0) & drawn
+            rows = np.ascontiguousarray(np.broadcast_to(ties, bits.shape[:1] + (self.n_words,)), dtype="<u8")
+            bits |= (dots == 0) & np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little").astype(bool)
         return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
     def _code_one(self, Py_ssize_t i):
@@ -679,6 +683,17 @@ cdef class BoundHash:
                 settle(self, k)
 
     # -- the Python face --
+
+    @property
+    def pending(self):
+        """The exception of a call that failed: this proposal's own, or that of the components it asks."""
+        return self.components.pending if self.raised is None and self.components is not None else self.raised
+
+    @pending.setter
+    def pending(self, error):
+        self.raised = error
+        if self.components is not None:
+            self.components.pending = error
 
     def refresh(self, snapshot):
         """Take up the statistics of a snapshot, forgetting all former ones.
@@ -1136,7 +1151,7 @@ cdef int dense_hold_out(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept wit
         self._hold(i, k)
         recount(self)
     except BaseException as error:      # also an interrupt: the driver raises it
-        self.pending = error
+        self.raised = error
         return EXPFAM_PYTHON
     return EXPFAM_OK
 
@@ -1148,7 +1163,7 @@ cdef int dense_restore(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept with
         self._restore(k)
         recount(self)
     except BaseException as error:
-        self.pending = error
+        self.raised = error
         return EXPFAM_PYTHON
     return EXPFAM_OK
 
@@ -1160,7 +1175,7 @@ cdef int dense_moved(BoundHash self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t
         self._moved(i, source, target)
         recount(self)
     except BaseException as error:
-        self.pending = error
+        self.raised = error
         return EXPFAM_PYTHON
     return EXPFAM_OK
 
@@ -1174,7 +1189,7 @@ cdef const uint64_t *code_with_gil(BoundHash self, Py_ssize_t i, uint64_t *out) 
         for p in range(self.n_words):
             out[p] = words[p]
     except BaseException as error:
-        self.pending = error
+        self.raised = error
         return NULL
     return out
 
@@ -1337,17 +1352,9 @@ cdef int weigh(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t *m) noexcept
         return code
     if self.screen:
         m[0] = shortlist(self, i, s, best)
-        code = rank(self, i, s, m[0])
-        if code == EXPFAM_PYTHON:
-            take_pending(self)
-        return code
+        return rank(self, i, s, m[0])
     s.total = expfam_sign_weights(s.score, best, s.sums, (self.masses.t.n_columns + 63) // 64)
     return EXPFAM_OK if 0 < s.total < 1e300 else EXPFAM_NUMERICAL
-
-
-cdef void take_pending(BoundHash self) noexcept with gil:
-    """The exception that the components keep becomes this proposal's."""
-    self.pending, self.components.owner.pending = self.components.owner.pending, None
 
 
 cdef double probability(BoundHash self, const scratch *s, Py_ssize_t m, Py_ssize_t k) noexcept nogil:

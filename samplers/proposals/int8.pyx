@@ -108,8 +108,8 @@ class Int8Proposal(Proposal):
         width = n_clusters + EXPFAM_BLOCK
         return _table_bytes(data) + width * (_padded(F) + 8 * F + 8 + 12)
 
-    def bind(self, model, data, *, seed):
-        """Working object, with the data rounded.
+    def check(self, model, data):
+        """Refuse settings, families and sizes that the tables cannot hold, before any work.
 
         Raises
         ------
@@ -133,6 +133,10 @@ class Int8Proposal(Proposal):
                 f" {data.n_statistics}), its budget is {_TABLE_BUDGET}: cluster a part of the data, or choose another"
                 " proposal"
             )
+
+    def bind(self, model, data, *, seed):
+        """Working object, with the data rounded; refuses what `check` refuses."""
+        self.check(model, data)
         return BoundInt8(self, model, data)
 
 
@@ -297,7 +301,7 @@ cdef int row_by_numpy(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) no
         owner.change(i, k, sign)
         return EXPFAM_OK
     except BaseException as error:      # also an interrupt: the driver raises it
-        owner.pending = error
+        owner.raised = error
         return EXPFAM_PYTHON
 
 
@@ -576,7 +580,7 @@ cdef class BoundInt8:
     cdef proposal_v1 api
     cdef int8_state s
     cdef readonly object capsule
-    cdef public object pending
+    cdef object raised              # exception of a call from C, see `pending`
     cdef object family, data, temperature_setting
     cdef Masses masses
     cdef Components components
@@ -865,6 +869,15 @@ cdef class BoundInt8:
                 f"family {self.family.name!r}: the natural parameters of slot {ks[j]} are not finite"
             )
 
+    @property
+    def pending(self):
+        """The exception of a call that failed: this proposal's own, or that of the components it asks."""
+        return self.components.pending if self.raised is None else self.raised
+
+    @pending.setter
+    def pending(self, error):
+        self.raised = self.components.pending = error
+
     def _move(self, moved, double sign):
         """Add or take out data one by one; False where the components refuse."""
         cdef const Py_ssize_t[::1] rows = np.ascontiguousarray(moved[0], dtype=np.intp)
@@ -885,6 +898,8 @@ cdef class BoundInt8:
         if s.real == NULL and rows.shape[0]:
             phi = dense_rows(self.family.sufficient_statistics(self.data.X[np.asarray(rows)]))
             np.add.at(self.S, np.asarray(slots), sign * phi)
+        if self.components.pending is not None:
+            raise self.components.fail(EXPFAM_PYTHON, -1, -1)
         return code == EXPFAM_OK
 
     cdef object change(self, Py_ssize_t i, Py_ssize_t k, double sign):

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from expfam.errors import CapabilityError
-from expfam.families.support import dense_rows
+from expfam.families.support import dense_rows, read_only_array
 
 
 class Snapshot:
@@ -53,13 +53,14 @@ class Snapshot:
 
     def __init__(self, family, n, slots, statistics, *, log_weight, log_weight_new=-np.inf, natural=None, step=0):
         self.family, self.step = family, step
-        self.n = np.ascontiguousarray(n, dtype=np.float64)
-        self.slots = np.ascontiguousarray(slots, dtype=np.intp)
-        self.log_weight = np.ascontiguousarray(log_weight, dtype=np.float64)
+        self.n = read_only_array(np.ascontiguousarray(n, dtype=np.float64))
+        self.slots = read_only_array(np.ascontiguousarray(slots, dtype=np.intp))
+        self.log_weight = read_only_array(np.ascontiguousarray(log_weight, dtype=np.float64))
         self.log_weight_new = float(log_weight_new)
         self._statistics = statistics
         if natural is not None:
-            self.__dict__["_natural"] = tuple(np.ascontiguousarray(part, dtype=np.float64) for part in natural)
+            natural = (np.ascontiguousarray(part, dtype=np.float64) for part in natural)
+            self.__dict__["_natural"] = tuple(map(read_only_array, natural))
 
     @classmethod
     def of_parameters(cls, family, Theta, G, log_pi, *, n_rows, step=0):
@@ -110,12 +111,12 @@ class Snapshot:
 
     @cached_property
     def S(self):
-        """Sums of phi: (K, F), not to be changed."""
-        return self._statistics()
+        """Sums of phi: (K, F); a dense array cannot be written to."""
+        return read_only_array(self._statistics())
 
     @cached_property
     def _natural(self):
-        return self.family.expected_natural(self.n, dense_rows(self.S))
+        return tuple(map(read_only_array, self.family.expected_natural(self.n, dense_rows(self.S))))
 
     @property
     def Theta(self):

@@ -548,6 +548,11 @@ class TableProposal(Proposal):
                 f"TableProposal serves the families multinomial and poisson; {model.family.name!r} is another:"
                 " use Int8Proposal or HashProposal"
             )
+        is_whole, heaviest = data.whole_counts
+        if not is_whole:
+            raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+        if heaviest >= 2**31:
+            raise DataError(f"TableProposal: a column of the data sums to {heaviest:.3g}, more than 2**31 - 1")
 
     def memory(self, model, data, n_clusters):
         """Bytes that `bind` and the first sweep take at most for so many clusters; from sizes alone.
@@ -630,16 +635,11 @@ cdef class BoundTable:
         if sparse.issparse(X) and X.dtype.kind == "i":      # whole as they are
             values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
         else:
-            values, columns, starts, _, is_fractional, _ = count_rows(X)
-            if is_fractional:
-                raise DataError("TableProposal needs whole counts; these data have fractions: use CollapsedGibbs")
+            values, columns, starts = count_rows(X)[:3]
         self.arrays = (values, columns, starts)
         open_rows(&self.t.x, values, columns, starts)
         self._survey()
-        heaviest = self.most.max(initial=0)
-        if heaviest >= 2**31:
-            raise DataError(f"TableProposal: a column of the data sums to {heaviest:.3g}, more than 2**31 - 1")
-        self.t.is_narrow = heaviest < 65536
+        self.t.is_narrow = self.most.max(initial=0) < 65536
         self.next_rows = np.minimum(np.arange(data.n_rows)[:, None] + [1, 2], data.n_rows - 1)
         cdef const Py_ssize_t[:, ::1] next_rows = self.next_rows
         self.t.next_rows = &next_rows[0, 0]

@@ -1,0 +1,172 @@
+"""What an author's functions are handed and what they hand back: read-only arguments, results of the promised kind.
+
+`Family` puts these checks around the methods of every subclass, once, when the class is made. A wrong result is named
+where it comes from: broadcast or taken as it is, it would change the answer without a word, or spoil it far away.
+Cost of a call: views of the arguments and one comparison over the result, some 2 microseconds.
+"""
+
+import functools
+import inspect
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import PluginError
+from expfam.families.support import as_csr_array, read_only, read_only_array
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def check_methods(cls, base):
+    """Put the checks around the methods that a subclass of `base` has beside those of `base` itself."""
+    for name, judge in _JUDGES.items():
+        method = inspect.getattr_static(cls, name, None)
+        if callable(method) and method is not base.__dict__.get(name) and not hasattr(method, "is_checked"):
+            setattr(cls, name, _checked(name, method, judge))
+
+
+def _checked(name, method, judge):
+    """The method with read-only arrays as arguments; `judge` is given its result and these arguments."""
+    protect = _protected_data if judge is _matrix else read_only_array
+
+    @functools.wraps(method)
+    def checked(self, *args, **kwargs):
+        args = [protect(each) for each in args]
+        kwargs = {key: protect(each) for key, each in kwargs.items()}
+        result = method(self, *args, **kwargs)
+        if kwargs:
+            args = inspect.signature(method).bind(self, *args, **kwargs).args[1:]
+        return judge(self, name, result, *args)
+
+    checked.is_checked = True
+    return checked
+
+
+def _protected_data(X):
+    """Data as the user gave them: all that is later taken from validated data cannot be written to anyway."""
+    return read_only(as_csr_array(X) if sparse.issparse(X) and X.format == "csr" else X)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def _taken(family, name, result, *arguments):
+    """Any result."""
+    return result
+
+
+def _matrix(family, name, X, *arguments):
+    """Data, sparse ones as `csr_array`, that nobody writes to."""
+    return read_only(as_csr_array(X) if sparse.issparse(X) else X)
+
+
+def _statistics(family, name, phi, X):
+    """A row for each row of X; the values are looked at where they are summed."""
+    is_sparse = sparse.issparse(phi)
+    N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while the family is bound
+    if not (is_sparse or isinstance(phi, np.ndarray)) or phi.dtype.kind not in "buif" or phi.ndim != 2:
+        _refuse(family, name, phi, (N, F or "F"))
+    if phi.shape != (N, F or phi.shape[1]):
+        _refuse(family, name, phi, (N, F or "F"))
+    return as_csr_array(phi) if is_sparse else phi
+
+
+def _by_row(family, name, values, X):
+    """A real number for each row of X."""
+    _check_real(family, name, values, (np.shape(X)[0],))
+    _check_below_inf(family, name, values, "row")
+    return values
+
+
+def _by_cluster(family, name, values, n, S):
+    """A float64 for each cluster, neither NaN nor infinite upwards."""
+    if type(values) is not np.ndarray or values.dtype != _FLOAT64 or values.shape != np.shape(n):
+        _refuse(family, name, values, np.shape(n))
+    _check_below_inf(family, name, values, "cluster", S)
+    return _contiguous(values)
+
+
+def _by_row_and_cluster(family, name, values, X, n, S):
+    """A real number for each row and cluster."""
+    _check_real(family, name, values, (np.shape(X)[0], *np.shape(n)))
+    _check_below_inf(family, name, values, "row and cluster", S)
+    return values
+
+
+def _natural(family, name, result, n, S, *rng):
+    """Theta (K, F) and g (K,), float64; infinite at the edge of the support, but not NaN."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise PluginError(f"family {family.name!r}: {name} must return a pair (theta, g); got {_described(result)}")
+    for what, values, shape in zip((f"theta of {name}", f"g of {name}"), result, (np.shape(S), np.shape(n))):
+        if type(values) is not np.ndarray or values.dtype != _FLOAT64 or values.shape != shape:
+            _refuse(family, what, values, shape)
+        if values.size and np.isnan(np.maximum.reduce(values, axis=None)):
+            _refuse_value(family, what, values, np.isnan(values), "cluster", S)
+    return tuple(_contiguous(values) for values in result)
+
+
+def _by_parameter(family, name, values, Theta, *G):
+    """A real number for each row of Theta."""
+    _check_real(family, name, values, (np.shape(Theta)[0],))
+    return values
+
+
+def _check_real(family, name, values, shape):
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "buif" or values.shape != shape:
+        _refuse(family, name, values, shape)
+
+
+def _check_below_inf(family, name, values, unit, S=None):
+    """One comparison: the largest of some numbers is NaN if one is."""
+    if values.size and not np.maximum.reduce(values, axis=None) < np.inf:
+        _refuse_value(family, name, values, ~(values < np.inf), unit, S)
+
+
+def _contiguous(values):
+    return values if values.flags.c_contiguous else np.ascontiguousarray(values)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+def _refuse(family, name, result, shape):
+    shape = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+    raise PluginError(
+        f"family {family.name!r}: {name} must return real numbers, float64, of shape {shape}; got {_described(result)}"
+    )
+
+
+def _refuse_value(family, name, values, is_bad, unit, S):
+    place = np.argwhere(is_bad)[0]
+    position = ", ".join(map(str, place))
+    cause = ""
+    if S is not None:
+        S = S.data if sparse.issparse(S) else np.asarray(S)
+        cause = " though the statistics S are finite" if np.isfinite(S).all() else ": the statistics S are not finite"
+    raise FloatingPointError(
+        f"family {family.name!r}: {name} returned {values[tuple(place)]} for {unit} {position}{cause};"
+        " a finite number is expected"
+    )
+
+
+def _described(result):
+    if isinstance(result, np.ndarray) or sparse.issparse(result):
+        return f"{result.dtype} of shape {result.shape}"
+    return f"{type(result).__name__} {result!r:.60}"
+
+
+_JUDGES = {
+    "sufficient_statistics": _statistics,
+    "log_base": _by_row,
+    "log_marginal": _by_cluster,
+    "log_predictive": _by_row_and_cluster,
+    "expected_natural": _natural,
+    "draw_natural": _natural,
+    "map_natural": _natural,
+    "log_prior": _by_parameter,
+    "log_partition": _by_parameter,
+    "validate": _matrix,
+    "resolve": _taken,
+    "sample": _taken,
+    "to_params": _taken,
+}

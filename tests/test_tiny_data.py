@@ -1,0 +1,92 @@
+"""One to ten rows: every shipped family with every sampler, dense and sparse, either works or is refused politely."""
+
+import warnings
+
+import numpy as np
+import pytest
+from compositions import FAMILIES, SAMPLERS
+from scipy import sparse
+
+from expfam import (
+    BayesianHierarchy,
+    Dataset,
+    DirichletProcess,
+    Gaussian,
+    Mixture,
+    MixtureModel,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    ZeroMeanGaussian,
+    load_family,
+)
+from expfam.errors import CapabilityError, DataWarning
+from expfam.plugins._conformance_case import made_up_data
+from expfam.samplers import UncollapsedGibbs, sample
+
+pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
+WEIGHTS = (DirichletProcess(), SymmetricDirichlet(4))
+
+
+def rows(family, n_rows, seed=0):
+    """A few rows that suit a family, dense."""
+    X = made_up_data(family.support, 3, np.random.default_rng(seed))[:n_rows]
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def forms(family, X):
+    """The data in each layout that the family takes, and one row so many times."""
+    made = {"dense": X, "same": np.repeat(X[:1], len(X), axis=0)}
+    return made | ({"csr_matrix": sparse.csr_matrix(X)} if family.accepts_sparse else {})
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("title", SAMPLERS)
+def test_few_rows_are_served(title, name):
+    sampler, family = SAMPLERS[title], load_family(name)
+    for turn, n_rows in enumerate((1, 2, 10)):
+        for place, X in enumerate(forms(family, rows(family, n_rows)).values()):
+            data = Dataset(X, family)
+            model = MixtureModel(data.family, WEIGHTS[(turn + place) % 2])
+            try:
+                sampler.check(model, data)
+            except CapabilityError:
+                continue
+            state = sampler.init(model, data, seed=turn)
+            sample(sampler, state, 2)
+            state.check()
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 5, 10])
+def test_a_tree_of_clusters_of_one_datum_each_is_made(n_rows):
+    """As many clusters as data lie on a line through them all: what is left of a spread is rounding."""
+    for seed in range(10):
+        X = np.random.default_rng(seed).normal(size=(n_rows, 3))
+        for family in (ZeroMeanGaussian(), Gaussian()):
+            mixture = Mixture(family, 5, sampler=UncollapsedGibbs(draw="tree"), n_steps=5, random_state=seed).fit(X)
+            assert mixture.labels_.shape == (n_rows,)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+def test_a_hierarchy_of_few_rows_is_the_same_from_any_layout(name, n_rows):
+    family = load_family(name)
+    X = np.repeat(rows(family, n_rows), 2, axis=0)[: max(n_rows, 2)]
+    for duplicates in ("exact", "collapse"):
+        found = []
+        for given in forms(family, X).values():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                found.append(BayesianHierarchy(family, duplicates=duplicates).fit(given).log_evidence_)
+        if family.accepts_sparse and family.support != "real":  # real data: the centre is another
+            assert found[-1] == pytest.approx(found[0], rel=1e-12)
+
+
+def test_copies_of_sparse_rows_collapse_as_dense_ones_do():
+    X = np.repeat(np.random.default_rng(0).normal(size=(4, 3)) * [1.0, 0.0, 1.0], 3, axis=0)
+    family = SphericalGaussian(mean=0.0)
+    dense, *others = (
+        BayesianHierarchy(family, duplicates="collapse").fit(make(X))
+        for make in (np.array, sparse.csr_array, sparse.csr_matrix)
+    )
+    for other in others:
+        np.testing.assert_allclose(other.log_odds_, dense.log_odds_, rtol=1e-12)
