@@ -109,6 +109,8 @@ class KernelCase:
         self.partitions, self.pi = exact_posterior(self.model, self.data.X)
         self.place = {p: row for row, p in enumerate(self.partitions)}
 
+    others = ()  # a kernel is tried on the models that it is given, see `Case.others`
+
     def rng(self, name):
         """Generator of one purpose: the same for the same seed, whatever other laws were tried before."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])

@@ -3,6 +3,8 @@
 Everything that samplers rely on follows from `log_marginal` being the log evidence of an exponential family with a
 conjugate prior; each check is one consequence, tried on data that suit the family. A check that does not apply is
 skipped by what the family declares it can do, with the reason in the result. Seconds per family; seeds are fixed.
+Each is tried at the hyper-parameters that are given, and twice more with every one that `hyper` names moved: log(1) and
+lgamma(1) are 0 and hide what is forgotten.
 
 A kernel is tried on models of so few data that their posterior can be enumerated: its moves must leave it as it is.
 """
@@ -14,7 +16,7 @@ from expfam.plugins import (
     _component_laws,  # noqa: F401  (collects its laws, after those of families)
     _proposal_laws,
 )
-from expfam.plugins._conformance_case import LAWS, Case, Inapplicable
+from expfam.plugins._conformance_case import LAWS, Case, Inapplicable, said
 from expfam.plugins._kernel_case import KernelCase, tiny_models
 from expfam.plugins._kernel_laws import KERNEL_LAWS
 
@@ -130,6 +132,12 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
     ------
     AssertionError
         With every failed check, if `raises`.
+
+    Notes
+    -----
+    Each law is tried three times: with the family as it is, and with every hyper-parameter that `hyper` names
+    multiplied by a factor between 1.2 and 2.7, or divided by it, each once. The message says where it fails. Keywords
+    that `hyper` does not name stay as they are: give more instances to try other values of those.
 
     Examples
     --------
@@ -281,8 +289,7 @@ def _try(name, law, case, expected):
     except Inapplicable as reason:
         status, message = "skipped", str(reason)
     except Exception as error:  # a stranger's code may raise anything; the report says what
-        text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        status, message = ("failed", text) if expected is None else ("expected", f"{expected}: {text}")
+        status, message = ("failed", said(error)) if expected is None else ("expected", f"{expected}: {said(error)}")
     return Result(name, status, message, time.perf_counter() - start)
 
 
