@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from expfam.plugins import (
     _component_laws,  # noqa: F401  (collects its laws, after those of families)
+    _part_laws,
     _proposal_laws,
 )
 from expfam.plugins._conformance_case import LAWS, Case, Inapplicable, said
@@ -152,9 +153,11 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
 def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expected_failures=None, only=None):
     """Try every law on a proposal: that its probabilities are those of its draws, and no cluster is out of reach.
 
+    Anchor laws and allocators are proposals of other kinds, with laws of their own.
+
     Parameters
     ----------
-    proposal : Proposal
+    proposal : Proposal, Anchors or Allocator
     model : MixtureModel, optional
         What it is to be used with; Poisson counts by default.
     X : (N, V) array_like or sparse matrix, optional
@@ -178,8 +181,15 @@ def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expecte
     >>> check_proposal(TableProposal()).passed
     True
     """
-    case = _proposal_laws.ProposalCase(proposal, model, X, seed=seed)
-    return _report(_proposal_laws.LAWS, case, proposal, raises, expected_failures, only)
+    laws, make = _LAWS_OF_KIND.get(getattr(proposal, "kind", None), _LAWS_OF_KIND["assignment"])
+    return _report(laws, make(proposal, model, X, seed=seed), proposal, raises, expected_failures, only)
+
+
+_LAWS_OF_KIND = {
+    "assignment": (_proposal_laws.LAWS, _proposal_laws.ProposalCase),
+    "allocator": (_part_laws.ALLOCATOR_LAWS, _part_laws.PartCase),
+    "anchors": (_part_laws.ANCHOR_LAWS, _part_laws.PartCase),
+}
 
 
 def check_kernel(
@@ -234,6 +244,11 @@ def check_kernel(
 
     Notes
     -----
+    A kernel that hardly moves cannot be judged by its moves: the law `steps_propose` asks that it proposes something in
+    a fifth of its steps, and each part of a `Cycle` too. Give `SplitMerge` the settings ``n_moves=1, every=1``; such a
+    step is also reversible. Some kernels are reducible alone, as ``SplitMerge("near")`` is: the law
+    `partitions_are_reached` fails and says so, with two partitions between which no moves lead.
+
     Each start is drawn from the posterior, so the partitions after a step follow it exactly if and only if the step
     leaves it invariant: Geweke 2004, "Getting it right", with enumeration in place of the second simulator.
     """
