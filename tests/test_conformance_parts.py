@@ -230,6 +230,14 @@ def test_kernels_that_move_in_every_step_are_judged(kernel):
 
 
 ALONE = {"n_moves": 2, "every": 1}
+REACHED = "partitions_are_reached"
+# near rows are equal, far ones differ in every column, and the prior alone decides: all partitions are likely
+PAIRS = {
+    "pairs": (
+        MixtureModel(Poisson(shape=1e6, rate=1e6), DirichletProcess(alpha=2.0)),
+        np.array([[0, 0], [0, 0], [9, 9], [9, 9]]),
+    )
+}
 
 
 @pytest.mark.parametrize(
@@ -238,13 +246,13 @@ ALONE = {"n_moves": 2, "every": 1}
     ids=["near", "mondrian", "buckets"],
 )
 def test_the_kit_says_that_a_kernel_alone_is_reducible(kernel):
-    # near rows are equal, far ones differ in every column, and the prior alone decides: all partitions are likely
-    X = np.array([[0, 0], [0, 0], [9, 9], [9, 9]])
-    models = {"pairs": (MixtureModel(Poisson(shape=1e6, rate=1e6), DirichletProcess(alpha=2.0)), X)}
-    law = "partitions_are_reached"
-    report = check_kernel(kernel, models, n_moves=800, raises=False, only=[law])
+    report = check_kernel(kernel, PAIRS, n_moves=800, raises=False, only=[REACHED])
     assert report.results[0].message.startswith("alone the kernel is reducible: no sequence of the 800 moves"), report
-    assert check_kernel(Cycle(kernel, CollapsedGibbs()), models, n_moves=800, only=[law]).passed
+    assert check_kernel(Cycle(kernel, CollapsedGibbs()), PAIRS, n_moves=800, only=[REACHED]).passed
+
+
+def test_minsm_reaches_by_its_near_pairs_what_buckets_alone_do_not():
+    assert check_kernel(SplitMerge("minsm", n_moves=16, every=1), PAIRS, n_moves=400, only=[REACHED]).passed
 
 
 def test_bad_cases_are_refused():
