@@ -247,7 +247,8 @@ PAIRS = {
 )
 def test_the_kit_says_that_a_kernel_alone_is_reducible(kernel):
     report = check_kernel(kernel, PAIRS, n_moves=800, raises=False, only=[REACHED])
-    assert report.results[0].message.startswith("alone the kernel is reducible: no sequence of the 800 moves"), report
+    told = "alone the kernel is reducible, or nearly so: no sequence of the 800 moves leads from ("
+    assert report.results[0].message.startswith(told), report
     assert check_kernel(Cycle(kernel, CollapsedGibbs()), PAIRS, n_moves=800, only=[REACHED]).passed
 
 
