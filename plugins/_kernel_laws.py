@@ -126,9 +126,9 @@ def partitions_are_reached(case):
     if missing.size:
         a, b = (case.partitions[row] for row in missing[0])
         raise AssertionError(
-            f"alone the kernel is reducible, or nearly so: no sequence of the {case.n_moves} moves leads from {a} to {b}."
-            " Use it in a Cycle with a kernel that reaches all partitions, such as CollapsedGibbs, and announce this by"
-            " expected_failures where you judge it alone"
+            f"alone the kernel is reducible, or nearly so: no sequence of the {case.n_moves} moves leads from {a} to"
+            f" {b}. Use it in a Cycle with a kernel that reaches all partitions, such as CollapsedGibbs, and announce"
+            " this by expected_failures where you judge it alone"
         )
 
 
