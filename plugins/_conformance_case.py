@@ -4,6 +4,7 @@ A law is a function of a `Case` that raises AssertionError where the law is brok
 not apply. `law` collects them; the order of definition is the order of reports.
 """
 
+import copy
 import warnings
 import zlib
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ LAWS: dict = {}  # name -> Law, in order of definition
 
 _COLUMNS = {"real": 2, "counts": 6, "categories": 3, "binary": 4, "nonnegative": 2, "unit": 3}
 _ROWS = 40
+_MOVES = (0.2, 1.0)  # least and largest change of the logarithm of a hyper-parameter that laws are tried at
 
 
 class Inapplicable(Exception):
@@ -38,14 +40,34 @@ class Law:
         return f"{subject.name} does not declare the ability {missing[0]!r}" if missing else None
 
     def __call__(self, case):
-        """Try it; warnings about numbers are failures, warnings about the data are not."""
+        """Try it on a case and its `others`; warnings about numbers are failures, warnings about the data are not."""
         reason = self.why_not(case.subject)
         if reason:
             raise Inapplicable(reason)
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             warnings.simplefilter("ignore", DataWarning)
-            self.function(case)
+            reasons = [_reason_to_skip(self.function, each, words) for words, each in [("", case), *case.others]]
+        if None not in reasons:
+            raise Inapplicable(reasons[0])
+
+
+def _reason_to_skip(function, case, words):
+    """Why a law has nothing to say about a case, None where it holds; `words` come before what is wrong."""
+    try:
+        function(case)
+    except Inapplicable as reason:
+        return str(reason)
+    except Exception as error:  # a stranger's code may raise anything
+        if not words:
+            raise
+        raise AssertionError(f"{words}: {said(error)}") from error
+    return None
+
+
+def said(error):
+    """What an error says: an AssertionError its text alone, others their type too."""
+    return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
 def law(*needs, among=LAWS):
@@ -122,6 +144,27 @@ class Case:
         """(N,) log base measure."""
         return np.asarray(self.family.log_base(self.X))
 
+    @cached_property
+    def others(self):
+        """The same data under other values of all that `hyper` names: (words, case), each value once above its own
+        and once below."""
+        rng, moved = self.rng("other hyper-parameters"), []
+        size = rng.uniform(*_MOVES, len(self.family.hyper)) * rng.choice([-1.0, 1.0], len(self.family.hyper))
+        for direction in (1.0, -1.0) if len(size) else ():
+            factors = np.exp(direction * size)
+            values = {name: self._scaled(name, factor) for name, factor in zip(self.family.hyper, factors)}
+            words = ", ".join(f"{name} = {_in_words(value)}" for name, value in values.items())
+            other = copy.copy(self)
+            other.__dict__.pop("phi", None)  # may depend on them
+            other.given = other.family = self.family.with_hyper(**values)
+            moved.append((f"with {words}", other))
+        return moved
+
+    def _scaled(self, name, factor):
+        """A hyper-parameter times a factor within its bounds; a vector or matrix as a whole, as learning does."""
+        value = np.asarray(getattr(self.family, name)) * np.clip(factor, *self.family.hyper_bounds(name))
+        return value if value.ndim else float(value)
+
     def weights(self, rng, K, *, low=2, high=None, fractional=False):
         """(K, N) random memberships, each cluster of `low` to `high` data."""
         N = self.X.shape[0]
@@ -157,6 +200,11 @@ class Case:
             return Case(type(family)(**params), X, seed=self.seed)
         except (ExpFamError, ValueError) as error:
             raise Inapplicable(f"the family cannot be cut down to {n_columns} of {V} columns: {error}") from error
+
+
+def _in_words(value):
+    """A hyper-parameter for a message."""
+    return f"{value:.4g}" if np.ndim(value) == 0 else np.array2string(value, precision=4, threshold=6)
 
 
 def dense(X):

@@ -108,6 +108,9 @@ class KernelCase:
         self.model = model.with_family(self.data.family)
         self.partitions, self.pi = exact_posterior(self.model, self.data.X)
         self.place = {p: row for row, p in enumerate(self.partitions)}
+        self._proposing = {}
+
+    others = ()  # a kernel is tried on the models that it is given, see `Case.others`
 
     def rng(self, name):
         """Generator of one purpose: the same for the same seed, whatever other laws were tried before."""
@@ -157,7 +160,7 @@ class KernelCase:
                 homes[row] = CollapsedState(self.model, self.data, np.array(self.partitions[row]), seed=self.seed)
             state.take(homes[row])
             state.n_steps = 1 + t * 1000  # its own random numbers
-            self.step(state)
+            self._count(self.step(state))
             after[t] = self.row(state)
             if t % 4 == 0:
                 for _ in range(_LATER):
@@ -183,9 +186,25 @@ class KernelCase:
         state = self.init()
         rows = np.empty(self.n_moves + self.n_moves // 10, dtype=np.intp)
         for t in range(rows.size):
-            self.step(state)
+            self._count(self.step(state))
             rows[t] = self.row(state)
         return rows[-self.n_moves :]
+
+    def _count(self, info, part=()):
+        """Note whether a step proposed anything: of a `Cycle`, whether each of its parts did."""
+        parts = info.extra.get("parts")
+        for place, each in enumerate(parts or ()):
+            self._count(each, (*part, place))
+        if not parts:
+            counts = self._proposing.setdefault(part, [0, 0])
+            counts[0] += info.proposed > 0
+            counts[1] += 1
+
+    @property
+    def proposing(self):
+        """Share of the many steps that proposed anything, by the places of the parts of a `Cycle`; () for no parts."""
+        self.pairs  # noqa: B018  (the steps are made there)
+        return {part: moved / steps for part, (moved, steps) in self._proposing.items()}
 
     @property
     def pairs(self):

@@ -16,6 +16,7 @@ KERNEL_LAWS: dict = {}
 _LEVEL = 1e-5
 _LEAST_EXPECTED = 10.0
 _STEPS = 100
+_LEAST_PROPOSING = 0.2
 _BATCHES = 40
 
 
@@ -65,6 +66,19 @@ def seeds_decide(case):
 
 
 @law(among=KERNEL_LAWS)
+def steps_propose(case):
+    """In a fifth of the steps or more something is proposed, by each part of a `Cycle`: the other laws judge moves."""
+    for part, share in case.proposing.items():
+        kernel = case.kernel
+        for place in part:
+            kernel = getattr(kernel, "kernels", [kernel] * (place + 1))[place]
+        assert share >= _LEAST_PROPOSING, (
+            f"{kernel!r} proposed something in {share:.1%} of its steps, which is too little to judge its moves by: let"
+            " it move in every step; of SplitMerge the settings n_moves=1, every=1 do that"
+        )
+
+
+@law(among=KERNEL_LAWS)
 def posterior_is_invariant(case):
     """One step from the exact posterior ends in it; or, where only chains can be made, they visit as it says."""
     if case.may_be_moved:
@@ -111,7 +125,11 @@ def partitions_are_reached(case):
     missing = np.argwhere(~reach & likely[:, None] & likely)
     if missing.size:
         a, b = (case.partitions[row] for row in missing[0])
-        raise AssertionError(f"no sequence of the {case.n_moves} moves leads from {a} to {b}")
+        raise AssertionError(
+            f"alone the kernel is reducible, or nearly so: no sequence of the {case.n_moves} moves leads from {a} to"
+            f" {b}. Use it in a Cycle with a kernel that reaches all partitions, such as CollapsedGibbs, and announce"
+            " this by expected_failures where you judge it alone"
+        )
 
 
 def _refuse_chains(case):

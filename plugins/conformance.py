@@ -3,6 +3,8 @@
 Everything that samplers rely on follows from `log_marginal` being the log evidence of an exponential family with a
 conjugate prior; each check is one consequence, tried on data that suit the family. A check that does not apply is
 skipped by what the family declares it can do, with the reason in the result. Seconds per family; seeds are fixed.
+Each is tried at the hyper-parameters that are given, and twice more with every one that `hyper` names moved: log(1) and
+lgamma(1) are 0 and hide what is forgotten.
 
 A kernel is tried on models of so few data that their posterior can be enumerated: its moves must leave it as it is.
 """
@@ -12,9 +14,10 @@ from typing import NamedTuple
 
 from expfam.plugins import (
     _component_laws,  # noqa: F401  (collects its laws, after those of families)
+    _part_laws,
     _proposal_laws,
 )
-from expfam.plugins._conformance_case import LAWS, Case, Inapplicable
+from expfam.plugins._conformance_case import LAWS, Case, Inapplicable, said
 from expfam.plugins._kernel_case import KernelCase, tiny_models
 from expfam.plugins._kernel_laws import KERNEL_LAWS
 
@@ -131,6 +134,12 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
     AssertionError
         With every failed check, if `raises`.
 
+    Notes
+    -----
+    Each law is tried three times: with the family as it is, and with every hyper-parameter that `hyper` names
+    multiplied by a factor between 1.2 and 2.7, or divided by it, each once. The message says where it fails. Keywords
+    that `hyper` does not name stay as they are: give more instances to try other values of those.
+
     Examples
     --------
     >>> from expfam.plugins.conformance import check_family
@@ -144,9 +153,11 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
 def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expected_failures=None, only=None):
     """Try every law on a proposal: that its probabilities are those of its draws, and no cluster is out of reach.
 
+    Anchor laws and allocators are proposals of other kinds, with laws of their own.
+
     Parameters
     ----------
-    proposal : Proposal
+    proposal : Proposal, Anchors or Allocator
     model : MixtureModel, optional
         What it is to be used with; Poisson counts by default.
     X : (N, V) array_like or sparse matrix, optional
@@ -170,8 +181,15 @@ def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expecte
     >>> check_proposal(TableProposal()).passed
     True
     """
-    case = _proposal_laws.ProposalCase(proposal, model, X, seed=seed)
-    return _report(_proposal_laws.LAWS, case, proposal, raises, expected_failures, only)
+    laws, make = _LAWS_OF_KIND.get(getattr(proposal, "kind", None), _LAWS_OF_KIND["assignment"])
+    return _report(laws, make(proposal, model, X, seed=seed), proposal, raises, expected_failures, only)
+
+
+_LAWS_OF_KIND = {
+    "assignment": (_proposal_laws.LAWS, _proposal_laws.ProposalCase),
+    "allocator": (_part_laws.ALLOCATOR_LAWS, _part_laws.PartCase),
+    "anchors": (_part_laws.ANCHOR_LAWS, _part_laws.PartCase),
+}
 
 
 def check_kernel(
@@ -226,6 +244,11 @@ def check_kernel(
 
     Notes
     -----
+    A kernel that hardly moves cannot be judged by its moves: the law `steps_propose` asks that it proposes something in
+    a fifth of its steps, and each part of a `Cycle` too. Give `SplitMerge` the settings ``n_moves=1, every=1``; such a
+    step is also reversible. Some kernels are reducible alone, as ``SplitMerge("near")`` is: the law
+    `partitions_are_reached` fails and says so, with two partitions between which no moves lead.
+
     Each start is drawn from the posterior, so the partitions after a step follow it exactly if and only if the step
     leaves it invariant: Geweke 2004, "Getting it right", with enumeration in place of the second simulator.
     """
@@ -281,8 +304,7 @@ def _try(name, law, case, expected):
     except Inapplicable as reason:
         status, message = "skipped", str(reason)
     except Exception as error:  # a stranger's code may raise anything; the report says what
-        text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        status, message = ("failed", text) if expected is None else ("expected", f"{expected}: {text}")
+        status, message = ("failed", said(error)) if expected is None else ("expected", f"{expected}: {said(error)}")
     return Result(name, status, message, time.perf_counter() - start)
 
 

@@ -36,6 +36,7 @@ from expfam.structures._rng cimport ACCEPT, MOVE, philox_aim, philox_double, phi
 
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures._rng import generator
@@ -782,8 +783,8 @@ class CollapsedMetropolis(Kernel):
 
     Parameters
     ----------
-    proposal : Proposal
-        Law from which a datum's next cluster is drawn.
+    proposal : str or Proposal
+        Law from which a datum's next cluster is drawn; the name of a registered proposal, or one with its settings.
     mode : {"auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"}
         What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
         ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
@@ -818,8 +819,8 @@ class CollapsedMetropolis(Kernel):
         self.proposal, self.mode, self.n_blocks, self.n_threads = proposal, mode, n_blocks, n_threads
 
     def choose_proposal(self, model, data):
-        """The proposal for a model and its data."""
-        return self.proposal
+        """The proposal for a model and its data, loaded where it was given by name."""
+        return named_proposal(self.proposal)
 
     def choose_mode(self, model, data):
         """The mode that "auto" stands for, by the sizes of model and data."""

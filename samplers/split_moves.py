@@ -139,7 +139,7 @@ class MemberMoves(Move):
 class BucketMoves(Move):
     """Split off what a cluster has in one bucket of a hash table; merge two clusters of which one is such a part.
 
-    Reads the buckets as they stand. Alone it cannot reach every partition.
+    Reads the buckets as they stand. Alone it is reducible: rows that share every bucket are never parted nor joined.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class SoftmaxMoves(Move):
 class CutMoves(Move):
     """Cut a cluster in two at a uniform place of one column, columns in proportion to their ranges; or merge two.
 
-    Alone it cannot reach every partition. O(n V) for n data, in NumPy.
+    Alone it is reducible: equal rows are never parted nor joined. O(n V) for n data, in NumPy.
 
     Examples
     --------

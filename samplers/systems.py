@@ -6,7 +6,6 @@ clusters is open.
 
 from expfam.errors import ExpFamError
 from expfam.families.base import Family
-from expfam.plugins.registry import load_proposal
 from expfam.samplers.em import ExpectationMaximization
 from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.kernel import Cycle, Kernel
@@ -20,6 +19,7 @@ from expfam.samplers.proposals.allocators import (
     UrnAllocator,
 )
 from expfam.samplers.proposals.anchors import FarAnchors, NearAnchors, UniformAnchors
+from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.split_merge import CollapsedSplitMerge
 from expfam.samplers.split_moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts import default_n_clusters
@@ -62,14 +62,13 @@ class FastEx(CollapsedMetropolis):
     The published proposal is ``HashProposal(n_bits=64, screen=0)``.
     """
 
-    def __init__(self, *, proposal="auto", mode="auto", n_blocks="auto", n_threads=None):
+    def __init__(self, proposal="auto", *, mode="auto", n_blocks="auto", n_threads=None):
         super().__init__(proposal, mode=mode, n_blocks=n_blocks, n_threads=n_threads)
 
     def choose_proposal(self, model, data):
         """The proposal of a name, or what the rule of "auto" picks."""
-        if not isinstance(self.proposal, str):
-            return self.proposal
-        return load_proposal(self.proposal if self.proposal != "auto" else proposal_for(model, data))
+        is_auto = isinstance(self.proposal, str) and self.proposal == "auto"
+        return named_proposal(proposal_for(model, data) if is_auto else self.proposal)
 
 
 def proposal_for(model, data):
@@ -88,9 +87,9 @@ def proposal_for(model, data):
     names = ["int8", "hash"] if data.n_statistics <= WIDEST_INT8 else ["hash"]
     if getattr(model.family, "count_model", None) in ("multinomial", "poisson"):
         n_clusters = model.weights.max_components or 2 * default_n_clusters(model, data.n_rows)
-        if load_proposal("table").memory(model, data, n_clusters) <= TABLE_BYTES:
+        if named_proposal("table").memory(model, data, n_clusters) <= TABLE_BYTES:
             names.insert(0, "table")
-    return next((name for name in names if _serves(load_proposal(name), model, data)), names[0])
+    return next((name for name in names if _serves(named_proposal(name), model, data)), names[0])
 
 
 def _serves(proposal, model, data):
@@ -107,12 +106,12 @@ class Canopy(UncollapsedKernel):
 
     Parameters
     ----------
+    proposal : str or Proposal
+        Of variant 1: "prototype", the name of a registered proposal, or one with its settings.
     variant : {2, 1}
         2: exact draws of the labels by branch and bound over a tree of the clusters, `UncollapsedGibbs` with
         ``draw="tree"``. 1: Metropolis steps with a law for each group of neighbouring data, `UncollapsedMetropolis`;
         sweeps are far cheaper and mix slower.
-    proposal : str or Proposal
-        Of variant 1: "prototype", the name of a registered proposal, or one with its settings.
     steps : int
         Of variant 1: Metropolis steps of each datum in a sweep, before its exact draw among the clusters that its
         group lists.
@@ -142,7 +141,7 @@ class Canopy(UncollapsedKernel):
     redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """
 
-    def __init__(self, *, variant=2, proposal="prototype", steps=2, theta="draw", truncation=100, n_threads=None):
+    def __init__(self, proposal="prototype", *, variant=2, steps=2, theta="draw", truncation=100, n_threads=None):
         super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
         self.variant, self.proposal, self.steps = variant, proposal, steps
 
@@ -153,8 +152,7 @@ class Canopy(UncollapsedKernel):
             return UncollapsedGibbs(draw="tree", **settings)
         if self.variant != 1:
             raise ValueError(f"variant must be 1 or 2; got {self.variant!r}")
-        proposal = load_proposal(self.proposal) if isinstance(self.proposal, str) else self.proposal
-        return UncollapsedMetropolis(proposal, steps=self.steps, **settings)
+        return UncollapsedMetropolis(self.proposal, steps=self.steps, **settings)
 
     def check(self, model, data):
         """That of the variant's kernel."""
@@ -176,8 +174,10 @@ class Canopy(UncollapsedKernel):
 class SplitMerge(CollapsedSplitMerge):
     """Splits and merges of whole clusters, for an unknown number of them: they leave modes that sweeps cannot leave.
 
-    Most useful in a `Cycle` with sweeps: alone, "minsm" and "mondrian" cannot reach every partition, and none moves
-    single data well.
+    Use it in a `Cycle` with sweeps, such as those of `CollapsedGibbs`: no preset moves single data well, and alone some
+    are reducible. "near" joins or parts only data that share a bucket of a hash table; "mondrian" cannot part equal
+    rows, nor join them; "minsm" cannot part by its buckets what no bucket parts, and leaves that to the rare splits of
+    near data. The law `partitions_are_reached` of `check_kernel` says so where it happens.
 
     Parameters
     ----------
@@ -185,13 +185,13 @@ class SplitMerge(CollapsedSplitMerge):
         - "auto": splits of the cluster of a random datum by a sequential pass, half of them with early tests (delayed
           acceptance), and merges of near data, cheap ones and such by a sequential pass; for families written in NumPy
           the splits draw all data at once, and merges are the cheap ones;
-        - "near": the cheap merges of near data alone;
+        - "near": the cheap merges of near data alone; reducible;
         - "lshsm": far data split by a sequential pass, near data merged;
-        - "minsm": splits by a bucket of a hash table, near data merged;
+        - "minsm": splits by a bucket of a hash table, near data merged; alone it reaches some partitions rarely;
         - "sdds": splits by a sequential pass with random merges, random splits with merges chosen by Bayes factors;
         - "rgsm": uniform data, restricted Gibbs scans;
         - "random": uniform data, a coin for each datum;
-        - "mondrian": cuts of one column.
+        - "mondrian": cuts of one column; reducible.
     anchors : str or Anchors, optional
         Law of the two data of a move. In place of the preset: then all moves are between anchors, uniform if not given.
     allocator : str or Allocator, optional
@@ -232,14 +232,9 @@ class SplitMerge(CollapsedSplitMerge):
             raise ValueError(f"preset must be one of {sorted(PRESETS)}; got {self.preset!r}")
         if self.anchors is not None or self.allocator is not None:
             rho = 1.0 if self.rho is None else self.rho
-            return [AnchoredMoves(_part(self.anchors), _part(self.allocator), rho=rho)]
+            return [AnchoredMoves(named_proposal(self.anchors), named_proposal(self.allocator), rho=rho)]
         moves = PRESETS[self.preset](self.n_threads, _passes(model.family))
         return moves if self.rho is None else _thinned(moves, self.rho, self.preset)
-
-
-def _part(part):
-    """An anchor law or allocator of a name; others as they are."""
-    return load_proposal(part) if isinstance(part, str) else part
 
 
 def _thinned(moves, rho, preset):

@@ -161,10 +161,10 @@ class StochasticEM(UncollapsedGibbs):
 
     Parameters
     ----------
+    proposal : str or Proposal, optional
+        Metropolis steps with this proposal, a registered name or an object, in place of exact draws of the labels.
     draw, tau
         As of `UncollapsedGibbs`.
-    proposal : Proposal, optional
-        Metropolis steps with this proposal in place of exact draws of the labels.
     theta : {"map", "mean"}
         The mode of the posterior in natural coordinates, or its mean.
     truncation, n_threads
@@ -189,7 +189,7 @@ class StochasticEM(UncollapsedGibbs):
     of width O(N^{-1/2}), not the posterior.
     """
 
-    def __init__(self, *, draw="auto", tau=12.0, proposal=None, theta="map", truncation=100, n_threads=None):
+    def __init__(self, proposal=None, *, draw="auto", tau=12.0, theta="map", truncation=100, n_threads=None):
         super().__init__(draw=draw, tau=tau, theta=theta, truncation=truncation, n_threads=n_threads)
         self.proposal = proposal
 

@@ -32,7 +32,7 @@ from expfam.structures._kernels cimport (
 from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
-from expfam.samplers.proposals.prototype import PrototypeProposal
+from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed import UncollapsedKernel
 from expfam.structures._threads import resolve_n_threads, run
@@ -462,8 +462,9 @@ class UncollapsedMetropolis(UncollapsedKernel):
 
     Parameters
     ----------
-    proposal : "prototype" or Proposal
-        Law of the suggestions; one with "frozen" among its modes that reads parameters, not statistics.
+    proposal : str or Proposal
+        Law of the suggestions: the name of a registered proposal, or one with its settings. It needs "frozen" among its
+        modes and reads parameters, not statistics.
     steps : int
         Metropolis steps of each datum in a sweep; some eight where nothing is redrawn.
     redraw : bool
@@ -512,11 +513,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
 
     def choose_proposal(self, model, data):
         """The proposal itself, or the one that its name stands for."""
-        if not isinstance(self.proposal, str):
-            return self.proposal
-        if self.proposal == "prototype":
-            return PrototypeProposal()
-        raise ValueError(f"proposal must be 'prototype' or a Proposal; got {self.proposal!r}")
+        return named_proposal(self.proposal)
 
     def check(self, model, data):
         """Refuse settings and proposals that cannot work; names them."""

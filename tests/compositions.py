@@ -3,6 +3,7 @@
 `python tests/compositions.py` prints the page.
 """
 
+import inspect
 import warnings
 
 import numpy as np
@@ -14,22 +15,19 @@ from expfam.samplers import (
     Canopy,
     CollapsedGibbs,
     CollapsedMetropolis,
-    CoverTreeProposal,
     Cycle,
     ExpectationMaximization,
     FastEx,
     HashProposal,
     HierarchicalClustering,
-    Int8Proposal,
-    NearestProposal,
     SparseVariational,
     SplitMerge,
     StochasticEM,
-    TableProposal,
     UncollapsedGibbs,
     UncollapsedMetropolis,
     UpdateHyper,
 )
+from expfam.samplers.settings import Settings
 
 FAMILIES = sorted(plugin.name for plugin in list_plugins("family") if plugin.distribution == "expfam")
 WEIGHTS = {
@@ -38,30 +36,49 @@ WEIGHTS = {
     "P": PitmanYor(alpha=1.0, discount=0.3),
 }
 PRESETS = ("auto", "near", "lshsm", "minsm", "sdds", "rgsm", "random", "mondrian")
-SAMPLERS = {
-    "CollapsedGibbs()": CollapsedGibbs(),
-    "FastEx()": FastEx(),
-    'CollapsedMetropolis("table")': CollapsedMetropolis(TableProposal()),
-    'CollapsedMetropolis("int8")': CollapsedMetropolis(Int8Proposal()),
-    'CollapsedMetropolis("hash")': CollapsedMetropolis(HashProposal(n_bits=64)),
-    **{f'SplitMerge("{preset}")': SplitMerge(preset) for preset in PRESETS},
-    "Cycle(SplitMerge(), FastEx())": Cycle(SplitMerge(), FastEx()),
-    'UncollapsedGibbs(draw="dense")': UncollapsedGibbs(draw="dense"),
-    'UncollapsedGibbs(draw="tree")': UncollapsedGibbs(draw="tree"),
-    'UncollapsedGibbs(draw="rejection")': UncollapsedGibbs(draw="rejection"),
-    "Canopy(variant=1)": Canopy(variant=1),
-    "Canopy(variant=2)": Canopy(variant=2),
-    'UncollapsedMetropolis("nearest")': UncollapsedMetropolis(NearestProposal()),
-    'UncollapsedMetropolis("cover_tree")': UncollapsedMetropolis(CoverTreeProposal()),
-    "StochasticEM()": StochasticEM(),
-    "ExpectationMaximization()": ExpectationMaximization(),
-    "SparseVariational()": SparseVariational(),
-    'SparseVariational(objective="map")': SparseVariational(objective="map"),
-    'SparseVariational(candidates="tree")': SparseVariational(2, n_candidates=3, candidates="tree"),
-    'SparseVariational(candidates="hash")': SparseVariational(2, n_candidates=3, candidates="hash"),
-    "HierarchicalClustering()": HierarchicalClustering(),
-    "Cycle(CollapsedGibbs(), UpdateHyper())": Cycle(CollapsedGibbs(), UpdateHyper()),
-}
+KERNELS = [
+    CollapsedGibbs(),
+    FastEx(),
+    CollapsedMetropolis("table"),
+    CollapsedMetropolis("int8"),
+    CollapsedMetropolis(HashProposal(n_bits=64)),
+    *(SplitMerge(preset) for preset in PRESETS),
+    Cycle(SplitMerge(), FastEx()),
+    UncollapsedGibbs(draw="dense"),
+    UncollapsedGibbs(draw="tree"),
+    UncollapsedGibbs(draw="rejection"),
+    Canopy(variant=1),
+    Canopy(variant=2),
+    UncollapsedMetropolis("nearest"),
+    UncollapsedMetropolis("cover_tree"),
+    StochasticEM(),
+    ExpectationMaximization(),
+    SparseVariational(),
+    SparseVariational(objective="map"),
+    SparseVariational(2, n_candidates=3, candidates="tree"),
+    SparseVariational(2, n_candidates=3, candidates="hash"),
+    HierarchicalClustering(),
+    Cycle(CollapsedGibbs(), UpdateHyper()),
+]
+
+
+def shown(value):
+    """A kernel, or a part of one, as the code that makes it: settings at their defaults are left out."""
+    if isinstance(value, Cycle):
+        arguments = [shown(kernel) for kernel in value.kernels]
+    elif isinstance(value, Settings):
+        own = value.get_params()
+        arguments = [
+            shown(own[name]) if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}={shown(own[name])}"
+            for name, parameter in inspect.signature(type(value).__init__).parameters.items()
+            if name in own and own[name] != parameter.default
+        ]
+    else:
+        return f'"{value}"' if isinstance(value, str) else repr(value)
+    return f"{type(value).__name__}({', '.join(arguments)})"
+
+
+SAMPLERS = {shown(kernel): kernel for kernel in KERNELS}
 
 
 def data_of(family_name):

@@ -14,6 +14,8 @@ from scipy import sparse
 
 from expfam import Mixture
 from expfam.cli import main
+from expfam.plugins import registry
+from expfam.samplers import Allocator
 
 
 @pytest.fixture
@@ -131,10 +133,29 @@ def test_check_reports_law_by_law(capsys):
     assert "did you mean 'geometric'" in capsys.readouterr().err
 
 
+class SilentAboutQ(Allocator):
+    """Coins, whose probability it does not tell."""
+
+    def assign(self, bound, Phi, rng, forced):
+        return (rng.integers(2, size=len(Phi)) if forced is None else forced), 0.0
+
+
+@pytest.mark.parametrize("name", ["coin", "far_anchors", "silent_about_q"])
+def test_check_judges_parts_of_split_merge_moves_alone_and_with_a_move_in_each_step(name, capsys, monkeypatch):
+    monkeypatch.setattr(registry._registry, "registered", {})
+    monkeypatch.setattr("expfam.cli.plugins._KERNEL_STARTS", 60)
+    registry.register("silent_about_q", SilentAboutQ, kind="proposal")
+    code = run("check", name, "--json")
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    results = {result["name"]: result["status"] for result in report["results"]}
+    assert results["steps_propose[gaussian_pitman_yor]"] == "passed"
+    assert ("failed" in results.values()) == (name == "silent_about_q") == bool(code), report
+    if name == "silent_about_q":
+        assert results["probabilities_of_all_divisions_sum_to_one"] == "failed"
+
+
 @pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 def test_plugins_check_tries_the_laws(capsys, monkeypatch):
-    from expfam.plugins import registry
-
     plugins = [p for p in registry.list_plugins() if p.name in ("poisson", "gaussian_spherical")]
     monkeypatch.setattr(registry, "check_all", lambda: [(plugins[0], None), (plugins[1], "will not import")])
     assert run("plugins", "--check") == 1

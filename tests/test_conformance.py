@@ -1,15 +1,27 @@
 """The conformance kit accepts families that keep the laws and rejects each seeded fault by the right check."""
 
 import ctypes
+import sys
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
-from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Multinomial, Poisson
+from expfam import (
+    DiagonalGaussian,
+    DirichletProcess,
+    MixtureModel,
+    Multinomial,
+    Poisson,
+    list_plugins,
+    load_family,
+)
 from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
+from expfam.plugins._conformance_case import Case, Inapplicable, Law
 from expfam.plugins.conformance import Report, check_family, checks, parametrize_with_checks
 from expfam.plugins.families import Bernoulli, Exponential, NegativeBinomial
 from expfam.samplers import CollapsedMetropolis, TableProposal
@@ -266,6 +278,88 @@ OTHERS = [
 def test_other_faults_are_caught_too(what, base, overrides, check):
     report = check_family(fault(base, "faulty", **overrides), raises=False, only=[check])
     assert check in report.named("failed"), str(report)
+
+
+# ---- hyper-parameters away from their defaults ---------------------------------------------------------------------
+
+PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
+TEMPLATE = PLUGINS / "templates" / "family" / "src" / "expfam_template_name" / "__init__.py"
+_EVIDENCE, _MEANS = "empty_cluster_has_no_evidence", "gradient_is_expected_natural"
+_DRAWS, _MODE = "draws_have_the_posterior_moments", "map_is_a_mode"
+HIDDEN = [  # faults of the template that its defaults a = b = 1 hide, each with the law that finds it elsewhere
+    ("no lgamma(a) in A", "gammaln(shape) - gammaln(self.a) +", "gammaln(shape) +", _EVIDENCE),
+    ("no a log b in A", " + self.a * np.log(self.b)", "", _EVIDENCE),
+    ("log b for a log b", "self.a * np.log(self.b)", "np.log(self.b)", _EVIDENCE),
+    ("no normaliser at all", " - gammaln(self.a) + self.a * np.log(self.b)", "", _EVIDENCE),
+    ("a forgotten in A", "shape = self.a + S\n        ratio", "shape = 1.0 + S\n        ratio", _EVIDENCE),
+    ("b forgotten in A", "np.log(self.b + n[:, None])).sum", "np.log(1.0 + n[:, None])).sum", _EVIDENCE),
+    ("a forgotten in E theta", "shape, rate = self.a + S", "shape, rate = 1.0 + S", _MEANS),
+    ("b forgotten in E g", "rate = self.a + S, self.b + n", "rate = self.a + S, 1.0 + n", _MEANS),
+    ("a forgotten in draws", "shape = self.a + S\n        # log G", "shape = 1.0 + S\n        # log G", _DRAWS),
+    ("b forgotten in draws", "log_gamma - np.log(self.b", "log_gamma - np.log(1.0", _DRAWS),
+    ("a forgotten in the mode", "theta = np.log(self.a + S)", "theta = np.log(1.0 + S)", _MODE),
+    ("b forgotten in the mode", "S) - np.log(self.b + n[:, None])", "S) - np.log(1.0 + n[:, None])", _MODE),
+    ("a forgotten in log_prior", "return self.a * theta", "return theta", _MODE),
+    ("b forgotten in log_prior", "theta.sum(axis=1) - self.b * g", "theta.sum(axis=1) - g", _MODE),
+]
+
+
+def family_from(source):
+    """The family that a text defines; it can be pickled, as a law demands."""
+    module = sys.modules["made_of_text"] = types.ModuleType("made_of_text")
+    exec(source, module.__dict__)
+    (cls,) = (kind for kind in vars(module).values() if getattr(kind, "__module__", "") == "made_of_text")
+    return cls()
+
+
+@pytest.mark.parametrize(("what", "found", "wrong", "law"), HIDDEN, ids=[row[0] for row in HIDDEN])
+def test_what_the_defaults_hide_is_found_at_other_hyper_parameters(what, found, wrong, law):
+    source = TEMPLATE.read_text()
+    assert source.count(found) == 1
+    report = check_family(family_from(source.replace(found, wrong)), raises=False, only=[law])
+    assert report.named("failed") == [law], str(report)
+    assert report[law].message.startswith("with a = "), str(report)
+
+
+RAYLEIGH = PLUGINS / "reference" / "rayleigh" / "src" / "expfam_rayleigh" / "__init__.py"
+
+
+@pytest.mark.parametrize("path", [TEMPLATE, RAYLEIGH], ids=["template", "rayleigh"])
+def test_templates_and_references_pass_at_other_hyper_parameters(path):
+    assert check_family(family_from(path.read_text())).passed
+
+
+@pytest.mark.parametrize("name", [plugin.name for plugin in list_plugins("family") if plugin.distribution == "expfam"])
+def test_our_own_families_are_tried_with_each_hyper_parameter_above_and_below_its_value(name):
+    case = Case(load_family(name), seed=1)
+    assert len(case.others) == 2
+    for hyper in case.family.hyper:
+        own = np.asarray(getattr(case.family, hyper))
+        ratio = np.array(
+            [np.asarray(getattr(other.family, hyper)) / np.where(own == 0, np.nan, own) for _, other in case.others]
+        )
+        low, high = (
+            np.nanmin(ratio, axis=tuple(range(1, ratio.ndim))),
+            np.nanmax(ratio, axis=tuple(range(1, ratio.ndim))),
+        )
+        np.testing.assert_allclose(low, high)  # a vector or matrix as a whole
+        assert sorted(low > 1) == [False, True]
+        assert (np.abs(np.log(low)) >= 0.2 - 1e-12).all()
+
+
+def test_a_law_that_applies_nowhere_is_skipped_and_one_that_applies_somewhere_is_not():
+    found = []
+
+    def applies_where_strength_is_small(case):
+        found.append(case.family.strength)
+        if case.family.strength > 0.2:
+            raise Inapplicable("too strong")
+
+    law = Law("small", (), applies_where_strength_is_small)
+    law(Case(Normal()))
+    assert min(found) < 0.2 == found[0] < max(found)
+    with pytest.raises(Inapplicable, match="too strong"):
+        law(Case(Normal(strength=5.0)))
 
 
 # ---- components from plain C, good and bad ------------------------------------------------------------------------

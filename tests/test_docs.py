@@ -27,16 +27,23 @@ def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
     assert Mixture(coin(a=0.1, b=0.1), n_steps=20, random_state=0).fit(X).n_components_ == 4
 
 
+PARTS = -2  # place of the block with anchors and an allocator
+
+
+def blocks():
+    """The guide's blocks of code."""
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+
+
 def example(place):
     """One of the guide's blocks of code as a module."""
-    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[place]
     guide = ModuleType("guide")
-    exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    exec(compile(blocks()[place], str(GUIDE), "exec"), vars(guide))
     return guide
 
 
 def test_the_guides_anchors_and_allocator_make_a_kernel():
-    kernel = Cycle(example(-1).kernel, CollapsedGibbs())
+    kernel = Cycle(example(PARTS).kernel, CollapsedGibbs())
     X = np.repeat([[-5.0, 1.0], [5.0, 0.0]], 30, axis=0)
     state = kernel.init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X, seed=0, start="one")
     accepted = sum(kernel.step(state).extra["parts"][0].accepted for _ in range(10))
@@ -45,8 +52,21 @@ def test_the_guides_anchors_and_allocator_make_a_kernel():
     assert state.n_clusters == 2
 
 
+def test_the_guides_anchors_and_allocator_keep_the_laws(capsys):
+    guide = example(PARTS)
+    (code,) = [block for block in blocks() if "check_proposal" in block]
+    exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    reports = capsys.readouterr().out
+    assert "failed" not in reports
+    assert [line.split(",")[0] for line in reports.splitlines() if line.endswith(" passed")] == [
+        "5 passed",
+        "3 passed",
+        "24 passed",
+    ]
+
+
 def test_the_guides_proposal_moves_data():
-    guide = example(-2)
+    guide = example(PARTS - 1)
     X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
     kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
     mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
@@ -55,12 +75,11 @@ def test_the_guides_proposal_moves_data():
 
 
 def test_the_guides_kernel_keeps_the_laws(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
-    (code,) = [block for block in blocks if "check_kernel" in block]
+    (code,) = [block for block in blocks() if "check_kernel(OneAtATime" in block]
     exec(compile(code, str(GUIDE), "exec"), {"__name__": "guide"})
     report = capsys.readouterr().out
     assert report.startswith("OneAtATime()")
-    assert report.strip().endswith("21 passed")
+    assert report.strip().endswith("24 passed")
 
 
 def test_the_example_of_the_page_on_split_merge_finds_the_clusters(capsys):

@@ -287,7 +287,8 @@ def test_memory_is_told_before_it_is_taken():
         (CollapsedMetropolis(TableProposal(), n_blocks=0), ValueError, "n_blocks must be"),
         (CollapsedMetropolis(TableProposal(), n_threads=0), ValueError, "n_threads must be"),
         (CollapsedMetropolis(TableProposal(dtype="int4")), ValueError, "dtype must be"),
-        (CollapsedMetropolis("table"), CapabilityError, "kind 'assignment'"),
+        (CollapsedMetropolis("coin"), CapabilityError, "kind 'assignment'"),
+        (CollapsedMetropolis("tabel"), ImportError, "did you mean 'table'"),
         (FastEx(proposal="tabel"), ImportError, "did you mean 'table'"),
     ],
 )

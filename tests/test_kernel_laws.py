@@ -92,6 +92,13 @@ class Still(PlainMetropolis):
         return 1, 0, {}
 
 
+class Rare(PlainMetropolis):
+    """Moves in one step of ten."""
+
+    def move(self, state):
+        return super().move(state) if state.n_steps % 10 == 0 else (0, 0, {})
+
+
 class Impatient(PlainMetropolis):
     """Exact at its first step, and wrong at those that follow one of its own."""
 
@@ -142,6 +149,7 @@ FAULTS = [
     (WrongSum(), "states_stay_consistent", DP),
     (Silent(), "states_stay_consistent", DP),
     (Still(), "partitions_are_reached", DP),
+    (Rare(), "steps_propose", DP),
 ]
 
 

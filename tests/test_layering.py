@@ -35,7 +35,7 @@ PLUGINS_MAY_BE_IMPORTED_BY = {
         "expfam.cli.arguments",
         "expfam.cli.plugins",
         "expfam.persistence",
-        "expfam.samplers.systems",
+        "expfam.samplers.proposals.by_name",
         "expfam.plugins.conformance",
         "expfam.plugins.scaffold",
     },
@@ -236,6 +236,7 @@ def tree(tmp_path):
         "samplers/gibbs.pyx",
         "samplers/trace.py",
         "samplers/systems.py",
+        "samplers/proposals/by_name.py",
         "samplers/proposals/table.pyx",
         "structures/_rng.pyx",
         "structures/alias.pyx",
@@ -273,6 +274,8 @@ WRONG = [
     ("samplers/trace.py", "from expfam.plugins.registry import load_family"),
     ("samplers/__init__.py", '_HOMES = {"expfam.estimators": ["Mixture"]}'),
     ("samplers/systems.py", "from expfam.plugins.conformance import check_family"),
+    ("samplers/systems.py", "from expfam.plugins.registry import load_proposal"),
+    ("samplers/metropolis.pyx", "from expfam.plugins.registry import load_proposal"),
     ("expfam/errors.py", "from expfam.families.base import Family"),
     ("plugins/registry.py", "from expfam.model.data import Dataset"),
     ("plugins/registry.py", "def f():\n    from expfam.plugins.families import Geometric\n"),
@@ -292,7 +295,7 @@ def test_a_wrong_import_is_found(tree, path, text):
 
 
 RIGHT = [
-    ("samplers/systems.py", "from expfam.plugins.registry import load_proposal"),
+    ("samplers/proposals/by_name.py", "from expfam.plugins.registry import load_proposal"),
     ("samplers/gibbs.pyx", "from expfam.contracts cimport components_v1\nfrom expfam.structures._rng cimport MOVE"),
     (
         "samplers/gibbs.pyx",

@@ -5,12 +5,15 @@ import sys
 import textwrap
 import threading
 
+import numpy as np
 import pytest
 
-from expfam.errors import PluginError
+from expfam import MixtureModel, Poisson, SymmetricDirichlet, samplers
+from expfam.errors import CapabilityError, PluginError
 from expfam.families.base import Family
 from expfam.plugins import registry
 from expfam.plugins.registry import check_all, list_plugins, load_family, load_proposal, refresh, register
+from expfam.samplers import Canopy, CollapsedMetropolis, FastEx, Kernel, StochasticEM, UncollapsedMetropolis
 
 GOOD = """
 import numpy as np
@@ -310,3 +313,52 @@ def test_one_scan_serves_all_threads(site, monkeypatch):
     for thread in threads:
         thread.join()
     assert sorted(calls) == sorted(registry.GROUPS.values())
+
+
+# ---- proposals of kernels --------------------------------------------------------------------------------------------
+
+COUNTS = np.random.default_rng(0).poisson(np.repeat([[1.0, 9.0], [9.0, 1.0]], 15, axis=0))
+TAKERS = {  # every kernel that has `proposal`, with the name of one that suits it
+    CollapsedMetropolis: ("table", {}),
+    FastEx: ("int8", {}),
+    UncollapsedMetropolis: ("nearest", {}),
+    StochasticEM: ("nearest", {}),
+    Canopy: ("prototype", {"variant": 1}),
+}
+
+
+def labels_after(kernel):
+    state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(4)), COUNTS, seed=3)
+    for _ in range(3):
+        kernel.step(state)
+    return state.labels.tolist()
+
+
+def test_every_kernel_with_a_proposal_is_listed_here():
+    kernels = [getattr(samplers, name) for name in samplers.__all__]
+    kernels = [kind for kind in kernels if isinstance(kind, type) and issubclass(kind, Kernel)]
+    assert {kind for kind in kernels if "proposal" in kind._parameter_names()} == set(TAKERS)
+
+
+@pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: kind.__name__)
+def test_a_proposal_is_taken_by_name_and_as_an_object_and_by_place_and_keyword(kind):
+    name, settings = TAKERS[kind]
+    forms = [kind(name, **settings), kind(proposal=name, **settings)]
+    forms += [kind(f"expfam:{name}", **settings), kind(load_proposal(name), **settings)]
+    expected, *others = map(labels_after, forms)
+    assert all(labels == expected for labels in others)
+
+
+@pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: kind.__name__)
+def test_an_unknown_name_of_a_proposal_gets_the_choices(kind):
+    settings = TAKERS[kind][1]
+    with pytest.raises(
+        PluginError, match=r"no proposal is called 'tabel'; did you mean 'table'\? \(known: .*int8.*table"
+    ):
+        labels_after(kind("tabel", **settings))
+
+
+@pytest.mark.parametrize("kind", TAKERS, ids=lambda kind: kind.__name__)
+def test_a_name_of_another_kind_is_refused_with_what_is_needed(kind):
+    with pytest.raises(CapabilityError, match=r"needs a proposal .*; got CoinAllocator\(\)"):
+        labels_after(kind("coin", **TAKERS[kind][1]))
