@@ -124,7 +124,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         Log joint of `labels_` and the data, of a variational sampler the lower bound of the log evidence; nats, without
         log-base.
     trace_ : Trace
-        Log joint, number of clusters and seconds of each step.
+        Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
+        `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
     n_iter_ : int
         Steps made in all.
     stream_ : VariationalStream
@@ -226,13 +227,14 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         kept = most_kept_partitions(state.data.n_rows)
-        trace = Trace(max_kept=kept)
+        trace = Trace(max_kept=kept, n_warmup=total - phases[-1][1])
         former = phases[0][0]
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
                 if place == len(phases):
+                    trace.n_warmup = len(trace)  # a kernel that has converged ends its phase early
                     kernel = _settled(kernel, former, state)
                 former = kernel
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice

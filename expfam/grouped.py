@@ -210,7 +210,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     def _run(self, kernel, state, n_warmup, n_steps, average):
         callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
         counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
-        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted])
+        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted], n_warmup=n_warmup)
         if not trace.interrupted:
             kernel.finish(state)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted

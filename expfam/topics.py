@@ -29,6 +29,7 @@ from expfam.samplers.topic_pass import TopicPass
 from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics import TopicVariational
+from expfam.samplers.trace import Trace
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run, segments
 
@@ -261,9 +262,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _run(self, state, phases, average):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        trace = None
+        trace = Trace(n_warmup=total - phases[-1][1])
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
+                if place == len(phases):
+                    trace.n_warmup = len(trace)
                 counted = [average] if isinstance(kernel, TopicGibbs) and place == len(phases) else []
                 trace = sample(kernel, state, n_steps, callbacks=[*watched, *counted], trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):

@@ -68,6 +68,16 @@ def test_groups_tell_overlapping_clusters_apart(planted, sampler, settings):
     assert mixture.n_iter_ == len(mixture.trace_)
 
 
+@pytest.mark.parametrize("sampler", ["gibbs", "variational"])
+def test_the_trace_knows_its_warm_up(planted, sampler):
+    (X, groups, _, _), _ = planted
+    sweeps = {"n_warmup": 5} if sampler == "gibbs" else {}
+    mixture = GroupedMixture("gaussian_diag", 3, sampler=sampler, n_steps=4, **sweeps, random_state=0)
+    trace = mixture.fit(X, groups=groups).trace_
+    assert trace.n_warmup == (5 if sampler == "gibbs" else 0)
+    assert len(trace.counted("objective")) == 4
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", PLANTED)
 def test_every_family_fits_and_is_used(name, sampler, tmp_path):

@@ -53,6 +53,14 @@ def test_every_way_of_fitting_finds_topics_that_predict(planted, settings, metho
         assert distance(model.components_, topics) < 0.15
 
 
+@pytest.mark.parametrize("local", ["gibbs", "dense"])
+def test_the_trace_knows_its_warm_up(planted, local):
+    sweeps = {"n_warmup": 5} if local == "gibbs" else {}
+    trace = TopicModel(3, local=local, n_steps=4, **sweeps, random_state=0).fit(planted[0]).trace_
+    assert trace.n_warmup == (5 if local == "gibbs" else 0)
+    assert len(trace.counted("objective")) == 4
+
+
 def test_the_mean_over_sweeps_predicts_better_than_the_last_one(planted):
     X, held, _ = planted
     long, last = (TopicModel(20, n_steps=n, n_warmup=80 - n, random_state=1).fit(X).score(held) for n in (40, 0))
