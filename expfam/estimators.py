@@ -57,8 +57,12 @@ class FamilyEstimator(BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         family = self._family()
+        support, (low, high) = getattr(family, "support", "real"), getattr(family, "bounds", Family.bounds)
         tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
+        tags.input_tags.positive_only = low >= 0 or support in ("counts", "nonnegative", "binary")
+        tags.input_tags.categorical = support == "categories"
+        # the common checks bring real numbers of either sign, whatever the tags above say
+        tags._skip_test = support != "real" or (low, high) != tuple(Family.bounds)
         return tags
 
 
