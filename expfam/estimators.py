@@ -117,8 +117,10 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         Posterior predictive probability of each of them.
     log_weight_new_ : float
         Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
-    cluster_sizes_ : (K,) int64 ndarray
-        Rows in each, whatever they weigh.
+    cluster_sizes_ : (K,) int64 or float64 ndarray
+        Data in each: the number of its rows, or the sum of their weights (float64) where `sample_weight` was given.
+        After `fit` those of `labels_`; after chunks, whose labels are not kept, the expected ones of all chunks,
+        numbers of rows rounded.
     n_, S_ : (K,) and (K, F) float64
         Sufficient statistics of the clusters, of a variational sampler soft ones; S_ is CSR where those of the data
         are.
@@ -251,6 +253,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             self._adopt(state, *state.soft_partition())
         else:
             self._adopt(state, _chosen_partition(trace, state))
+        self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), state.data.weight)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, labels, n=None, S=None):
@@ -261,7 +264,6 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         if is_hard:
             n, S = weighted_statistics(state.data, self.labels_, int(self.labels_.max()) + 1)
         self.n_, self.S_ = n, S
-        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(n)).astype(np.int64)
         log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else state.log_joint
         self.log_joint_ = float(log_joint)
         self._set_model(model)
@@ -456,6 +458,12 @@ def log_sum_exp(scores):
     """log sum exp of each row, nats."""
     top = scores.max(axis=1)
     return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+
+
+def _sizes(labels, n_clusters, weight):
+    """Rows of each label (int64), or the sum of their weights (float64): (n_clusters,)."""
+    sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
+    return sizes.astype(np.int64) if weight is None else sizes
 
 
 def _settled(kernel, former, state):

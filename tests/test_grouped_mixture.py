@@ -18,7 +18,7 @@ from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.grouped import held_rows
 from expfam.samplers import GroupedGibbs, GroupedVariational, Memoized
 
-QUICK = {"n_steps": 20, "n_warmup": 10, "random_state": 0}
+QUICK = {"n_steps": 20, "random_state": 0}
 SAMPLERS = ["gibbs", "variational"]
 
 

@@ -10,7 +10,7 @@ from expfam.errors import ArchiveError, DataError
 from expfam.samplers import Memoized, Stochastic
 from expfam.topics import document_completion, document_weights, split_documents
 
-QUICK = {"n_steps": 40, "n_warmup": 40, "random_state": 0}
+QUICK = {"n_steps": 40, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
