@@ -165,7 +165,8 @@ class ChunkedFit(ChunkLearner):
         Returns
         -------
         self
-            `labels_` are those of this chunk, `cluster_sizes_` the rounded soft counts of all chunks.
+            `labels_` are those of this chunk. `cluster_sizes_` are the expected numbers of rows of all chunks, rounded,
+            or the expected sums of their weights where weights were given.
 
         Raises
         ------
@@ -203,7 +204,7 @@ class ChunkedFit(ChunkLearner):
         Returns
         -------
         self
-            Without `labels_`: use `predict` on each chunk. `cluster_sizes_` are rounded soft counts.
+            Without `labels_`: use `predict` on each chunk. `cluster_sizes_` are those that `partial_fit` gives.
 
         Raises
         ------
@@ -231,7 +232,7 @@ class ChunkedFit(ChunkLearner):
 
     def restore_stream(self, arrays):
         """The stream whose `to_arrays` these are, for this estimator's model and sampler."""
-        return VariationalStream.from_arrays(self.model_, self._kernel(), arrays)
+        return self._told_of_weights(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -252,8 +253,13 @@ class ChunkedFit(ChunkLearner):
         seed = resolve_seed(self.random_state)
         if is_first:
             return kernel.stream(model, data, seed=seed, start=self.start), data
-        return kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed), data
+        return self._told_of_weights(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
+
+    def _told_of_weights(self, stream):
+        """The stream, which knows whether the rows learned before it had weights: sizes are floats only then."""
+        stream.is_weighted = self.cluster_sizes_.dtype.kind == "f"
+        return stream
 
     def _take_stream(self, stream):
         self._adopt(stream, *stream.soft_partition())
-        self.cluster_sizes_ = np.rint(self.n_).astype(np.int64)
+        self.cluster_sizes_ = self.n_.copy() if stream.is_weighted else np.rint(self.n_).astype(np.int64)

@@ -92,7 +92,8 @@ class SizesDisplay:
 
     Parameters
     ----------
-    sizes : (K,) array_like of int
+    sizes : (K,) array_like of int or float
+        Numbers of rows, or sums of their weights.
 
     Attributes
     ----------
@@ -129,7 +130,9 @@ class SizesDisplay:
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("cluster, largest first")
         ax.set_ylabel("data")
-        ax.set_title(f"{sizes.sum():,} data in {len(sizes)} clusters", loc="left", fontsize="medium", color=_GREY)
+        ax.set_title(
+            f"{_amount(sizes.sum())} data in {len(sizes)} clusters", loc="left", fontsize="medium", color=_GREY
+        )
         _clean(ax, grid="y")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -302,7 +305,7 @@ class ClusterMeansDisplay:
         return "words" if self.feature_names is not None and V > 64 and (self.means >= 0).all() else "heat"
 
     def _title(self, k):
-        return f"{self.names[k]}  ·  {int(self.sizes[k]):,}"
+        return f"{self.names[k]}  ·  {_amount(self.sizes[k])}"
 
     def _image(self, ax, image_shape):
         """One image with a tile for each cluster, each scaled to its own range."""
@@ -429,6 +432,11 @@ def _renamed(labels, top):
 
 
 # ---- matplotlib ------------------------------------------------------------------------------------------------------
+
+
+def _amount(size):
+    """A number of rows in full, a sum of weights in four digits."""
+    return f"{int(size):,}" if float(size).is_integer() else f"{size:,.4g}"
 
 
 def _pyplot():

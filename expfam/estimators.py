@@ -52,8 +52,12 @@ class FamilyEstimator(BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         family = self._family()
+        support, (low, high) = getattr(family, "support", "real"), getattr(family, "bounds", Family.bounds)
         tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = getattr(family, "support", "real") in ("counts", "nonnegative", "binary")
+        tags.input_tags.positive_only = low >= 0 or support in ("counts", "nonnegative", "binary")
+        tags.input_tags.categorical = support == "categories"
+        # the common checks bring real numbers of either sign, whatever the tags above say
+        tags._skip_test = support != "real" or (low, high) != tuple(Family.bounds)
         return tags
 
 
@@ -108,8 +112,10 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         Posterior predictive probability of each of them.
     log_weight_new_ : float
         Log probability that a further datum opens a new cluster, nats; -inf where it cannot.
-    cluster_sizes_ : (K,) int64 ndarray
-        Rows in each, whatever they weigh.
+    cluster_sizes_ : (K,) int64 or float64 ndarray
+        Data in each: the number of its rows, or the sum of their weights (float64) where `sample_weight` was given.
+        After `fit` those of `labels_`; after chunks, whose labels are not kept, the expected ones of all chunks,
+        numbers of rows rounded.
     n_, S_ : (K,) and (K, F) float64
         Sufficient statistics of the clusters, of a variational sampler soft ones; S_ is CSR where those of the data
         are.
@@ -119,7 +125,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         Log joint of `labels_` and the data, of a variational sampler the lower bound of the log evidence; nats, without
         log-base.
     trace_ : Trace
-        Log joint, number of clusters and seconds of each step.
+        Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
+        `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
     n_iter_ : int
         Steps made in all.
     stream_ : VariationalStream
@@ -221,13 +228,14 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
         kept = most_kept_partitions(state.data.n_rows)
-        trace = Trace(max_kept=kept)
+        trace = Trace(max_kept=kept, n_warmup=total - phases[-1][1])
         former = phases[0][0]
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
                 if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
                     trace.keep_every = max(1, n_steps // (2 * kept))
                 if place == len(phases):
+                    trace.n_warmup = len(trace)  # a kernel that has converged ends its phase early
                     kernel = _settled(kernel, former, state)
                 former = kernel
                 state.memory.clear()  # proposals are made anew for each phase, not kept twice
@@ -240,6 +248,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             self._adopt(state, *state.soft_partition())
         else:
             self._adopt(state, _chosen_partition(trace, state))
+        self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), state.data.weight)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, labels, n=None, S=None):
@@ -250,7 +259,6 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         if is_hard:
             n, S = weighted_statistics(state.data, self.labels_, int(self.labels_.max()) + 1)
         self.n_, self.S_ = n, S
-        self.cluster_sizes_ = np.bincount(self.labels_, minlength=len(n)).astype(np.int64)
         log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else state.log_joint
         self.log_joint_ = float(log_joint)
         self._set_model(model)
@@ -469,6 +477,12 @@ def log_sum_exp(scores):
     """log sum exp of each row, nats."""
     top = scores.max(axis=1)
     return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+
+
+def _sizes(labels, n_clusters, weight):
+    """Rows of each label (int64), or the sum of their weights (float64): (n_clusters,)."""
+    sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
+    return sizes.astype(np.int64) if weight is None else sizes
 
 
 def _settled(kernel, former, state):

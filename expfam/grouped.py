@@ -7,6 +7,7 @@ found them; weights of new groups, labels, scores and saved files need no more t
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClusterMixin
+from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +27,7 @@ from expfam.samplers.gibbs import GroupedGibbs
 from expfam.samplers.grouped import GroupedVariational
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.sampling import sample
+from expfam.samplers.settings import refuse_unused
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run
 
@@ -65,7 +67,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     n_steps : int
         Sweeps over which clusters and weights are averaged, or variational passes at most.
     n_warmup : int or "auto"
-        Sweeps before them; "auto" is as many. Variational inference has none.
+        Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
     start : str or (N,) array_like of int
         Starting clusters or the name of a start of `Mixture`.
     n_threads : int or None
@@ -183,7 +185,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
         model, seed = self._model(data.family), resolve_seed(self.random_state)
-        n_warmup = n_warmup if isinstance(kernel, GroupedGibbs) else 0
+        if not isinstance(kernel, GroupedGibbs):
+            if n_warmup and not is_auto(self.n_warmup):
+                refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
+            n_warmup = 0
         kernel.check(model, data)
         check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
         check_time(self.time_limit, kernel, model, data, n_warmup + n_steps, seed=seed, start=self.start)
@@ -210,7 +215,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     def _run(self, kernel, state, n_warmup, n_steps, average):
         callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
         counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
-        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted])
+        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted], n_warmup=n_warmup)
         if not trace.interrupted:
             kernel.finish(state)
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
@@ -485,6 +490,12 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags()
+        tags._skip_test = True  # the common checks bring no groups
+        return tags
 
 
 class _Turns:

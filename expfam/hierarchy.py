@@ -19,6 +19,7 @@ from expfam.samplers.callbacks import Progress
 from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy_settings import tuned_alpha, ward_state
 from expfam.samplers.sampling import sample
+from expfam.samplers.settings import refuse_unused
 from expfam.structures._rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
@@ -44,7 +45,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Which clusters become `labels_`: the highest nodes with odds of at least one, or the most probable partition
         that the tree can be cut into.
     n_clusters : int, optional
-        In place of `cut`: the most probable cut into exactly so many.
+        In place of `cut`, which is then left out: the most probable cut into exactly so many.
     order : {"odds", "odds_size", "best"}
         Which pair is merged next, as of `HierarchicalClustering`; "best" makes both trees, and Ward's of dense real
         data without `candidates`, and keeps the one with most evidence.
@@ -168,6 +169,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         """
         if self.cut not in ("odds", "map"):
             raise ValueError(f"cut must be 'odds' or 'map'; got {self.cut!r}")
+        if self.n_clusters is not None:
+            refuse_unused(self, ["cut"], why=f"n_clusters={self.n_clusters!r}", remedy="leave out n_clusters")
+        self._kernel("odds").refuse_unused()
         data = Dataset(self._validate(X, reset=True), self._family())
         if self.n_clusters is not None and not 1 <= self.n_clusters <= data.n_rows:
             raise ValueError(f"n_clusters must be from 1 to the {data.n_rows} data; got {self.n_clusters!r}")
@@ -230,9 +234,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         if probe.interrupted_:
             raise KeyboardInterrupt
 
-    def _grow(self, model, data, order):
+    def _kernel(self, order):
         names = ("duplicates", "index", "candidates", "n_neighbors", "n_threads")
-        kernel = HierarchicalClustering(order=order, **{name: getattr(self, name) for name in names})
+        return HierarchicalClustering(order=order, **{name: getattr(self, name) for name in names})
+
+    def _grow(self, model, data, order):
+        kernel = self._kernel(order)
         state = kernel.init(model, data, start="auto" if self.init_labels is None else self.init_labels)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
         callbacks = [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]

@@ -42,10 +42,10 @@ def merge(models, *, clusters="apart", common=None):
     Returns
     -------
     Mixture or TopicModel
-        With the settings of the first one. `cluster_sizes_` are the sums of theirs. `labels_` are those of the parts,
-        one part after the other, where all of these know them. `log_joint_` is that of the partition, and NaN where
-        statistics are soft; of topic models the lower bound for all documents, and NaN where one of them was sampled or
-        has an estimate alone. There is no `trace_`.
+        With the settings of the first one. `cluster_sizes_` are the sums of theirs: of weights, where one of them had
+        weights. `labels_` are those of the parts, one part after the other, where all of these know them. `log_joint_`
+        is that of the partition, and NaN where statistics are soft; of topic models the lower bound for all documents,
+        and NaN where one of them was sampled or has an estimate alone. There is no `trace_`.
 
     Raises
     ------
@@ -185,7 +185,13 @@ def _since(models, common):
     homes = [np.concatenate([np.arange(K), np.arange(*span)]) for span in pairwise(starts)]
     n = np.concatenate([n, *(part for part, _ in opened)])
     S = _stacked([S, *(part for _, part in opened)])
-    return n, S, np.rint(n).astype(np.int64), homes
+    return n, S, _whole(n, [common, *models]), homes
+
+
+def _whole(n, models):
+    """Sizes of clusters that hold so much: numbers of rows, or sums of weights where one of the models had weights."""
+    is_weighted = any(model.cluster_sizes_.dtype.kind == "f" for model in models)
+    return n.copy() if is_weighted else np.rint(n).astype(np.int64)
 
 
 def _least(n):
@@ -205,7 +211,7 @@ def _joined(home, n, S, sizes):
     member = sparse.csr_array((np.ones(len(home)), (home, np.arange(len(home)))), shape=(K, len(home)))
     total = member @ S
     total = sparse.csr_array(total) if sparse.issparse(S) else np.ascontiguousarray(total)
-    return member @ n, total, np.bincount(home, weights=sizes, minlength=K).astype(np.int64)
+    return member @ n, total, np.bincount(home, weights=sizes, minlength=K).astype(sizes.dtype)
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -216,7 +222,7 @@ def _fitted(models, model, n, S, sizes, homes):
     merged = type(first)(**first.get_params(deep=False))
     merged.n_, merged.S_, merged.cluster_sizes_ = n, S, sizes
     merged._set_model(model)
-    is_hard = (n == sizes).all()
+    is_hard = (n == sizes).all() and (n == np.rint(n)).all()  # expected sums of weights are sizes too
     log_joint = model.weights.log_prior(sizes) + model.family.total_log_marginal(n, S) if is_hard else np.nan
     merged.log_joint_ = float(log_joint)
     # after partial_fit labels are those of the last chunk only

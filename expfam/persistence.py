@@ -16,6 +16,7 @@ from expfam.errors import ArchiveError, PluginError
 from expfam.families.base import Family
 from expfam.model.archive import read_archive, write_archive
 from expfam.samplers.settings import Settings
+from expfam.samplers.trace import WarmedColumns
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"
@@ -34,13 +35,15 @@ _LABEL_SETTINGS = ("start", "init_labels")
 _WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
 
-class StoredTrace:
+class StoredTrace(WarmedColumns):
     """Columns of a trace that was read from a file; the partitions that the run kept are not among them.
 
     Parameters
     ----------
     columns : dict of str to (T,) ndarray
         Step, objective (nats), number of clusters, seconds.
+    n_warmup : int
+        Leading steps that were a warm-up: no summary counts them.
 
     Examples
     --------
@@ -51,8 +54,8 @@ class StoredTrace:
     (2, -7.5)
     """
 
-    def __init__(self, columns):
-        self.columns = dict(columns)
+    def __init__(self, columns, *, n_warmup=0):
+        self.columns, self.n_warmup = dict(columns), int(n_warmup)
 
     def __len__(self):
         return len(next(iter(self.columns.values()), ()))
@@ -90,6 +93,7 @@ def save_model(estimator, path, *, labels=False):
     results = _labels_of(estimator, labels)
     if hasattr(estimator, "trace_"):
         results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
+        results["n_warmup"] = int(estimator.trace_.n_warmup)
     if hasattr(estimator, "stream_"):
         results["stream_"] = _stream_of(estimator, labels)
     parts = {"family": estimator.family_, "weights": estimator.model_.weights}
@@ -121,7 +125,8 @@ def load_model(path):
     with _refusing(path):
         model = MixtureModel(parts["family"], parts["weights"])
     if "trace_" in results:
-        results["trace_"] = StoredTrace(results["trace_"])
+        # files of versions before traces knew their warm-up do not have its length
+        results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
     stream = results.pop("stream_", None)
     _set(estimator, results | {"model_": model, "family_": model.family})
     if stream is not None:

@@ -24,11 +24,13 @@ from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
 from expfam.samplers.schedules import Memoized, Stochastic
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.topic_gibbs import TopicGibbs
 from expfam.samplers.topic_pass import TopicPass
 from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics import TopicVariational
+from expfam.samplers.trace import Trace
 from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run, segments
 
@@ -65,13 +67,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     n_steps : int
         Sweeps over which the topics are averaged, or variational passes at most.
     n_warmup : int or "auto"
-        Sweeps before them; "auto" is as many. Variational inference has none.
+        Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
     n_active, documents, schedule, n_restarts : optional
-        As of `TopicVariational`. A `schedule` of None is Full() in `fit`, Memoized() in `fit_chunks`, and in
-        `partial_fit` Stochastic(), or Memoized() where `documents` is not "cold".
+        As of `TopicVariational`; where `fit` samples it refuses them. A `schedule` of None is Full() in `fit`,
+        Memoized() in `fit_chunks`, and in `partial_fit` Stochastic(), or Memoized() where `documents` is not "cold".
     total_documents : float, optional
         Documents, or their weight, that chunks under a stochastic schedule stand for in all; if not given, those that
-        have been seen so far.
+        have been seen so far. Refused by `fit`, and under other schedules.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
     random_state : None, int, numpy Generator or RandomState
@@ -184,6 +186,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ------
         CapabilityError
             For weights other than 1 with ``local="gibbs"``: the copies of a document have topics of their own there.
+            For options that the chosen method does not use.
         ResourceError
             Where `memory_limit` or `time_limit` would not suffice.
         """
@@ -191,6 +194,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X, reset=True)
         model, data = self._model(X, sample_weight)
         method = self._method(data)
+        self._refuse_unused(method)
         phases = self._phases(method, n_warmup, n_steps)
         # from random topics the sampler needs twice the sweeps, and ends behind on long documents
         start, seed = "variational" if method == "gibbs" else "auto", resolve_seed(self.random_state)
@@ -214,6 +218,20 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 f"TopicModel: local must be 'auto', 'gibbs', 'active', 'dense' or 'tokens'; got {self.local!r}"
             )
         return step_numbers(self)
+
+    def _refuse_unused(self, method):
+        """Refuse options that a fit by this method would not use."""
+        if method == "gibbs":
+            why = "Gibbs sampling"
+            if self.local == "auto":
+                why += ", which local='auto' takes for whole counts without weights,"
+            names = ["n_active", "documents", "schedule", "n_restarts"]
+            refuse_unused(self, names, why=why, remedy="take local='active' or 'dense'")
+        elif self.n_warmup != 0:
+            why = f"variational inference (local={method!r})"
+            refuse_unused(self, ["n_warmup"], why=why, remedy="take local='gibbs', for whole counts without weights")
+        why = "a fit of all documents at once"
+        refuse_unused(self, ["total_documents"], why=why, remedy="learn chunks under Stochastic()")
 
     def _model(self, X, weight=None):
         family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
@@ -261,9 +279,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _run(self, state, phases, average):
         total = sum(n_steps for _, n_steps in phases)
         callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        trace = None
+        trace = Trace(n_warmup=total - phases[-1][1])
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps) in enumerate(phases, start=1):
+                if place == len(phases):
+                    trace.n_warmup = len(trace)
                 counted = [average] if isinstance(kernel, TopicGibbs) and place == len(phases) else []
                 trace = sample(kernel, state, n_steps, callbacks=[*watched, *counted], trace=trace)
                 if trace.interrupted or any(callback.has_stopped for callback in watched):
@@ -372,7 +392,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             kernel.schedule = self.stream_.schedule
         elif kernel.schedule is None:
             kernel.schedule = Memoized() if in_passes or self.documents != "cold" else Stochastic()
-        if isinstance(kernel.schedule, Stochastic) and self.total_documents is not None:
+        if not isinstance(kernel.schedule, Stochastic):
+            why = f"the schedule {kernel.schedule!r}"
+            refuse_unused(self, ["total_documents"], why=why, remedy="take schedule=Stochastic()")
+        elif self.total_documents is not None:
             schedule = kernel.schedule.get_params() | {"n_total": self.total_documents}
             kernel.schedule = Stochastic(**schedule)
         return kernel

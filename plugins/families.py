@@ -304,7 +304,7 @@ class VonMisesFisher(Family):
     def validate(self, X):
         X = super().validate(X)
         if X.shape[1] < 2:
-            raise DataError(f"von_mises_fisher needs at least two columns; got {X.shape[1]}")
+            raise DataError(f"von_mises_fisher needs at least two columns; got n_features={X.shape[1]}")
         return X
 
     def resolve(self, X):

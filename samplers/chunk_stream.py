@@ -36,13 +36,15 @@ class ChunkStream:
     log_joint : float
         Lower bound of the log evidence of all that was learned, nats.
     n_steps, n_updates, n_sweeps : int
+    is_weighted : bool
+        Whether any chunk came with weights of its rows.
     """
 
     def start_stream(self, schedule):
         """Nothing is learned yet."""
         self.schedule, self.sums, self.memo = schedule, self.empty_sums(), {}
         self.total_weight, self.n_steps, self.n_updates, self.n_sweeps = 0.0, 0, 0, 0
-        self.is_guess, self._repeats = False, False
+        self.is_guess, self._repeats, self.is_weighted = False, False, False
         self.labels, self._latest = np.empty(0, dtype=np.int32), None
 
     def take_start(self, sums, weight):
@@ -185,8 +187,9 @@ class ChunkStream:
         return self.settings.tol
 
     def _last(self, data, batch):
-        """What the chunk contributed last, or None; checks that it can be the same one."""
+        """What the chunk contributed last, or None; checks that it can be the same one, and notes if it has weights."""
         self.check_kind(data)
+        self.is_weighted |= data.weight is not None
         if batch is None:
             return None
         if isinstance(self.schedule, Stochastic):

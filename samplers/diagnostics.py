@@ -71,26 +71,27 @@ def tail_ess(draws):
     return float(min(sizes)) if sizes else np.nan
 
 
-def diagnose(traces, *, columns=("objective", "n_clusters"), n_warmup=0):
+def diagnose(traces, *, columns=("objective", "n_clusters"), n_warmup=None):
     """R-hat and effective sample sizes of columns of the traces of several chains.
 
     Parameters
     ----------
     traces : sequence of Trace
-        Cut to the length of the shortest.
+        Each without its warm-up, then cut to the length of the shortest. Traces of loaded mixtures are taken too.
     columns : sequence of str
-    n_warmup : int
-        Leading steps of each chain to leave out.
+    n_warmup : int, optional
+        Leading steps of each chain to leave out in place of the warm-up that its trace knows.
 
     Returns
     -------
     dict of dict
         ``result[column]["rhat" | "bulk_ess" | "tail_ess"]``.
     """
-    length = min(len(trace) for trace in traces)
     result = {}
     for name in columns:
-        draws = np.array([trace.column(name)[n_warmup:length] for trace in traces], dtype=np.float64)
+        chains = [trace.counted(name, n_warmup=n_warmup) for trace in traces]
+        length = min(len(chain) for chain in chains)
+        draws = np.array([chain[:length] for chain in chains], dtype=np.float64)
         result[name] = {"rhat": rhat(draws), "bulk_ess": bulk_ess(draws), "tail_ess": tail_ess(draws)}
     return result
 

@@ -19,6 +19,7 @@ from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes
@@ -155,6 +156,11 @@ class GroupedVariational(NarrowPasses, Kernel):
                 f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
                 f" {self.schedule!r}"
             )
+        if self.n_restarts == 0:
+            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
+        if self.n_candidates is None:
+            why = "n_candidates=None, which scores all clusters in each pass,"
+            refuse_unused(self, ["full_every"], why=why, remedy="give n_candidates")
 
     def schedule_of(self, n_clusters, data):
         """The schedule for so many clusters and the data's rows and groups."""

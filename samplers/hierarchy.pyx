@@ -24,6 +24,7 @@ from expfam.samplers.hierarchy_tree import HierarchyTree
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.merge_scores import OddsScores
 from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
 from expfam.structures.grouping import Grouping
 from expfam.structures.merge_queue import MergeQueue
@@ -379,6 +380,7 @@ class HierarchicalClustering(Kernel):
                 raise ValueError(f"{name} must be a positive integer; got {value!r}")
         if isinstance(self.candidates, str) and self.candidates not in _GRAPHS:
             raise ValueError(f"candidates must be None, 'knn', 'hash' or a sparse matrix; got {self.candidates!r}")
+        self.refuse_unused()
         if model.weights.max_components is not None or getattr(model.weights, "discount", 0.0) != 0.0:
             raise CapabilityError(
                 f"HierarchicalClustering needs the prior of a DirichletProcess; {model.weights!r} is no product over"
@@ -388,6 +390,15 @@ class HierarchicalClustering(Kernel):
             raise CapabilityError(
                 f"index='overlap' needs multinomial or Poisson counts; {model.family.name!r} has no such index"
             )
+
+    def refuse_unused(self):
+        """Refuse settings of a search that is not made: of neighbours without a graph, of an index beside one."""
+        if self.candidates is None:
+            refuse_unused(self, ["n_neighbors"], why="candidates=None", remedy="take candidates='knn' or 'hash'")
+            return
+        refuse_unused(self, ["index"], why="a search among candidates", remedy="take candidates=None")
+        if not isinstance(self.candidates, str):
+            refuse_unused(self, ["n_neighbors"], why="a given graph of candidates", remedy="take 'knn' or 'hash'")
 
     def init(self, model, data, *, seed=None, start="auto", n_clusters=None):
         """Forest of leaves: one for each datum, for each distinct one, or for each of given labels.

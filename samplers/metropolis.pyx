@@ -39,6 +39,7 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.snapshot import Snapshot
+from expfam.samplers.settings import refuse_unused
 from expfam.structures._rng import generator
 from expfam.structures._threads import resolve_n_threads, run
 
@@ -850,6 +851,8 @@ class CollapsedMetropolis(Kernel):
             )
         if self.n_blocks != "auto" and not (isinstance(self.n_blocks, (int, np.integer)) and self.n_blocks >= 1):
             raise ValueError(f"n_blocks must be a positive integer or 'auto'; got {self.n_blocks!r}")
+        if self.mode != "auto" and mode != "crossfit":
+            refuse_unused(self, ["n_blocks"], why=f"mode={mode!r}", remedy="take mode='crossfit'")
         resolve_n_threads(self.n_threads)
         if hasattr(proposal, "check"):
             proposal.check(model, data)

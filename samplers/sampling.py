@@ -22,7 +22,7 @@ def steps(kernel, state):
         yield kernel.step(state)
 
 
-def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None, max_kept=100):
+def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None, max_kept=100, n_warmup=0):
     """Run a kernel and record what it did.
 
     Parameters
@@ -36,11 +36,15 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
         Called as ``callback(info, state)`` after each step; a true result ends the run. Those with a method `close` are
         closed at the end, whatever happened.
     trace : Trace, optional
-        One to go on with.
+        One to go on with. It has its own `keep_every`, `max_kept` and `n_warmup`, and the three that follow are then
+        not used.
     keep_every : int, optional
         Keep the partition of every so many steps.
     max_kept : int
         Partitions kept at most; beyond that every second one is dropped.
+    n_warmup : int
+        How many of the steps, from the first one, are a warm-up: they are made and recorded, but no partition is kept
+        in them and no summary of the trace counts them.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     """
     if n_steps < 0 or n_steps != int(n_steps):
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
-    trace = Trace(keep_every=keep_every, max_kept=max_kept) if trace is None else trace
+    trace = Trace(keep_every=keep_every, max_kept=max_kept, n_warmup=n_warmup) if trace is None else trace
     walk = steps(kernel, state)
     is_done = getattr(kernel, "is_done", lambda state: False)  # kernels need no more than the protocol
     try:

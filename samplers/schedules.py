@@ -5,7 +5,7 @@ A schedule is frozen settings; the batches of a pass follow from the number of r
 
 import numpy as np
 
-from expfam.samplers.settings import Settings
+from expfam.samplers.settings import Settings, refuse_unused
 from expfam.structures._rng import generator
 
 
@@ -86,13 +86,14 @@ class Stochastic(Schedule):
     Parameters
     ----------
     batch_size : int
-        Rows of a batch, at most N. Chunks that are learned one by one are batches themselves, whatever this says.
+        Rows of a batch; fewer rows than that are one batch. Chunks that are learned one by one are batches themselves,
+        whatever this says.
     kappa : float in (0.5, 1]
     delay : float
         Step t, from 1, has size (t + delay) ** -kappa; with a delay of 0 the first one forgets the start.
     n_total : float, optional
         Rows (or their weight) that chunks stand for in all; if not given, those that have been seen so far. Data that
-        are held stand for themselves.
+        are held stand for themselves, and `n_total` is refused for them.
     run_length : int
         Neighbouring rows that stay in one batch, as of `Memoized`.
 
@@ -112,10 +113,9 @@ class Stochastic(Schedule):
         self.n_total, self.run_length = n_total, run_length
 
     def check(self, n_rows):
-        """Also a batch not larger than the data."""
+        """Also no number of rows in all: these are."""
         super().check(n_rows)
-        if self.batch_size > n_rows:
-            raise ValueError(f"Stochastic: batch_size must be at most the {n_rows} rows; got {self.batch_size}")
+        refuse_unused(self, ["n_total"], why=f"a fit of {n_rows} rows at once", remedy="learn chunks")
 
     def check_settings(self):
         """Sizes and exponents in their ranges."""

@@ -2,6 +2,10 @@
 
 import inspect
 
+import numpy as np
+
+from expfam.errors import CapabilityError
+
 
 class Settings:
     """Base of kernels and proposals: what they are is what their constructor was told, and nothing of a run.
@@ -28,3 +32,43 @@ class Settings:
         return type(self) is type(other) and self.get_params() == other.get_params()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def refuse_unused(owner, names, *, why, remedy):
+    """Refuse settings that were given although nothing reads them: a value other than the default was meant.
+
+    Parameters
+    ----------
+    owner : Settings or estimator
+        Stores each keyword of its constructor under its own name.
+    names : sequence of str
+        The settings that are not used.
+    why : str
+        What does not use them, such as "Gibbs sampling".
+    remedy : str
+        What to do, after "leave them out, or".
+
+    Raises
+    ------
+    CapabilityError
+        Naming each of them that differs from its default, with its value.
+
+    Examples
+    --------
+    >>> from expfam.samplers import Memoized
+    >>> from expfam.samplers.settings import refuse_unused
+    >>> refuse_unused(Memoized(), ["run_length"], why="this schedule", remedy="take another one")
+    >>> refuse_unused(Memoized(run_length=9), ["run_length"], why="this schedule", remedy="take another one")
+    Traceback (most recent call last):
+    expfam.errors.CapabilityError: Memoized: this schedule does not use run_length=9: leave it out, or take another one
+    """
+    parameters = inspect.signature(type(owner).__init__).parameters
+    given = [name for name in names if not _is_default(getattr(owner, name), parameters[name].default)]
+    if given:
+        values = ", ".join(f"{name}={getattr(owner, name)!r}" for name in given)
+        it = "it" if len(given) == 1 else "them"
+        raise CapabilityError(f"{type(owner).__name__}: {why} does not use {values}: leave {it} out, or {remedy}")
+
+
+def _is_default(value, default):
+    return value is default or (np.isscalar(value) and bool(value == default))

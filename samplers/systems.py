@@ -20,6 +20,7 @@ from expfam.samplers.proposals.allocators import (
 )
 from expfam.samplers.proposals.anchors import FarAnchors, NearAnchors, UniformAnchors
 from expfam.samplers.proposals.by_name import named_proposal
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.split_merge import CollapsedSplitMerge
 from expfam.samplers.split_moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts import default_n_clusters
@@ -149,6 +150,7 @@ class Canopy(UncollapsedKernel):
         """The kernel that the variant stands for."""
         settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         if self.variant == 2:
+            refuse_unused(self, ["proposal", "steps"], why="variant=2, which draws exactly,", remedy="take variant=1")
             return UncollapsedGibbs(draw="tree", **settings)
         if self.variant != 1:
             raise ValueError(f"variant must be 1 or 2; got {self.variant!r}")
@@ -231,6 +233,8 @@ class SplitMerge(CollapsedSplitMerge):
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {sorted(PRESETS)}; got {self.preset!r}")
         if self.anchors is not None or self.allocator is not None:
+            why = "a law of anchors or an allocator, which stands in place of the preset,"
+            refuse_unused(self, ["preset"], why=why, remedy="leave out anchors and allocator")
             rho = 1.0 if self.rho is None else self.rho
             return [AnchoredMoves(named_proposal(self.anchors), named_proposal(self.allocator), rho=rho)]
         moves = PRESETS[self.preset](self.n_threads, _passes(model.family))

@@ -12,6 +12,7 @@ from expfam.errors import CapabilityError, ExpFamError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.topic_gibbs import check_admixture
 from expfam.samplers.topic_pass import Counts, Part, TopicPass, entries_at_work
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
@@ -156,6 +157,8 @@ class TopicVariational(Kernel):
                 raise ValueError(
                     f"TopicVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
                 )
+        if self.n_restarts == 0:
+            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
     def schedule_of(self):
         """The schedule; Full where none is given."""

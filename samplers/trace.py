@@ -1,6 +1,7 @@
 """What a run leaves behind: one row of numbers for each step, and some of its partitions.
 
-Rows are columns of Info; partitions are kept every so many steps, and when there are too many every second one is
+Rows are columns of Info. The leading steps may be a warm-up: columns show them, but nothing that is computed of the
+posterior counts them. Partitions are kept every so many steps, and when there are too many every second one is
 dropped, so they stay evenly spaced over the run. Everything that is computed from partitions, the point estimate
 among it, goes pair by pair through sparse contingency tables: O(M^2 N) time for M kept ones, never N x N memory.
 """
@@ -14,7 +15,65 @@ _COLUMNS = {"step": np.int64, "objective": np.float64, "n_clusters": np.int64, "
 _COLUMNS |= {"accepted": np.int64, "seconds": np.float64}
 
 
-class Trace:
+class WarmedColumns:
+    """Columns of a run whose leading steps are a warm-up, and what they say of the posterior.
+
+    Subclasses have `column`, `n_warmup` and a length.
+    """
+
+    n_warmup: int
+
+    def counted(self, name, *, n_warmup=None):
+        """One number of every step after the warm-up.
+
+        Parameters
+        ----------
+        name : str
+            As of `column`.
+        n_warmup : int, optional
+            Leading steps to leave out in place of the trace's own warm-up.
+
+        Returns
+        -------
+        (T,) int64 or float64 ndarray
+            Empty where the run ended in its warm-up.
+        """
+        return self.column(name)[_as_warmup(self.n_warmup if n_warmup is None else n_warmup) :]
+
+    def n_clusters_interval(self, probability=0.9, *, n_warmup=None):
+        """Shortest interval that holds the number of clusters in at least this share of the steps after the warm-up.
+
+        Parameters
+        ----------
+        probability : float in (0, 1]
+        n_warmup : int, optional
+            Leading steps to leave out in place of the trace's own warm-up.
+
+        Returns
+        -------
+        (low, high) : int
+            Both included.
+
+        Raises
+        ------
+        ValueError
+            Where the run has no step after the warm-up.
+        """
+        if not 0 < probability <= 1:
+            raise ValueError(f"probability must lie in (0, 1]; got {probability!r}")
+        values = np.sort(self.counted("n_clusters", n_warmup=n_warmup))
+        if values.size == 0:
+            n_warmup = self.n_warmup if n_warmup is None else n_warmup
+            raise ValueError(
+                f"no steps are left: the trace has {len(self)}, and the warm-up takes {n_warmup}; make more steps"
+            )
+        inside = int(np.ceil(probability * values.size - 1e-9))
+        widths = values[inside - 1 :] - values[: values.size - inside + 1]
+        start = int(np.argmin(widths))
+        return int(values[start]), int(values[start + inside - 1])
+
+
+class Trace(WarmedColumns):
     """Numbers of each step of a run, and kept partitions.
 
     Parameters
@@ -24,9 +83,13 @@ class Trace:
     max_kept : int
         Most partitions held at a time, M; each takes 4 N bytes. When one more is due, every second one is dropped
         and from then on they are kept half as often: they are always evenly spaced.
+    n_warmup : int
+        Leading steps that are a warm-up: no partition is kept in them, and no summary counts them.
 
     Attributes
     ----------
+    n_warmup : int
+        Steps of the warm-up, those to come included. Setting it forgets the partitions kept in it.
     interrupted : bool
         Whether the run was stopped by Ctrl-C.
     kept_steps : (M,) int64 ndarray
@@ -48,14 +111,14 @@ class Trace:
     array([0, 0, 1], dtype=int32)
     """
 
-    def __init__(self, *, keep_every=None, max_kept=100):
+    def __init__(self, *, keep_every=None, max_kept=100, n_warmup=0):
         if max_kept != int(max_kept) or max_kept < 2:
             raise ValueError(f"max_kept must be an integer of at least 2; got {max_kept!r}")
         self.max_kept = int(max_kept)
         self.interrupted = False
         self._rows, self._extra = [], {}
         self._kept, self._kept_rows = [], []
-        self.keep_every = keep_every
+        self.keep_every, self.n_warmup = keep_every, n_warmup
 
     def __len__(self):
         return len(self._rows)
@@ -74,6 +137,17 @@ class Trace:
             raise ValueError(f"keep_every must be None or an integer of at least 1; got {value!r}")
         self._keep_every = None if value is None else int(value)
         self._stride, self._origin = self._keep_every, len(self)
+
+    @property
+    def n_warmup(self):
+        """Leading steps that are a warm-up; setting it forgets the partitions that were kept in them."""
+        return self._n_warmup
+
+    @n_warmup.setter
+    def n_warmup(self, value):
+        self._n_warmup = _as_warmup(value)
+        later = [m for m, row in enumerate(self._kept_rows) if row >= self._n_warmup]
+        self._kept, self._kept_rows = ([held[m] for m in later] for held in (self._kept, self._kept_rows))
 
     @property
     def n_kept(self):
@@ -105,7 +179,8 @@ class Trace:
         for name, value in info.extra.items():
             if isinstance(value, (int, float, np.integer, np.floating)):
                 self._extra.setdefault(name, {})[row] = float(value)
-        if self._keep_every is not None and (row + 1 - self._origin) % self._stride == 0:
+        n_since = row + 1 - max(self._origin, self._n_warmup)
+        if self._keep_every is not None and n_since > 0 and n_since % self._stride == 0:
             self._keep(row, compact_labels(state.labels))
 
     def _keep(self, row, labels):
@@ -201,33 +276,9 @@ class Trace:
             together += labels[pairs[:, 0]] == labels[pairs[:, 1]]
         return together / self.n_kept
 
-    def n_clusters_interval(self, probability=0.9, *, n_warmup=0):
-        """Shortest interval that holds the number of clusters in at least this share of the steps.
-
-        Parameters
-        ----------
-        probability : float in (0, 1]
-        n_warmup : int
-            Leading steps to leave out.
-
-        Returns
-        -------
-        (low, high) : int
-            Both included.
-        """
-        if not 0 < probability <= 1:
-            raise ValueError(f"probability must lie in (0, 1]; got {probability!r}")
-        values = np.sort(self.column("n_clusters")[n_warmup:])
-        if values.size == 0:
-            raise ValueError(f"no steps are left: the trace has {len(self)}, n_warmup is {n_warmup}")
-        inside = int(np.ceil(probability * values.size - 1e-9))
-        widths = values[inside - 1 :] - values[: values.size - inside + 1]
-        start = int(np.argmin(widths))
-        return int(values[start]), int(values[start + inside - 1])
-
     def _require_kept(self):
         if not self._kept:
-            raise ValueError("no partition was kept: set keep_every before the run")
+            raise ValueError("no partition was kept: set keep_every before the run, and make steps after the warm-up")
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -240,10 +291,14 @@ class Trace:
             "partitions": self.partitions,
             "kept_rows": np.array(self._kept_rows, dtype=np.int64),
             "settings": np.array(settings, dtype=np.int64),
+            "n_warmup": np.array(self._n_warmup, dtype=np.int64),
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; the trace goes on as if it had not been stored."""
+        """Restore what `to_arrays` gave; the trace goes on as if it had not been stored.
+
+        Arrays of versions that did not store the warm-up have none.
+        """
         columns = [np.asarray(arrays[name]).tolist() for name in _COLUMNS]
         self._rows = list(zip(*columns))
         self._extra = {
@@ -254,6 +309,13 @@ class Trace:
         self._kept_rows = np.asarray(arrays["kept_rows"]).tolist()
         keep_every, stride, self._origin, self.max_kept, interrupted = (int(v) for v in arrays["settings"])
         self._keep_every, self._stride, self.interrupted = keep_every or None, stride or None, bool(interrupted)
+        self._n_warmup = _as_warmup(int(arrays.get("n_warmup", 0)))
+
+
+def _as_warmup(value):
+    if isinstance(value, bool) or value != int(value) or value < 0:
+        raise ValueError(f"n_warmup must be a non-negative integer; got {value!r}")
+    return int(value)
 
 
 def compact_labels(labels):

@@ -11,6 +11,7 @@ import numpy as np
 from expfam.errors import CapabilityError
 from expfam.samplers import cluster_tree, dense_draw
 from expfam.samplers.kernel import Kernel
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.state import UncollapsedState
 
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # of the family, by what `theta` needs
@@ -144,6 +145,8 @@ class UncollapsedGibbs(UncollapsedKernel):
             raise ValueError(f"draw must be one of {list(_DRAWS)}; got {self.draw!r}")
         if not self.tau > 0:
             raise ValueError(f"tau must be positive; got {self.tau!r}")
+        if self.draw == "dense":
+            refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
 
     def draw_labels(self, state):
         """New labels of all data from their exact law given the state's parameters."""
@@ -206,6 +209,8 @@ class StochasticEM(UncollapsedGibbs):
             raise ValueError("StochasticEM has theta='map' or 'mean'; UncollapsedGibbs draws parameters")
         super().check(model, data)
         if self.proposal is not None:
+            why = "a proposal, which stands in place of exact draws,"
+            refuse_unused(self, ["draw", "tau"], why=why, remedy="leave out the proposal")
             self._walk().check(model, data)
 
     def memory(self, model, data, n_clusters):

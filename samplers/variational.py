@@ -16,6 +16,7 @@ from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, R
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.settings import refuse_unused
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes, SparsePass, Sums
@@ -157,6 +158,16 @@ class SparseVariational(NarrowPasses, Kernel):
             )
         if not 0 <= self.tol < np.inf:
             raise ValueError(f"SparseVariational: tol must be finite and non-negative; got {self.tol!r}")
+        self._refuse_unused()
+
+    def _refuse_unused(self):
+        if self.n_candidates is None:
+            why, remedy = "n_candidates=None, which scores all clusters in each pass,", "give n_candidates"
+            refuse_unused(self, ["candidates", "full_every"], why=why, remedy=remedy)
+        if self.candidates == "tree":
+            refuse_unused(self, ["full_every"], why="candidates='tree'", remedy="take candidates='graph' or 'hash'")
+        if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
+            refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="take Memoized()")
 
     def max_clusters(self, model):
         """The components of finite weights, or the truncation."""

@@ -16,6 +16,7 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "test_cluster_moves.py",
     "test_scaffold.py",
     "test_grouped_gibbs.py",
+    "test_estimator_checks.py",
     "test_forecast_peak.py",
     "test_chunks.py",
     "test_tuning.py",

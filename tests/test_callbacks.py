@@ -125,6 +125,19 @@ def test_checkpoints_are_written_in_time_and_restore_the_walk(clock, tmp_path):
     assert record.n_kept == 12
 
 
+def test_a_resumed_run_keeps_its_warm_up(tmp_path):
+    walk, trace = Walk(), Trace(keep_every=1, n_warmup=5)
+    for step in range(1, 4):
+        trace.append(info(step), walk)
+    Checkpoint(tmp_path / "run", trace=trace).write(walk)
+    again, record = Walk(), Trace()
+    restore_checkpoint(tmp_path / "run", again, trace=record)
+    for step in range(4, 8):
+        record.append(info(step), again)
+    assert (record.n_warmup, len(record), len(record.counted("step"))) == (5, 7, 2)
+    assert record.kept_steps.tolist() == [6, 7]
+
+
 def test_checkpoints_of_other_runs_are_refused(tmp_path):
     path, walk = tmp_path / "run", Walk(seed=5)
     Checkpoint(path).write(walk)

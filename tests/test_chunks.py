@@ -269,6 +269,61 @@ def test_partial_fit_predicts_and_scores(name, schedule):
     assert mixture.score(X) > before
 
 
+def sizes_after(learn, n=200):
+    """A mixture that has learned two clusters far apart, n rows each."""
+    X = np.repeat([[0.0], [90.0]], n, axis=0) + np.random.default_rng(0).normal(size=(2 * n, 1))
+    mixture = Mixture("gaussian_diag", 2, sampler="variational", n_steps=5, random_state=0)
+    learn(mixture, X)
+    return mixture
+
+
+WEIGHTED = np.repeat([2.5, 0.5], 200)  # 500 and 100 in all
+LEARNERS = {
+    "fit": lambda mixture, X, w: mixture.fit(X, sample_weight=w),
+    "partial_fit": lambda mixture, X, w: mixture.partial_fit(X, sample_weight=w),
+    "fit_chunks": lambda mixture, X, w: mixture.fit_chunks([X if w is None else (X, w)]),
+    "passes": lambda mixture, X, w: mixture.set_params(sampler=SparseVariational(schedule=Full())).fit_chunks(
+        [X if w is None else (X, w)] * 2
+    ),
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_sizes_are_rows_or_weights_however_they_were_learned(learner):
+    times = 2 if learner == "passes" else 1
+    rows = sizes_after(lambda mixture, X: LEARNERS[learner](mixture, X, None))
+    assert rows.cluster_sizes_.dtype == np.int64
+    assert sorted(rows.cluster_sizes_.tolist()) == [200 * times, 200 * times]
+    weighted = sizes_after(lambda mixture, X: LEARNERS[learner](mixture, X, WEIGHTED))
+    assert weighted.cluster_sizes_.dtype == np.float64
+    np.testing.assert_allclose(sorted(weighted.cluster_sizes_), [100 * times, 500 * times], rtol=1e-4)
+    small = sizes_after(lambda mixture, X: LEARNERS[learner](mixture, X, WEIGHTED / 600.0))
+    np.testing.assert_allclose(small.cluster_sizes_.sum(), times, rtol=1e-4)  # not rounded away
+
+
+@pytest.mark.parametrize("is_saved", [False, True], ids=["held", "loaded"])
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_sizes_stay_weights_when_learning_goes_on(first, is_saved, tmp_path):
+    mixture = sizes_after(lambda mixture, X: LEARNERS[first](mixture, X, WEIGHTED))
+    if is_saved:
+        mixture.save(tmp_path / "model")
+        mixture = Mixture.load(tmp_path / "model")
+    mixture.partial_fit(np.array([[90.0]] * 7))
+    assert mixture.cluster_sizes_.dtype == np.float64
+    np.testing.assert_allclose(sorted(mixture.cluster_sizes_), [107, 500], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [9, 20])
+def test_a_batch_of_more_rows_than_there_are_is_all_of_them(n_rows):
+    X = np.random.default_rng(0).poisson([[2.0], [40.0]] * n_rows)
+    whole, clipped = (
+        Mixture("poisson", 2, sampler=SparseVariational(2, schedule=Stochastic(b)), n_steps=3, random_state=0).fit(X)
+        for b in (2 * n_rows, 1024)
+    )
+    np.testing.assert_array_equal(whole.n_, clipped.n_)
+    assert whole.log_joint_ == clipped.log_joint_
+
+
 @pytest.mark.parametrize("name", ["multinomial", "gaussian"])
 def test_named_chunks_replace_themselves_and_reach_a_fit(name):
     mixture, X = mixture_of(name, random_state=4)

@@ -100,3 +100,13 @@ def test_diagnose_reads_traces():
     assert found["objective"]["rhat"] == rhat(x[:, 40:390])
     assert found["n_clusters"]["bulk_ess"] == bulk_ess((x[:, 40:390] > 0) + 1)
     assert set(found) == {"objective", "n_clusters"}
+
+
+def test_diagnose_leaves_out_the_warm_up_that_each_trace_knows():
+    x, traces = autoregressive(0.5, chains=2, n=200), [Trace(n_warmup=n) for n in (40, 60)]
+    for chain, trace in zip(x, traces):
+        for t, value in enumerate(chain):
+            trace.append(Info(t + 1, value, 1, 1, 1, 0.0, {}), SimpleNamespace())
+    counted = np.array([x[0, 40:180], x[1, 60:]])
+    assert diagnose(traces, columns=["objective"])["objective"]["rhat"] == rhat(counted)
+    assert diagnose(traces, columns=["objective"], n_warmup=0)["objective"]["rhat"] == rhat(x)

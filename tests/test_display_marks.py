@@ -232,3 +232,8 @@ def test_means_refuse_what_does_not_fit(plane):
     mixture = Mixture(Bare(), 2, n_steps=1, random_state=0).fit(plane[0])
     with pytest.raises(CapabilityError, match="bare"):
         ClusterMeansDisplay.from_estimator(mixture)
+
+
+def test_sizes_may_be_sums_of_weights():
+    assert SizesDisplay([0.25, 0.5]).plot().ax_.get_title(loc="left") == "0.75 data in 2 clusters"
+    assert SizesDisplay([1200.0, 34.0]).plot().ax_.get_title(loc="left") == "1,234 data in 2 clusters"

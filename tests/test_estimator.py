@@ -212,6 +212,36 @@ def test_the_last_partition_or_the_central_one(counts):
     assert min(distances) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("sampler", ["auto", "uncollapsed_gibbs", "fastex", "variational", "expectation_maximization"])
+@pytest.mark.parametrize("learn_hyper", [False, True])
+def test_the_trace_knows_its_warm_up(counts, sampler, learn_hyper):
+    options = {"n_steps": 7, "n_warmup": 5, "learn_hyper": learn_hyper, "start": "one", "random_state": 0}
+    mixture = Mixture("poisson", 5, sampler=sampler, **options).fit(counts[0])
+    trace, converges = mixture.trace_, sampler in ("variational", "expectation_maximization")
+    assert trace.n_warmup == 5 or (converges and trace.n_warmup < len(trace))
+    later = trace.column("n_clusters")[trace.n_warmup :]
+    assert trace.n_clusters_interval(1.0) == (later.min(), later.max())
+    assert (trace.kept_steps > trace.n_warmup).all()
+
+
+def test_the_interval_of_the_number_of_clusters_does_not_count_the_warm_up(counts):
+    mixture = Mixture("poisson", n_steps=20, n_warmup=20, start=np.arange(len(counts[0])), random_state=0)
+    trace = mixture.fit(counts[0]).trace_
+    high = trace.n_clusters_interval(1.0)[1]
+    assert high < trace.column("n_clusters").max()  # the start has one cluster a row
+
+
+@pytest.mark.parametrize("stops_at", [3, 8])
+def test_a_run_that_is_stopped_early_reports_nothing_of_its_warm_up(counts, stops_at):
+    stop = lambda info, state: info.step >= stops_at  # noqa: E731
+    mixture = Mixture("poisson", 4, n_steps=9, n_warmup=5, callbacks=[stop], random_state=0).fit(counts[0])
+    if stops_at > 5:
+        assert len(mixture.trace_.counted("n_clusters")) == stops_at - 5
+    else:
+        with pytest.raises(ValueError, match="no steps are left"):
+            mixture.trace_.n_clusters_interval()
+
+
 def test_columns_far_from_zero_change_nothing():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 2)) + 7 * rng.integers(0, 3, (120, 1))

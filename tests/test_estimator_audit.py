@@ -72,9 +72,7 @@ def in_groups(estimator, rows, **weight):
 
 
 def grouped(sampler):
-    return lambda labels: GroupedMixture(
-        FAMILY, 3, sampler=sampler, start=labels, n_steps=4, n_warmup=2, random_state=0
-    )
+    return lambda labels: GroupedMixture(FAMILY, 3, sampler=sampler, start=labels, n_steps=4, random_state=0)
 
 
 def topics(**settings):

@@ -102,7 +102,8 @@ def fit(size):
         kind, topic_start.PART_TOKENS = "gibbs", 1
     if kind in ("gibbs", "dense"):
         X = documents(size)
-        return lambda: TopicModel(60, local=kind, **steps).fit(X)
+        settings = steps if kind == "gibbs" else {**steps, "n_warmup": 0}
+        return lambda: TopicModel(60, local=kind, **settings).fit(X)
     X = rng.standard_normal((size, 60 if kind == "tree" else 4))
     if kind == "tree":
         return lambda: BayesianHierarchy("gaussian_diag").fit(X)

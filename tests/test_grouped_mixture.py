@@ -18,7 +18,7 @@ from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.grouped import held_rows
 from expfam.samplers import GroupedGibbs, GroupedVariational, Memoized
 
-QUICK = {"n_steps": 20, "n_warmup": 10, "random_state": 0}
+QUICK = {"n_steps": 20, "random_state": 0}
 SAMPLERS = ["gibbs", "variational"]
 
 
@@ -66,6 +66,16 @@ def test_groups_tell_overlapping_clusters_apart(planted, sampler, settings):
     new = mixture.transform(X_new, new_groups)
     assert (place[new.argmax(axis=1)] == new_weights.argmax(axis=1)).mean() > least
     assert mixture.n_iter_ == len(mixture.trace_)
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "variational"])
+def test_the_trace_knows_its_warm_up(planted, sampler):
+    (X, groups, _, _), _ = planted
+    sweeps = {"n_warmup": 5} if sampler == "gibbs" else {}
+    mixture = GroupedMixture("gaussian_diag", 3, sampler=sampler, n_steps=4, **sweeps, random_state=0)
+    trace = mixture.fit(X, groups=groups).trace_
+    assert trace.n_warmup == (5 if sampler == "gibbs" else 0)
+    assert len(trace.counted("objective")) == 4
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -557,6 +557,14 @@ def test_bad_settings_are_named(settings, words):
         begin(*FAMILIES["poisson"], GROUPS, np.ones(2), **settings)
 
 
+@pytest.mark.parametrize(
+    "settings", [{"restart_iterations": 3, "n_restarts": 0}, {"full_every": 3, "n_candidates": None}], ids=str
+)
+def test_settings_that_others_leave_without_use_are_refused(settings):
+    with pytest.raises(CapabilityError, match=f"does not use {next(iter(settings))}=3: leave it out, or"):
+        begin(*FAMILIES["poisson"], GROUPS, np.ones(2), **settings)
+
+
 def test_other_models_and_states_are_refused():
     family, X = FAMILIES["poisson"]
     with pytest.raises(CapabilityError, match="needs the group of each row"):

@@ -1,5 +1,7 @@
 """Mixtures of parts add up to the mixture of the whole, to rounding; what does not add up is refused by name."""
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -245,3 +247,21 @@ def test_merges_are_those_of_the_log_joint(weights):
         assert variation_of_information(expected, found) == pytest.approx(0.0, abs=1e-12), seed
         seen.add(found.max() + 1)
     assert len(seen) >= 3
+
+
+@pytest.mark.parametrize("common", [False, True], ids=["apart", "in common"])
+def test_sizes_of_parts_with_weights_are_weights(common):
+    X = np.random.default_rng(0).poisson([[2.0], [60.0]] * 30)
+
+    def learned(weight):
+        mixture = Mixture(Poisson(1.0, 0.1), 2, sampler="variational", random_state=0)
+        return mixture.partial_fit(X, sample_weight=weight)
+
+    shared = learned(None)
+    parts = [learned(None), learned(np.full(60, 0.25))]
+    if common:
+        parts = [copy.deepcopy(shared).partial_fit(X, sample_weight=np.full(60, 0.25)) for _ in range(2)]
+    merged = merge(parts, common=shared) if common else merge(parts, clusters="merged")
+    assert merged.cluster_sizes_.dtype == np.float64
+    np.testing.assert_allclose(merged.cluster_sizes_.sum(), 90.0 if common else 75.0, rtol=1e-4)
+    assert np.isnan(merged.log_joint_)  # statistics are soft, although they are the sizes

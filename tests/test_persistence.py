@@ -16,6 +16,7 @@ import expfam
 from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
 from expfam.errors import ArchiveError, PluginError
 from expfam.samplers import CollapsedGibbs, Cycle, SparseVariational, Stochastic, UpdateHyper
+from expfam.samplers.diagnostics import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -59,6 +60,36 @@ def test_automatic_and_learned_hyper_parameters(name, tmp_path):
     mixture = Mixture(name, 3, n_steps=5, random_state=0, learn_hyper=True).fit(X)
     mixture.save(tmp_path / "model")
     assert_same_model(mixture, Mixture.load(tmp_path / "model"), X)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "variational"])
+def test_a_loaded_trace_knows_its_warm_up(sampler, tmp_path):
+    X = rows_of("poisson")
+    mixture = Mixture("poisson", 5, sampler=sampler, n_steps=6, n_warmup=4, start="one", random_state=0).fit(X)
+    mixture.save(tmp_path / "model")
+    trace = Mixture.load(tmp_path / "model").trace_
+    assert trace.n_warmup == mixture.trace_.n_warmup > 0
+    assert trace.n_clusters_interval(1.0) == mixture.trace_.n_clusters_interval(1.0)
+    np.testing.assert_array_equal(trace.counted("objective"), mixture.trace_.counted("objective"))
+    if sampler == "auto":
+        np.testing.assert_equal(diagnose([trace]), diagnose([mixture.trace_]))
+    header = tmp_path / "model" / "header.json"
+    content = json.loads(header.read_text())
+    del content["header"]["results"]["$dict"]["n_warmup"]  # a file of a version whose traces did not know it
+    header.write_text(json.dumps(content))
+    assert Mixture.load(tmp_path / "model").trace_.n_warmup == 0
+
+
+def test_chunks_have_no_warm_up_also_after_a_fit_that_had_one(tmp_path):
+    X = rows_of("poisson")
+    mixture = Mixture("poisson", 5, sampler="variational", n_steps=6, n_warmup=4, random_state=0).fit(X)
+    mixture.save(tmp_path / "model")
+    for learner in (mixture, Mixture.load(tmp_path / "model")):
+        n_before = learner.n_iter_
+        learner.partial_fit(X).partial_fit(X)
+        assert (learner.trace_.n_warmup, len(learner.trace_), learner.n_iter_) == (0, 2, n_before + 2)
+        learner.trace_.n_clusters_interval()
+    assert mixture.fit_chunks([X, X]).trace_.n_warmup == 0
 
 
 def test_a_registered_family_of_the_users_own(tmp_path):

@@ -214,7 +214,7 @@ def test_sampling_takes_no_weights_and_says_what_to_do():
     X, weight = corpus(), np.full(60, 2.0)
     with pytest.raises(CapabilityError, match=r"local='gibbs' cannot use sample_weight.*repeat the documents"):
         TopicModel(K, local="gibbs").fit(X, sample_weight=weight)
-    quick = {"n_steps": 5, "n_warmup": 5, "random_state": 0}
+    quick = {"n_steps": 5, "random_state": 0}
     assert TopicModel(K, **quick).fit(X, sample_weight=weight).method_ == "dense"
     ones, none = (TopicModel(K, **quick).fit(X, sample_weight=w) for w in (np.ones(60), None))
     assert ones.method_ == none.method_ == "gibbs"
@@ -463,7 +463,7 @@ def test_learning_goes_on_after_passes_over_chunks(tmp_path):
 @pytest.mark.parametrize("local", ["auto", "dense"])
 def test_learning_goes_on_from_a_fit(local, tmp_path):
     X = corpus(200)
-    model = TopicModel(K, local=local, n_steps=30, n_warmup=30, random_state=0).fit(X[:150])
+    model = TopicModel(K, local=local, n_steps=30, random_state=0).fit(X[:150])
     before, bound = held_score(model), model.log_joint_
     model.save(tmp_path / "model")
     for fitted in (TopicModel.load(tmp_path / "model"), model):
@@ -471,7 +471,7 @@ def test_learning_goes_on_from_a_fit(local, tmp_path):
         assert fitted.n_documents_ == 200
         assert held_score(fitted) > before - 0.05
         assert fitted.log_joint_ == pytest.approx(bound * 200 / 150, rel=0.1)
-    model.fit(X)
+    model.set_params(schedule=None).fit(X)
     assert not hasattr(model, "stream_")
 
 
@@ -522,7 +522,7 @@ def test_arrays_and_sparse_matrices_give_the_same_bits(local):
     unsorted.indices[: unsorted.indptr[1]] = unsorted.indices[: unsorted.indptr[1]][::-1]
     unsorted.data[: unsorted.indptr[1]] = unsorted.data[: unsorted.indptr[1]][::-1]
     kinds.append(sparse.csr_array((unsorted.data, unsorted.indices, unsorted.indptr), shape=X.shape))
-    fits = [TopicModel(K, local=local, n_steps=6, n_warmup=6, random_state=0).fit(kind) for kind in kinds]
+    fits = [TopicModel(K, local=local, n_steps=6, random_state=0).fit(kind) for kind in kinds]
     for fit, kind in zip(fits, kinds):
         np.testing.assert_array_equal(fit.components_, fits[0].components_)
         np.testing.assert_array_equal(fit.transform(kind), fits[0].transform(X))

@@ -10,7 +10,7 @@ from expfam.errors import ArchiveError, DataError
 from expfam.samplers import Memoized, Stochastic
 from expfam.topics import document_completion, document_weights, split_documents
 
-QUICK = {"n_steps": 40, "n_warmup": 40, "random_state": 0}
+QUICK = {"n_steps": 40, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,14 @@ def test_every_way_of_fitting_finds_topics_that_predict(planted, settings, metho
     assert len(model.trace_) == model.n_iter_
     if method == "gibbs":
         assert distance(model.components_, topics) < 0.15
+
+
+@pytest.mark.parametrize("local", ["gibbs", "dense"])
+def test_the_trace_knows_its_warm_up(planted, local):
+    sweeps = {"n_warmup": 5} if local == "gibbs" else {}
+    trace = TopicModel(3, local=local, n_steps=4, **sweeps, random_state=0).fit(planted[0]).trace_
+    assert trace.n_warmup == (5 if local == "gibbs" else 0)
+    assert len(trace.counted("objective")) == 4
 
 
 def test_the_mean_over_sweeps_predicts_better_than_the_last_one(planted):

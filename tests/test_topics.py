@@ -464,12 +464,23 @@ t.test_words_that_no_active_topic_explains_are_computed_by_logs()
         ({"documents": "hot"}, "documents"),
         ({"documents": "best", "schedule": Stochastic(10)}, "documents='best'"),
         ({"schedule": "full"}, "schedule"),
-        ({"schedule": Stochastic(61)}, "at most the 60 rows"),
         ({"dtype": "float16"}, "dtype"),
     ],
 )
 def test_settings_out_of_their_ranges(settings, words):
     with pytest.raises(ValueError, match=words):
+        start(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"schedule": Stochastic(60, n_total=61)}, "a fit of 60 rows at once does not use n_total=61"),
+        ({"n_restarts": 0, "restart_iterations": 3}, "n_restarts=0 does not use restart_iterations=3"),
+    ],
+)
+def test_settings_that_others_leave_without_use(settings, words):
+    with pytest.raises(CapabilityError, match=words):
         start(**settings)
 
 

@@ -154,10 +154,95 @@ def test_interval_of_the_number_of_clusters():
         trace.n_clusters_interval(n_warmup=200)
 
 
+def warmed(n_warmup, **options):
+    """Eight steps of 9, 8, ... clusters, of which so many are a warm-up."""
+    trace = Trace(n_warmup=n_warmup, **options)
+    for step, K in enumerate(range(9, 1, -1)):
+        labels = np.arange(9, dtype=np.int32) % K
+        trace.append(info(step + 1, -float(K), K), SimpleNamespace(labels=labels))
+    return trace
+
+
+def test_no_summary_counts_the_warm_up():
+    trace = warmed(5, keep_every=1)
+    assert trace.n_clusters_interval(1.0) == (2, 4)
+    assert trace.n_clusters_interval(1.0, n_warmup=0) == (2, 9)
+    assert trace.column("n_clusters").tolist() == [9, 8, 7, 6, 5, 4, 3, 2]
+    assert trace.counted("n_clusters").tolist() == [4, 3, 2]
+    assert trace.kept_steps.tolist() == [6, 7, 8]
+    assert trace.partitions.max(axis=1).tolist() == [3, 2, 1]
+    assert trace.coclustering([[0, 3]]).tolist() == [1 / 3]  # together where there are three clusters alone
+    np.testing.assert_array_equal(trace.point_partition(), filled(trace.partitions).point_partition())
+
+
+@pytest.mark.parametrize("keep_every", [1, 2, 3])
+def test_a_warm_up_that_is_told_afterwards_is_left_out_too(keep_every):
+    later = warmed(0, keep_every=keep_every)
+    later.n_warmup = 6
+    assert later.n_clusters_interval(1.0) == (2, 3)
+    assert (later.kept_steps > 6).all()
+
+
+def test_a_run_that_ends_in_its_warm_up_reports_nothing():
+    trace = warmed(20, keep_every=1)
+    assert trace.n_kept == 0
+    for summary in (trace.n_clusters_interval, trace.point_partition, lambda: trace.coclustering([[0, 1]])):
+        with pytest.raises(ValueError, match="warm-up"):
+            summary()
+
+
+def test_partitions_are_evenly_spaced_from_the_end_of_the_warm_up_on():
+    state = SimpleNamespace(labels=np.array([0, 1]))
+    trace = Trace(n_warmup=3, keep_every=2)
+    for step in range(1, 10):
+        trace.append(info(step), state)
+    assert trace.kept_steps.tolist() == [5, 7, 9]
+
+
+@pytest.mark.parametrize("stored_at", [2, 6])
+def test_a_stored_trace_keeps_its_warm_up(stored_at):
+    whole, part = (Trace(n_warmup=4, keep_every=1) for _ in range(2))
+    states = [(info(t, n_clusters=9 - t), SimpleNamespace(labels=np.array([0, t % 2]))) for t in range(1, 9)]
+    for row in states[:stored_at]:
+        part.append(*row)
+    copy = Trace()
+    copy.from_arrays(part.to_arrays())
+    for row in states:
+        whole.append(*row)
+    for row in states[stored_at:]:
+        copy.append(*row)
+    assert copy.n_warmup == 4
+    assert copy.n_clusters_interval(1.0) == whole.n_clusters_interval(1.0) == (1, 4)
+    np.testing.assert_array_equal(copy.kept_steps, whole.kept_steps)
+
+
+def test_arrays_of_before_the_warm_up_was_stored_are_read():
+    arrays = warmed(0).to_arrays()
+    del arrays["n_warmup"]
+    trace = Trace()
+    trace.from_arrays(arrays)
+    assert (len(trace), trace.n_warmup) == (8, 0)
+
+
+def test_a_run_in_two_parts_has_one_warm_up():
+    from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    from expfam.samplers import CollapsedGibbs, sample
+
+    kernel = CollapsedGibbs()
+    state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(4)), np.repeat([[0], [9]], 9, axis=0), seed=0)
+    trace = sample(kernel, state, 3, n_warmup=5, keep_every=1)
+    assert (len(trace), trace.n_kept) == (3, 0)
+    sample(kernel, state, 6, trace=trace)
+    assert trace.kept_steps.tolist() == [6, 7, 8, 9]
+    assert len(trace.counted("n_clusters")) == 4
+
+
 def test_bad_settings_are_named():
     for make, words in [
         (lambda: Trace(keep_every=0), "keep_every .* got 0"),
         (lambda: Trace(max_kept=1), "max_kept .* got 1"),
+        (lambda: Trace(n_warmup=-1), "n_warmup .* got -1"),
+        (lambda: Trace(n_warmup=True), "n_warmup .* got True"),
         (lambda: Trace().point_partition(), "no partition was kept"),
         (lambda: filled([[0]]).point_partition("rand"), "one of .* got 'rand'"),
         (lambda: filled([[0], [0]]).n_clusters_interval(0), "probability"),

@@ -882,12 +882,27 @@ BAD = [
     {"schedule": "full"},
     {"schedule": Memoized(0)},
     {"schedule": Stochastic(0)},
-    {"schedule": Stochastic(1000)},
     {"schedule": Stochastic(10, kappa=0.5)},
     {"schedule": Stochastic(10, kappa=1.5)},
     {"schedule": Stochastic(10, delay=-1.0)},
     {"schedule": Memoized(2), "memo": "rows", "n_active": None},
 ]
+
+
+UNUSED = {
+    "full_every": {"n_candidates": None, "full_every": 3},
+    "candidates": {"n_candidates": None, "candidates": "tree"},
+    "full_every=4": {"candidates": "tree", "full_every": 4},
+    "memo='statistics'": {"schedule": Full(), "memo": "statistics"},
+    "memo": {"schedule": Stochastic(10), "memo": "statistics"},
+    "n_total": {"schedule": Stochastic(10, n_total=500)},
+}
+
+
+@pytest.mark.parametrize("words", UNUSED)
+def test_settings_that_others_leave_without_use_are_refused(words):
+    with pytest.raises(CapabilityError, match=f"does not use .*{words}.*leave (it|them) out, or"):
+        begin(Poisson(), np.arange(20)[:, None], SymmetricDirichlet(3), **UNUSED[words])
 
 
 @pytest.mark.parametrize("settings", BAD, ids=str)

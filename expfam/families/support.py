@@ -370,8 +370,9 @@ def check_interval(X, low, high, *, family, closed=True):
     bad = first_where(X, outside)
     bracket = "[" if closed else "("
     if bad is not None:
+        negative = ": Negative values in data" if low >= 0 > bad[2] else ""  # the words that users search for
         raise SupportError(
-            f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}"
+            f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}{negative}"
         )
     if sparse.issparse(X) and outside(np.zeros(1))[0] and X.nnz < X.shape[0] * X.shape[1]:
         raise SupportError(f"{family} needs values in {bracket}{low}, {high}]; the sparse matrix holds zeros")
