@@ -191,9 +191,8 @@ def build(mode, work, c_files):
     if c_files is not None:
         print(f"{take_c_files(c_files, tree)} C files of an earlier build taken from {c_files}")
     flags = {**os.environ, "EXPFAM_SANITIZE": mode.flags}
-    package = [*install, "--no-build-isolation", "--verbose"]
-    shown([*package, ".[test]"], work / "build.log", cwd=tree, env=flags)
-    shown([*package, "--no-deps", "--force-reinstall", "."], work / "build.log", cwd=tree, env=flags)
+    package = [*install, "--no-build-isolation", "--verbose", ".[test]"]  # a folder is installed anew each time
+    shown(package, work / "build.log", cwd=tree, env=flags)
     return python, sorted((environment / "lib").glob("python*/site-packages/expfam/**/*.so"))
 
 
