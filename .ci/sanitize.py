@@ -111,7 +111,9 @@ MODES = {
         ("libtsan.so",),
         ("__tsan_init",),
         {
-            "TSAN_OPTIONS": f"{COMMON}:suppressions={SUPPRESSIONS}:report_signal_unsafe=0:log_path={{reports}}/thread",
+            # Tests of the pool start threads in forked children, where libtsan would give up by default.
+            "TSAN_OPTIONS": f"{COMMON}:suppressions={SUPPRESSIONS}:report_signal_unsafe=0:die_after_fork=0"
+            ":log_path={reports}/thread",
         },
         (Canary(SELECT + RACE, "WARNING: ThreadSanitizer: data race"),),
     ),
@@ -122,9 +124,11 @@ def findings(reports):
     """What the files of the sanitizers say: each finding with the number of processes and times that met it."""
     found = collections.Counter()
     for file in sorted(reports.glob("*")):
-        for line in file.read_text(errors="replace").splitlines():
-            if re.match(r"SUMMARY: (?!Undefined)", line) or ": runtime error: " in line:
-                found[re.sub(r"0x[0-9a-f]+", "0x..", line)] += 1
+        lines = file.read_text(errors="replace").split("\n")
+        told = [line for line in lines if re.match(r"SUMMARY: (?!Undefined)", line) or ": runtime error: " in line]
+        # What a sanitizer says of itself, such as that it gives up, has no summary: its first line is the finding.
+        for line in told or [line for line in lines if line.strip()][:1]:
+            found[re.sub(r"0x[0-9a-f]+", "0x..", re.sub(r"==\d+==", "", line))] += 1
     return found
 
 

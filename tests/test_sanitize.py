@@ -34,6 +34,7 @@ SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior structures/alias.c:10:2 
 WARNING: ThreadSanitizer: data race (pid=14)
 SUMMARY: ThreadSanitizer: data race samplers/em.c:7 in step
 """,
+    "thread.15": "==15==ThreadSanitizer: starting new threads after multi-threaded fork is not supported. Dying\n",
 }
 
 
@@ -44,6 +45,7 @@ def test_each_finding_is_counted_once_with_its_times(sanitize, tmp_path):
         "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/top_l.h:31 in top_of_row": 2,
         "structures/alias.c:10:2: runtime error: load of misaligned address 0x.. for type 'double'": 2,
         "SUMMARY: ThreadSanitizer: data race samplers/em.c:7 in step": 1,
+        "ThreadSanitizer: starting new threads after multi-threaded fork is not supported. Dying": 1,
     }
 
 
