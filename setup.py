@@ -22,6 +22,7 @@ PACKAGES = {
 }
 STAGE = Path("build", "cimport")
 CHECKS = os.environ.get("EXPFAM_DEBUG") == "1"
+SANITIZE = os.environ.get("EXPFAM_SANITIZE", "")  # a list for -fsanitize; set by .ci/sanitize.py
 
 
 def stage(package, folder):
@@ -50,8 +51,17 @@ class BuildExt(build_ext):
         msvc = self.compiler.compiler_type == "msvc"
         level = "-O1" if CHECKS else "-O3"  # a build with checks is for one run of the tests: compiled in half the time
         flags = ["/O2"] if msvc else [level, "-g0", "-fno-math-errno", "-fopenmp-simd"]
+        if SANITIZE:
+            if msvc:
+                raise SystemExit("EXPFAM_SANITIZE is for gcc and clang: unset it to build with this compiler")
+            # Python's own flags declare that signed numbers wrap around, and so hide overflows. What Cython adds to
+            # each module is not inlined: that would take half of the compiler's time.
+            flags += ["-O1", "-g1", "-fno-wrapv", "-fno-inline", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZE}"]
+            if "address" in SANITIZE.split(","):
+                flags.append("-fsanitize-recover=address")  # one run of the tests reports every fault, not the first
         for extension in self.extensions:
             extension.extra_compile_args = flags
+            extension.extra_link_args = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
         super().build_extensions()
 
 
