@@ -95,3 +95,10 @@ def run_line(mixture, seconds):
         f"{state} {mixture.n_components_} clusters, log joint {mixture.log_joint_:,.1f} nats, "
         f"{mixture.n_iter_} steps in {seconds:.3g} s"
     )
+
+
+def exit_code(estimator, failed):
+    """Exit code after a fit: 1 where an output was not saved, 130 after Ctrl-C, else 0."""
+    if failed:
+        return 1
+    return 130 if estimator.interrupted_ else 0
