@@ -186,6 +186,14 @@ def test_too_little_memory_is_a_failure_of_the_run(documents, capsys):
     assert "memory_limit" in capsys.readouterr().err
 
 
+def test_a_path_that_standard_output_cannot_write_is_shown_by_its_bytes(documents, capsysbinary):
+    """Names of files are bytes; those that are no UTF-8 came back as an error in place of the result."""
+    odd = documents.with_name(os.fsdecode(b"docu\xf4ments.npz"))
+    documents.rename(odd)
+    assert run("fit", odd, *QUICK) == 0
+    assert b"docu\\udcf4ments.npz: 200 rows" in capsysbinary.readouterr().out
+
+
 AS_PROCESS = [sys.executable, "-c", "import sys; from expfam.cli import main; sys.exit(main())"]
 
 

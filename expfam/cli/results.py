@@ -1,12 +1,14 @@
 """Results as text for people and as one JSON object for programs."""
 
 import json
+import sys
 
 
 def say(args, text):
-    """Print text, unless JSON or nothing was asked for."""
+    """Print text, unless JSON or nothing was asked for; what the output's encoding lacks is shown by its number."""
     if not (args.json or args.quiet):
-        print(text)
+        encoding = sys.stdout.encoding or "utf-8"
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_json(args, result):
