@@ -350,7 +350,7 @@ def replay(text):
 def main(argv=None):
     """Run what the command line asks for: exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=2000, help="in all; shared evenly by the targets")
+    parser.add_argument("--inputs", type=int, default=2000, help="in all; 0 for the kept ones alone")
     parser.add_argument("--targets", nargs="+", metavar="NAME", help="or beginnings of names; default: all")
     parser.add_argument("--engine", choices=("plain", "atheris"), default="plain", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0)
@@ -373,7 +373,9 @@ def main(argv=None):
     names = [name for name in targets() if options.targets is None or name.startswith(tuple(options.targets))]
     if not names:
         parser.error(f"no such target; there are {', '.join(targets())}")
-    options.inputs = -(-options.inputs // len(names))
+    if options.inputs == 0:  # the kept inputs alone
+        names = [name for name in names if _kept_inputs(name)]
+    options.inputs = -(-options.inputs // max(1, len(names)))
     return 1 if fuzz(names, options) else 0
 
 
