@@ -1,19 +1,22 @@
 """The command line as a user types it: results on standard output, one clear line for an error, exit codes."""
 
 import csv
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from expfam import Mixture
-from expfam.cli import main
+from expfam.cli import main, outputs
+from expfam.cli.outputs import write_labels
 from expfam.plugins import registry
 from expfam.samplers import Allocator
 
@@ -239,6 +242,14 @@ def test_too_little_memory_is_a_failure_of_the_run(documents, capsys):
     assert "memory_limit" in capsys.readouterr().err
 
 
+def test_a_path_that_standard_output_cannot_write_is_shown_by_its_bytes(documents, capsysbinary):
+    """Names of files are bytes; those that are no UTF-8 came back as an error in place of the result."""
+    odd = documents.with_name(os.fsdecode(b"docu\xf4ments.npz"))
+    documents.rename(odd)
+    assert run("fit", odd, *QUICK) == 0
+    assert b"docu\\udcf4ments.npz: 200 rows" in capsysbinary.readouterr().out
+
+
 AS_PROCESS = [sys.executable, "-c", "import sys; from expfam.cli import main; sys.exit(main())"]
 
 
@@ -279,3 +290,234 @@ def test_ctrl_c_keeps_the_result_so_far(documents, tmp_path):
     mixture = Mixture.load(model)
     assert mixture.interrupted_
     assert mixture.n_iter_ > 0
+
+
+# ---- places to write -------------------------------------------------------------------------------------------------
+
+UNWRITABLE = {  # below a file, in a directory of the kernel's own, or by a name that no file can have
+    "below a file": "{documents}/x{suffix}",
+    "where nothing can be made": "/proc/x{suffix}",
+    "too long a name": "{directory}/" + 300 * "x" + "{suffix}",
+}
+WRITING = {
+    "fit --output": (["fit", "{documents}", "--family", "multinomial"], "--output", ""),
+    "fit --labels": (["fit", "{documents}", "--family", "multinomial"], "--labels", ".csv"),
+    "tree --output": (["tree", "{documents}", "--family", "multinomial"], "--output", ""),
+    "tree --labels": (["tree", "{documents}", "--family", "multinomial"], "--labels", ".npy"),
+    "tree --linkage": (["tree", "{documents}", "--family", "multinomial"], "--linkage", ".npy"),
+    "tree --newick": (["tree", "{documents}", "--family", "multinomial"], "--newick", ".nwk"),
+    "tree --figure": (["tree", "{documents}", "--family", "multinomial"], "--figure", ".png"),
+    "predict --output": (["predict", "no-model", "{documents}"], "--output", ".csv"),
+    "demo --figure": (["demo"], "--figure", ".png"),
+}
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("place", UNWRITABLE)
+@pytest.mark.parametrize("command", WRITING)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(command, place, documents, capsys, monkeypatch):
+    def read_nothing(*args, **options):
+        raise AssertionError("the place is tried before anything is read")
+
+    monkeypatch.setattr("expfam.model.readers.read", read_nothing)
+    monkeypatch.setattr("sklearn.datasets.load_digits", read_nothing)
+    arguments, option, suffix = WRITING[command]
+    places = {"documents": documents, "directory": documents.parent, "suffix": suffix}
+    before = listing(documents.parent)
+    assert run(*(a.format(**places) for a in [*arguments, option, UNWRITABLE[place]])) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"expfam {arguments[0]}: error: {option}: ")
+    assert len(error.splitlines()) == 1
+    assert listing(documents.parent) == before
+
+
+def test_trying_a_place_leaves_nothing_there(documents, capsys):
+    before = listing(documents.parent)
+    places = ("--output", documents.parent / "new" / "model", "--labels", documents.parent / "labels.csv")
+    assert run("fit", documents, "--family", "poisson", "--hyper", "rate=-1", *places) == 2
+    assert "rate" in capsys.readouterr().err
+    assert listing(documents.parent) == before
+
+
+def test_a_folder_without_leave_to_write_is_refused(documents, capsys, monkeypatch):
+    """As root may write everywhere, the refusal is the system's own error from its own calls."""
+    folder = documents.parent / "locked"
+    folder.mkdir()
+    really_open, really_mkdir = open, Path.mkdir
+
+    def refused(path):
+        if Path(path).parent == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def guarded_open(path, *args, **options):
+        refused(path)
+        return really_open(path, *args, **options)
+
+    def guarded_mkdir(self, *args, **options):
+        refused(self)
+        return really_mkdir(self, *args, **options)
+
+    monkeypatch.setattr("builtins.open", guarded_open)
+    monkeypatch.setattr(Path, "mkdir", guarded_mkdir)
+    for option, name in (("--output", "model"), ("--labels", "labels.csv")):
+        assert run("fit", documents, "--family", "poisson", option, folder / name) == 2
+        error = capsys.readouterr().err
+        assert option in error
+        assert "Permission denied" in error
+
+
+def test_what_save_would_refuse_is_refused_before_any_work(documents, tmp_path, capsys):
+    """A model with a stranger's file beside it is not overwritten; that is known before the fit."""
+    model = tmp_path / "model"
+    assert run("fit", documents, *QUICK, "--output", model) == 0
+    (model / "notes.txt").write_text("mine")
+    capsys.readouterr()
+    assert run("fit", documents, *QUICK, "--output", model) == 2
+    captured = capsys.readouterr()
+    assert "notes.txt" in captured.err
+    assert not captured.out
+
+
+def test_outputs_that_would_overwrite_each_other_or_an_input_are_refused(documents, tmp_path, capsys):
+    model, words = tmp_path / "model", tmp_path / "words.csv"
+    words.write_text("\n".join(f"word{w}" for w in range(30)))
+    assert run("fit", documents, *QUICK, "--output", model) == 0
+    before = (model / "arrays.npz").read_bytes()
+    both = ("--labels", tmp_path / "x.npy", "--linkage", tmp_path / "." / "x.npy")
+    assert run("tree", documents, "--family", "multinomial", *both) == 2
+    assert run("predict", model, documents, "--proba", "1", "--output", model / "arrays.npz") == 2
+    assert run("fit", documents, *QUICK, "--vocab", words, "--labels", words) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert "--linkage" in errors[0]
+    assert "same file" in errors[0]
+    assert "directory of a saved model" in errors[1]
+    assert "words.csv is read" in errors[2]
+    assert (model / "arrays.npz").read_bytes() == before
+
+
+def test_drawing_without_matplotlib_is_refused_before_any_work(documents, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run("tree", documents, "--family", "multinomial", "--figure", tmp_path / "x.png") == 2
+    captured = capsys.readouterr()
+    assert "expfam[plot]" in captured.err
+    assert not captured.out
+
+
+def full_disk(*args, **options):
+    raise OSError(28, "No space left on device")
+
+
+def test_labels_are_saved_where_the_model_cannot_be(documents, tmp_path, capsys, monkeypatch):
+    labels = tmp_path / "labels.csv"
+    monkeypatch.setattr("expfam.persistence.write_archive", full_disk)
+    places = ("--output", tmp_path / "model", "--labels", labels)
+    assert run("fit", documents, *QUICK, *places) == 1
+    captured = capsys.readouterr()
+    assert len(labels.read_text().splitlines()) == 201
+    assert "--output: nothing was saved at" in captured.err
+    assert "No space left" in captured.err
+    assert f"saved     {labels}" in captured.out
+    assert "clusters, log joint" in captured.out
+    assert run("fit", documents, *QUICK, *places, "--json") == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["output"] is None
+    assert result["labels"] == str(labels)
+    assert "No space left" in result["not_saved"]["output"]
+
+
+def test_the_model_is_saved_where_the_labels_cannot_be(documents, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("expfam.cli.outputs.write_csv", full_disk)
+    assert run("fit", documents, *QUICK, "--output", tmp_path / "model", "--labels", tmp_path / "labels.csv") == 1
+    assert "--labels: nothing was saved at" in capsys.readouterr().err
+    assert Mixture.load(tmp_path / "model").n_components_ > 0
+    assert listing(tmp_path) == ["arrays.npz", "documents.npz", "header.json", "model"]
+
+
+def test_the_other_forms_of_a_tree_are_saved_where_one_cannot_be(documents, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("expfam.persistence.write_archive", full_disk)
+    monkeypatch.setattr("expfam.BayesianHierarchy.to_newick", full_disk)
+    names = {"output": "tree", "labels": "l.csv", "linkage": "z.npy", "newick": "t.nwk", "figure": "t.png"}
+    places = [part for option, name in names.items() for part in (f"--{option}", tmp_path / name)]
+    assert run("tree", documents, "--family", "multinomial", "--json", *places) == 1
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert set(result["not_saved"]) == {"output", "newick"}
+    saved = {option: result[option] for option in names if result[option] is not None}
+    assert saved == {option: str(tmp_path / names[option]) for option in ("labels", "linkage", "figure")}
+    assert listing(tmp_path) == ["documents.npz", "l.csv", "t.png", "z.npy"]
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+
+
+HOSTILE_NAMES = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''x", "plain", "a=b", "é", "", "3"]
+
+
+def test_names_of_rows_are_no_formulas_and_can_be_read_back(tmp_path):
+    path, labels = tmp_path / "labels.csv", np.arange(len(HOSTILE_NAMES))
+    write_labels(path, labels, np.array(HOSTILE_NAMES))
+    with open(path, newline="", encoding="utf-8") as file:
+        written = [row["row_id"] for row in csv.DictReader(file)]
+    assert not [name for name in written if name[:1] and name[0] in "=+-@\t\r\n"]
+    assert [name.removeprefix("'") for name in written] == HOSTILE_NAMES
+    assert [name for name in written if name[:1] != "'"] == ["plain", "a=b", "é", "", "3"]
+
+
+def test_predictions_on_standard_output_are_no_formulas(tmp_path, capsys):
+    X, rows = np.array([[1, 2], [30, 40]]), tmp_path / "rows.csv"
+    rows.write_text("name,a,b\n\"=cmd|'/c calc'!A1\",1,2\n-2,30,40\n")
+    Mixture("poisson", 2, n_steps=2, random_state=0).fit(X).save(tmp_path / "model")
+    for more in ((), ("--proba", "1")):
+        assert run("predict", tmp_path / "model", rows, "--id-column", "name", *more) == 0
+        names = [row["row_id"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))]
+        assert names == ["'=cmd|'/c calc'!A1", "'-2"]
+
+
+def test_numbered_rows_keep_their_numbers(tmp_path):
+    write_labels(tmp_path / "l.csv", np.array([7, 8]), np.array([-3, 4]))
+    assert (tmp_path / "l.csv").read_text() == "row_id,label\n-3,7\n4,8\n"
+
+
+def test_a_link_laid_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    """The old name was told by the process number; whoever may write to the folder could lay a link there."""
+    path, victim = tmp_path / "labels.csv", tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".{path.name}.{os.getpid()}").symlink_to(victim)
+    write_labels(path, np.array([0, 1]), None)
+    assert victim.read_text() == "precious"
+    assert path.read_text() == "row_id,label\n0,0\n1,1\n"
+    monkeypatch.setattr("secrets.token_hex", lambda *size: "known")  # even where it could be guessed
+    with outputs.replacing(path, "w") as file:
+        (temporary,) = {p.name for p in tmp_path.iterdir()} - {"labels.csv", "victim", f".{path.name}.{os.getpid()}"}
+        file.write("mine")
+    (tmp_path / temporary).symlink_to(victim)
+    with pytest.raises(FileExistsError), outputs.replacing(path, "w"):
+        pass
+    assert victim.read_text() == "precious"
+    assert (tmp_path / temporary).is_symlink()
+    assert path.read_text() == "mine"
+
+
+def test_every_write_takes_another_temporary_name_and_leaves_none(tmp_path):
+    seen = set()
+
+    def fail_while_writing():
+        with outputs.replacing(tmp_path / "x.npy", "wb"):
+            seen.update(path.name for path in tmp_path.iterdir())
+            raise KeyError
+
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            fail_while_writing()
+    assert len(seen) == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_have_the_rights_that_new_files_have(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_labels(tmp_path / "labels.csv", np.array([0]), None)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "labels.csv").stat().st_mode & 0o777 == 0o640

@@ -1,8 +1,8 @@
 """The command line: data files in, models, labels and scores out.
 
 Standard output holds the results, or with ``--json`` one JSON object; progress, warnings and errors go to standard
-error. Exit codes: 0 done, 1 the run failed, 2 bad usage or bad input, 130 stopped by Ctrl-C. What is needed to compute
-is imported by the command that needs it, so that ``--help`` is quick.
+error. Exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by Ctrl-C.
+What is needed to compute is imported by the command that needs it, so that ``--help`` is quick.
 """
 
 import argparse
@@ -13,8 +13,9 @@ import warnings
 from expfam.cli import demo, fit, plugins, predict, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 
-_EPILOG = """exit codes: 0 done, 1 the run failed, 2 bad usage or bad input, 130 stopped by Ctrl-C
-(fit then keeps the result so far). With --json, standard output is one JSON object, and empty after an error."""
+_EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
+Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object, and empty after an error;
+where only an output could not be saved, the result is printed all the same and says so under not_saved."""
 
 
 def main(argv=None):

@@ -6,7 +6,7 @@ from pathlib import Path
 from expfam.cli.arguments import seed_number
 from expfam.cli.errors import UsageError
 from expfam.cli.fit import fit_with_progress
-from expfam.cli.outputs import require_parent
+from expfam.cli.outputs import require_place, save_figure
 from expfam.cli.results import as_text, class_scores, print_json, run_facts, run_line, say, score_line
 
 _DEMO_CLUSTERS = 20
@@ -28,7 +28,7 @@ def run(args):
 
     if args.figure.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise UsageError(f"--figure: {args.figure} must end in .png, .pdf or .svg")
-    require_parent(args.figure, "--figure")
+    require_place(args.figure, "--figure")
     X, digits = load_digits(return_X_y=True)
     say(args, f"{len(X):,} images of handwritten digits, {X.shape[1]} counts of ink each: a mixture of multinomials")
     began = time.perf_counter()
@@ -79,5 +79,5 @@ def _draw_digits(path, mixture, table):
     display = ClusterMeansDisplay(everything.means[order], everything.sizes[order], names=names)
     figure = Figure(figsize=display.image_size(), dpi=160, layout="constrained")
     display.plot(figure.subplots(), kind="image")
-    figure.savefig(path)
+    save_figure(figure, path)
     return path.resolve()

@@ -17,9 +17,10 @@ from expfam.cli.arguments import (
     thread_count,
     time_amount,
 )
-from expfam.cli.outputs import check_outputs, save_results
+from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
+    exit_code,
     plain,
     print_json,
     run_facts,
@@ -74,7 +75,13 @@ def add_arguments(parser):
     )
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
-    out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv a name that a "
+        "spreadsheet would take for a formula gets an apostrophe in front",
+    )
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -116,7 +123,7 @@ def run(args):
     fit_with_progress(args, mixture, table.X)
     seconds = time.perf_counter() - began
     # saved before anything is printed: a closed pipe must not cost the result
-    saved = save_results(args, mixture, table)
+    saved, failed = save_all(args, result_writers(mixture, table))
     scores, clusters = table_scores(table, mixture.labels_), _largest(mixture, table.column_names)
     say(args, run_line(mixture, seconds))
     learned = _learned(family, mixture.family_)
@@ -130,8 +137,9 @@ def run(args):
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"family": family.name, "hyper": plain(mixture.family_.get_params()), "weights": repr(weights)}
     result |= {"seed": seed, "memory_forecast": forecast.beside_data} | run_facts(mixture, seconds)
-    print_json(args, result | {"scores": scores, "clusters": clusters, "output": None, "labels": None} | saved)
-    return 130 if mixture.interrupted_ else 0
+    result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
+    print_json(args, result | saved | {"not_saved": failed})
+    return exit_code(mixture, failed)
 
 
 def _forecast(X, family, n_components):

@@ -1,12 +1,14 @@
 """Results as text for people and as one JSON object for programs."""
 
 import json
+import sys
 
 
 def say(args, text):
-    """Print text, unless JSON or nothing was asked for."""
+    """Print text, unless JSON or nothing was asked for; what the output's encoding lacks is shown by its number."""
     if not (args.json or args.quiet):
-        print(text)
+        encoding = sys.stdout.encoding or "utf-8"
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_json(args, result):
@@ -95,3 +97,10 @@ def run_line(mixture, seconds):
         f"{state} {mixture.n_components_} clusters, log joint {mixture.log_joint_:,.1f} nats, "
         f"{mixture.n_iter_} steps in {seconds:.3g} s"
     )
+
+
+def exit_code(estimator, failed):
+    """Exit code after a fit: 1 where an output was not saved, 130 after Ctrl-C, else 0."""
+    if failed:
+        return 1
+    return 130 if estimator.interrupted_ else 0

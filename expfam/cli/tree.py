@@ -14,8 +14,9 @@ from expfam.cli.arguments import (
     seed_number,
     thread_count,
 )
-from expfam.cli.outputs import check_file, check_outputs, replacing, save_results
-from expfam.cli.results import plain, print_json, say, score_line, shape_line, table_scores
+from expfam.cli.errors import UsageError
+from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
+from expfam.cli.results import exit_code, plain, print_json, say, score_line, shape_line, table_scores
 
 
 def add_arguments(parser):
@@ -41,7 +42,13 @@ def add_arguments(parser):
     )
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
-    out.add_argument("--labels", type=Path, metavar="FILE", help="save the labels: .csv (row_id,label) or .npy")
+    out.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv a name that a "
+        "spreadsheet would take for a formula gets an apostrophe in front",
+    )
     out.add_argument("--linkage", type=Path, metavar="FILE", help="save SciPy's linkage matrix: .npy")
     out.add_argument("--newick", type=Path, metavar="FILE", help="save the tree in Newick's format")
     out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree")
@@ -53,11 +60,10 @@ def run(args):
     from expfam import BayesianHierarchy
     from expfam.model.readers import read
 
-    check_outputs(args, "hierarchy")
-    forms = (("linkage", (".npy",)), ("newick", (".nwk", ".newick", ".txt")), ("figure", (".png", ".pdf", ".svg")))
-    for option, suffixes in forms:
-        if (path := getattr(args, option)) is not None:
-            check_file(args, path, f"--{option}", suffixes)
+    forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": (".png", ".pdf", ".svg")}
+    check_outputs(args, "hierarchy", **forms)
+    if args.figure is not None:
+        _require_matplotlib()
     family = family_of(args.family, args.hyper)
     table = read(args.data, **reading_options(args))
     say(args, f"data      {args.data}: {shape_line(table.X)}")
@@ -75,7 +81,7 @@ def run(args):
     began = time.perf_counter()
     _grow_with_progress(args, hierarchy, table.X)
     seconds = time.perf_counter() - began
-    saved = save_results(args, hierarchy, table) | _save_forms(args, hierarchy, table)
+    saved, failed = save_all(args, result_writers(hierarchy, table) | _form_writers(args, hierarchy, table))
     scores = table_scores(table, hierarchy.labels_)
     state = "stopped  " if hierarchy.interrupted_ else "result   "
     say(args, f"model     {hierarchy.family_!r}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
@@ -93,8 +99,8 @@ def run(args):
     result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
     result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}
     nothing = dict.fromkeys(("output", "labels", "linkage", "newick", "figure"))
-    print_json(args, result | {"scores": scores} | nothing | saved)
-    return 130 if hierarchy.interrupted_ else 0
+    print_json(args, result | {"scores": scores} | nothing | saved | {"not_saved": failed})
+    return exit_code(hierarchy, failed)
 
 
 def _grow_with_progress(args, hierarchy, X):
@@ -104,28 +110,36 @@ def _grow_with_progress(args, hierarchy, X):
     hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)
 
 
-def _save_forms(args, hierarchy, table):
-    """Other forms of the tree, written where they were asked for: what was written, by name."""
+def _require_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UsageError("--figure: drawing needs matplotlib: pip install 'expfam[plot]'") from error
+
+
+def _form_writers(args, hierarchy, table):
+    """Writers of the other forms of the tree, as `save_all` takes them; a forest has no linkage matrix."""
     import numpy as np
 
-    saved = {}
-    if args.linkage is not None and hierarchy.interrupted_:
-        print("expfam tree: no linkage matrix of a forest was saved", file=sys.stderr)
-    elif args.linkage is not None:
-        with replacing(args.linkage, "wb") as file:
+    def write_linkage(path):
+        with replacing(path, "wb") as file:
             np.save(file, hierarchy.linkage_matrix())
-        saved["linkage"] = str(args.linkage)
-    if args.newick is not None:
-        with replacing(args.newick, "w") as file:
+
+    def write_newick(path):
+        with replacing(path, "w") as file:
             file.write(hierarchy.to_newick(table.row_ids) + "\n")
-        saved["newick"] = str(args.newick)
-    if args.figure is not None:
+
+    def draw(path):
         from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
 
         from expfam.dendrogram import DendrogramDisplay
 
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         DendrogramDisplay.from_estimator(hierarchy, names=table.row_ids).plot(figure.subplots())
-        figure.savefig(args.figure, dpi=150)
-        saved["figure"] = str(args.figure)
-    return saved
+        save_figure(figure, path, dpi=150)
+
+    writers = {"linkage": write_linkage, "newick": write_newick, "figure": draw}
+    if args.linkage is not None and hierarchy.interrupted_:
+        print("expfam tree: no linkage matrix of a forest was saved", file=sys.stderr)
+        del writers["linkage"]
+    return writers

@@ -130,6 +130,45 @@ def is_archive(path, kind=None):
     return kind is None or document["kind"] == kind
 
 
+def check_place(path, kind):
+    """Find out, before any work, whether `write_archive` could write at `path`; nothing is left there.
+
+    Parameters
+    ----------
+    path : path_like
+    kind : str
+        As of `write_archive`.
+
+    Raises
+    ------
+    ArchiveError
+        Something stands there that would not be replaced.
+    OSError
+        No directory can be made there.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expfam.model.archive import check_place
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_place(os.path.join(folder, "runs", "first"), "sums")
+    ...     os.listdir(folder)
+    []
+    """
+    target = Path(os.path.realpath(path))
+    _refuse_foreign(target, kind)
+    missing = [folder for folder in reversed(target.parents) if not folder.exists()]
+    trial = target.parent / f".{target.name}.{uuid.uuid4().hex}"  # as long a name as that of the real one
+    made = []
+    try:
+        for folder in (*missing, trial):
+            folder.mkdir()
+            made.append(folder)
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+
+
 # ---- header ----------------------------------------------------------------------------------------------------------
 
 

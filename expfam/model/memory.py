@@ -50,10 +50,9 @@ def parse_bytes(value):
     """
     match = re.fullmatch(r"\s*([0-9.eE+]+)\s*([kmgt]i?)?b?\s*", str(value), re.IGNORECASE)
     try:
-        number = float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
-    except (AttributeError, ValueError) as error:
+        return int(float(match.group(1)) * _UNITS[(match.group(2) or "").lower()])
+    except (AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"an amount of memory is a number of bytes or text such as '4GB'; got {value!r}") from error
-    return int(number)
 
 
 def format_bytes(n):
