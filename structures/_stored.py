@@ -1,4 +1,4 @@
-"""Arrays that were read from a file: named checks of type, shape and range, and one error for all that they let through.
+"""Arrays that were read from a file: named checks of type, shape and range, and one error for all that is left.
 
 Compiled code believes the labels, slots and places that it is given. Whoever restores a state from a file checks these
 first, and `restoring` turns every error that arrays of another run, or altered ones, still lead to into an
@@ -31,8 +31,8 @@ def restoring(what):
 
     Parameters
     ----------
-    what : str
-        What is restored, such as a path: the message begins with it.
+    what : str or path_like
+        What is restored: the message begins with it.
 
     Examples
     --------
@@ -47,11 +47,13 @@ def restoring(what):
     except PluginError:
         raise
     except ArchiveError as error:
-        raise error if str(error).startswith(what) else ArchiveError(f"{what}: {error}") from error
+        if str(error).startswith(f"{what}: "):
+            raise
+        raise ArchiveError(f"{what}: {error}") from error
     except _FAULTS as error:
         found = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ArchiveError(
-            f"{what}: the arrays are not those of such a run ({found}): the file was altered, or is of another model,"
+            f"{what}: what it holds does not fit together ({found}): the file was altered, or is of another model,"
             " other data or another version; make it again"
         ) from error
 
