@@ -1,6 +1,7 @@
 """Saves that are killed between every two calls of the operating system: the child of `test_archive.py`.
 
-A forked process counts what `write_archive` asks of the operating system and kills itself, by SIGKILL, before one call. The parent then reads what stands there, saves once more, and looks for what was left behind. `python
+A forked process counts what `write_archive` asks of the operating system and kills itself, by SIGKILL, before one
+call. The parent then reads what stands there, saves once more, and looks for what was left behind. `python
 killed_saves.py FOLDER WAY` prints the number of kills and what went wrong, as JSON.
 """
 
@@ -19,7 +20,8 @@ from expfam.model.archive import read_archive, write_archive
 
 WAYS = ("exchange", "fallback", "first")
 SYSTEM = {"posix", "fcntl", "_io", "io"}
-CHANGING = "open close write truncate flush fsync flock mkdir rename replace rmdir unlink remove".split()
+CHANGING = {"open", "close", "write", "truncate", "flush", "fsync", "flock"}
+CHANGING |= {"mkdir", "rename", "replace", "rmdir", "unlink", "remove"}
 OURS = {archive.__file__, staging.__file__}
 
 

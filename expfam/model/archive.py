@@ -1,8 +1,9 @@
 """Arrays with a JSON header in a directory: what models and checkpoints are kept in.
 
 An archive is a directory of two files, `header.json` and `arrays.npz`, tied together by a checksum. It is written
-beside its place and put there in one call, so a reader finds the old archive or the new one, never a half, and also
-after a kill or a loss of power; see `expfam.model.staging`. Nothing is pickled, neither way; anything that is not as it was written raises an `ArchiveError`. O(bytes) time and memory.
+beside its place and put there in one call, so a reader finds the old archive or the new one, never a half, also after a
+kill or a loss of power; see `expfam.model.staging`. Nothing is pickled, neither way; anything that is not as it was
+written raises an `ArchiveError`. O(bytes) time and memory.
 """
 
 import hashlib

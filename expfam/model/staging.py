@@ -56,9 +56,7 @@ def staged(target):
 def put_in_place(stage, target):
     """Give the staging folder its place; what stood there is deleted last."""
     flush_directory(stage)
-    if not target.exists():
-        _take_place(stage, target)
-    elif not _exchange(stage, target):
+    if not target.exists() or not _exchange(stage, target):
         _take_place(stage, target)
     flush_directory(target.parent)
 
