@@ -624,8 +624,10 @@ def model_arrays(model):
 
 def with_model_arrays(model, arrays):
     """The model with the hyper-parameters that `model_arrays` wrote down."""
-    now = model_arrays(model)["weights"]
-    weights = _like(arrays.get("weights", {}), now)
+    now, stored = model_arrays(model)["weights"], arrays.get("weights", {})
+    for name in sorted(set(stored) & set(model.weights.get_params()) - set(now)):
+        now[name] = np.array(1.0 if name == "alpha" else 0.0)      # an int that the chain has learned to be a float
+    weights = _like(stored, now)
     family = with_family_arrays(model.family, arrays)
     return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
 
