@@ -4,6 +4,9 @@ A chunk is whatever the estimator's `fit` takes. Statistics of clusters or topic
 does not grow with the number of rows but by what a memoized schedule remembers of each chunk.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
@@ -41,6 +44,17 @@ class ChunkLearner:
     """
 
     _of_rows: tuple[str, ...] = ("labels_",)  # results that are of the rows of one chunk
+    _not_kept: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # attributes that the file of a loaded model lacks, and the remedy
+
+    def __getattr__(self, name):
+        """Say of an attribute that a loaded model lacks how to have it; other errors stay as they are."""
+        if name in self.__dict__.get("_not_kept", ()):
+            raise AttributeError(
+                f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
+            )
+        return object.__getattribute__(self, name)  # raises its own error
 
     def _learn_chunk(self, X, options, batch, *, is_first):
         """One more chunk, with options of its `Dataset`: `partial_fit`."""

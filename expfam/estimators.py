@@ -405,11 +405,33 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         save_model(self, path, labels=labels)
 
     @classmethod
-    def load(cls, path):
-        """Mixture read back from `save`; it predicts without the training data."""
+    def load(cls, path, *, trust=False):
+        """Mixture read back from `save`; it predicts without the training data.
+
+        Parameters
+        ----------
+        path : path_like
+        trust : bool
+            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
+            where the file names them; that runs their code. Use it for files that you trust.
+
+        Returns
+        -------
+        Mixture
+            It lacks `labels_` unless it was saved with ``labels=True``. Its `trace_` has columns alone and no kept
+            partitions, and after learning from chunks there is none. Settings that cannot be written as JSON, such as
+            callbacks and starting labels, are at their defaults.
+
+        Raises
+        ------
+        ArchiveError
+            There is no such model at `path`, or it is damaged or was altered.
+        PluginError
+            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        """
         from expfam.persistence import load_model
 
-        return load_model(path)
+        return load_model(path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")

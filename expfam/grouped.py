@@ -482,11 +482,32 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         save_grouped(self, path, labels=labels)
 
     @classmethod
-    def load(cls, path):
-        """Mixture read back from `save`; it predicts without the training data."""
+    def load(cls, path, *, trust=False):
+        """Mixture read back from `save`; it predicts without the training data.
+
+        Parameters
+        ----------
+        path : path_like
+        trust : bool
+            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
+            where the file names them; that runs their code. Use it for files that you trust.
+
+        Returns
+        -------
+        GroupedMixture
+            It lacks `trace_`, and `labels_` unless it was saved with ``labels=True``. Settings that cannot be written
+            as JSON, such as callbacks and starting labels, are at their defaults.
+
+        Raises
+        ------
+        ArchiveError
+            There is no such model at `path`, or it is damaged or was altered.
+        PluginError
+            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        """
         from expfam.persistence import load_grouped
 
-        return load_grouped(path)
+        return load_grouped(path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")

@@ -387,11 +387,32 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         save_hierarchy(self, path)
 
     @classmethod
-    def load(cls, path):
-        """Hierarchy read back from `save`; it cuts and predicts as before."""
+    def load(cls, path, *, trust=False):
+        """Hierarchy read back from `save`; it cuts and predicts as before.
+
+        Parameters
+        ----------
+        path : path_like
+        trust : bool
+            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
+            where the file names them; that runs their code. Use it for files that you trust.
+
+        Returns
+        -------
+        BayesianHierarchy
+            It has every attribute of a fitted one. Settings that cannot be written as JSON, such as callbacks and
+            starting labels, are at their defaults.
+
+        Raises
+        ------
+        ArchiveError
+            There is no such model at `path`, or it is damaged or was altered.
+        PluginError
+            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        """
         from expfam.persistence import load_hierarchy
 
-        return load_hierarchy(path)
+        return load_hierarchy(path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")

@@ -6,17 +6,18 @@ parameters and learned attributes as JSON and arrays, and rebuilt through the pl
 """
 
 import math
-from contextlib import contextmanager
-from importlib import import_module
 
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import ArchiveError, PluginError
+from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.model.archive import read_archive, write_archive
 from expfam.samplers.settings import Settings
 from expfam.samplers.trace import WarmedColumns
+from expfam.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
+from expfam.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
+from expfam.structures._stored import restoring
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"
@@ -28,11 +29,20 @@ _RESULTS = {
     TOPICS: "components_ alpha_ eta_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
+_OTHER_RESULTS = {
+    KIND: "labels_ trace_ stream_",
+    HIERARCHY: "children log_block counts leaf_weight n S",
+    TOPICS: "stream_",
+    GROUPED: "labels_ stream_",
+}
+_NOT_KEPT = {
+    "labels_": "save the model with labels=True, or call predict on the rows",
+    "trace_": "read it from the model that was fitted, before it is saved",
+}
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _PARTS = ("family", "weights", "schedule")
 _TREE = ("children", "log_block", "counts")
 _LABEL_SETTINGS = ("start", "init_labels")
-_WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
 
 class StoredTrace(WarmedColumns):
@@ -100,12 +110,15 @@ def save_model(estimator, path, *, labels=False):
     _write(estimator, path, KIND, results, parts)
 
 
-def load_model(path):
+def load_model(path, *, trust=False):
     """Fitted mixture that `save_model` wrote; it predicts without the training data.
 
     Parameters
     ----------
     path : path_like
+    trust : bool
+        Also import modules that are neither part of expfam nor of an installed distribution that offers plugins, where
+        the file names them: that runs their code. A class that was given to `expfam.register` needs no trust.
 
     Returns
     -------
@@ -116,21 +129,23 @@ def load_model(path):
     ArchiveError
         Nothing usable stands at `path`; the message says what was found.
     PluginError
-        The family's or weights' class is not installed.
+        A class that the file names is not installed, or comes from elsewhere and `trust` is False.
     """
     from expfam.estimators import Mixture
     from expfam.model.mixture import MixtureModel
 
-    estimator, results, parts = _read(path, KIND, Mixture)
-    with _refusing(path):
+    estimator, results, parts = _read(path, KIND, Mixture, trust)
+    with restoring(path):
         model = MixtureModel(parts["family"], parts["weights"])
-    if "trace_" in results:
-        # files of versions before traces knew their warm-up do not have its length
-        results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
-    stream = results.pop("stream_", None)
-    _set(estimator, results | {"model_": model, "family_": model.family})
-    if stream is not None:
-        estimator.stream_ = estimator.restore_stream(stream)
+        check_mixture(results, model.family)
+        if "trace_" in results:
+            # files of versions before traces knew their warm-up do not have its length
+            results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
+        stream = results.pop("stream_", None)
+        _set(estimator, results | {"model_": model, "family_": model.family})
+        _miss(estimator, "labels_", "trace_")
+        if stream is not None:
+            estimator.stream_ = estimator.restore_stream(stream)
     return estimator
 
 
@@ -150,12 +165,14 @@ def save_hierarchy(estimator, path):
     _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
 
 
-def load_hierarchy(path):
+def load_hierarchy(path, *, trust=False):
     """Fitted hierarchy that `save_hierarchy` wrote; raises as `load_model` does.
 
     Parameters
     ----------
     path : path_like
+    trust : bool
+        As of `load_model`.
 
     Returns
     -------
@@ -164,8 +181,9 @@ def load_hierarchy(path):
     from expfam.hierarchy import BayesianHierarchy
     from expfam.samplers.hierarchy_tree import HierarchyTree
 
-    estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy)
-    with _refusing(path):
+    estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy, trust)
+    with restoring(path):
+        check_hierarchy(results, parts["family"])
         leaf_weight = results.pop("leaf_weight")
         tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
         estimator._n, estimator._S = results.pop("n"), results.pop("S")
@@ -190,12 +208,14 @@ def save_topics(estimator, path):
     _write(estimator, path, TOPICS, results, parts)
 
 
-def load_topics(path):
+def load_topics(path, *, trust=False):
     """Fitted topic model that `save_topics` wrote; raises as `load_model` does.
 
     Parameters
     ----------
     path : path_like
+    trust : bool
+        As of `load_model`.
 
     Returns
     -------
@@ -203,13 +223,15 @@ def load_topics(path):
     """
     from expfam.topics import TopicModel
 
-    estimator, results, parts = _read(path, TOPICS, TopicModel)
-    stream = results.pop("stream_", None)
-    _set(estimator, results)
-    with _refusing(path):
+    estimator, results, parts = _read(path, TOPICS, TopicModel, trust)
+    with restoring(path):
+        check_topics(results)
+        stream = results.pop("stream_", None)
+        _set(estimator, results)
+        _miss(estimator, "trace_")
         estimator._n_features_out = len(estimator.components_)
-    if stream is not None:
-        estimator.stream_ = estimator.restore_stream(stream, parts["schedule"])
+        if stream is not None:
+            estimator.stream_ = estimator.restore_stream(stream, parts["schedule"])
     return estimator
 
 
@@ -231,12 +253,14 @@ def save_grouped(estimator, path, *, labels=False):
     _write(estimator, path, GROUPED, results, {"family": estimator.family_})
 
 
-def load_grouped(path):
+def load_grouped(path, *, trust=False):
     """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
 
     Parameters
     ----------
     path : path_like
+    trust : bool
+        As of `load_model`.
 
     Returns
     -------
@@ -244,12 +268,14 @@ def load_grouped(path):
     """
     from expfam.grouped import GroupedMixture
 
-    estimator, results, parts = _read(path, GROUPED, GroupedMixture)
-    stream = results.pop("stream_", None)
-    with _refusing(path):
+    estimator, results, parts = _read(path, GROUPED, GroupedMixture, trust)
+    with restoring(path):
+        check_grouped(results, parts["family"])
+        stream = results.pop("stream_", None)
         _set(estimator, results | {"family_": parts["family"]})
-    if stream is not None:
-        estimator.stream_ = estimator.restore_stream(stream)
+        _miss(estimator, "labels_", "trace_")
+        if stream is not None:
+            estimator.stream_ = estimator.restore_stream(stream)
     return estimator
 
 
@@ -269,21 +295,30 @@ def _write(estimator, path, kind, results, parts=None):
     write_archive(path, kind, header=header, arrays=arrays)
 
 
-def _read(path, kind, estimator_class):
+def _read(path, kind, estimator_class, trust):
     """What `_write` wrote: the estimator with its settings alone, its results, and its parts."""
     header, arrays = read_archive(path, kind)
-    with _refusing(path):
-        estimator = estimator_class(**_unpack(header["params"], arrays, path))
-        results = _unpack(header["results"], arrays, path)
-        parts = {name: _unpack(header[name], arrays, path) for name in _PARTS if name in header}
-    if "feature_names_in_" in results:
-        results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # what scikit-learn compares with
+    classes = SavedClasses(path, trust)
+    with restoring(path):
+        if not {"params", "results"} <= header.keys():
+            raise ArchiveError("the header does not describe a model that this version can make: fit and save again")
+        estimator = estimator_class(**_unpack(header["params"], arrays, classes))
+        results = _unpack(header["results"], arrays, classes)
+        parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
+        check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
+        if "feature_names_in_" in results:
+            results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # scikit-learn compares with it
     return estimator, results, parts
 
 
 def _set(estimator, results):
     for name, value in results.items():
         setattr(estimator, name, value)
+
+
+def _miss(estimator, *names):
+    """Tell the estimator which attributes of a fitted one it lacks, for its messages."""
+    estimator._not_kept = {name: _NOT_KEPT[name] for name in names if not hasattr(estimator, name)}
 
 
 def _labels_of(estimator, labels):
@@ -295,21 +330,6 @@ def _stream_of(estimator, labels=False):
     if not labels:  # those of the last chunk, which nothing goes on from
         arrays["labels"] = np.empty(0, dtype=np.int32)
     return arrays
-
-
-@contextmanager
-def _refusing(path):
-    """Turn what a header that describes no model leads to into an error that says so."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _cannot_make(path, error) from error
-
-
-def _cannot_make(path, error):
-    return ArchiveError(
-        f"{path}: the header does not describe a model that this version can make ({error!r}): fit and save again"
-    )
 
 
 # ---- values to JSON and arrays ---------------------------------------------------------------------------------------
@@ -338,14 +358,14 @@ def _is_plain(value):
 
 def _is_plain_settings(value):
     """Whether a kernel or schedule is made of values that can be kept, kernels within kernels among them."""
-    if not isinstance(value, Settings) or _import_class(_class_path(value)) is not type(value):
+    if not isinstance(value, Settings) or class_at(class_path(value)) is not type(value):
         return False
     named = value._parameter_names() == list(value.get_params())
     return named and all(_is_plain(item) or _is_plain_settings(item) for item in value.get_params().values())
 
 
 def _is_weights(value):
-    return not isinstance(value, type) and all(hasattr(value, name) for name in _WEIGHTS_METHODS)
+    return not isinstance(value, type) and all(hasattr(value, name) for name in WEIGHTS_METHODS)
 
 
 def _pack(value, where, arrays):
@@ -374,9 +394,9 @@ def _pack(value, where, arrays):
     if isinstance(value, Family):
         return {"$family": _pack_family(value, where, arrays)}
     if _is_weights(value):
-        return {"$weights": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
+        return {"$weights": {"class": class_path(value), "params": _pack(value.get_params(), where, arrays)}}
     if isinstance(value, Settings):
-        return {"$settings": {"class": _class_path(value), "params": _pack(value.get_params(), where, arrays)}}
+        return {"$settings": {"class": class_path(value), "params": _pack(value.get_params(), where, arrays)}}
     raise ArchiveError(
         f"{'.'.join(where)} is a {type(value).__name__}, which cannot be saved: numbers, strings, arrays, and lists and"
         " dicts of these can"
@@ -387,19 +407,19 @@ def _pack_family(family, where, arrays):
     learned = {name: value for name, value in vars(family).items() if name.endswith("_") and name[0] != "_"}
     return {
         "name": family.name,
-        "class": _class_path(family),
+        "class": class_path(family),
         "params": _pack(family.get_params(), (*where, "params"), arrays),
         "learned": _pack(learned, (*where, "learned"), arrays),
     }
 
 
-def _unpack(value, arrays, path):
+def _unpack(value, arrays, classes):
     if isinstance(value, list):
-        return [_unpack(item, arrays, path) for item in value]
+        return [_unpack(item, arrays, classes) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1 or not next(iter(value)).startswith("$"):
-        return {key: _unpack(item, arrays, path) for key, item in value.items()}
+        return {key: _unpack(item, arrays, classes) for key, item in value.items()}
     ((tag, inner),) = value.items()
     if tag == "$array":
         for name in inner:
@@ -408,83 +428,22 @@ def _unpack(value, arrays, path):
     if tag == "$float":
         return float(inner)
     if tag == "$tuple":
-        return tuple(_unpack(inner, arrays, path))
+        return tuple(_unpack(inner, arrays, classes))
     if tag == "$dict":
-        return {key: _unpack(item, arrays, path) for key, item in inner.items()}
+        return {key: _unpack(item, arrays, classes) for key, item in inner.items()}
     if tag == "$family":
-        return _unpack_family(inner, arrays, path)
+        return _unpack_family(inner, arrays, classes)
     if tag == "$weights":
-        return _weights_class(inner["class"], path)(**_unpack(inner["params"], arrays, path))
+        return classes.weights(inner["class"])(**_unpack(inner["params"], arrays, classes))
     if tag == "$settings":
-        return _settings_class(inner["class"], path)(**_unpack(inner["params"], arrays, path))
-    raise ArchiveError(f"{path}: the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
+        return classes.settings(inner["class"])(**_unpack(inner["params"], arrays, classes))
+    raise ArchiveError(f"the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
 
 
-def _unpack_family(packed, arrays, path):
-    params = _unpack(packed["params"], arrays, path)
-    family = _make_family(packed["name"], packed["class"], params, path)
-    vars(family).update(_unpack(packed["learned"], arrays, path))
+def _unpack_family(packed, arrays, classes):
+    params = _unpack(packed["params"], arrays, classes)
+    family = classes.family(packed["name"], packed["class"])(**params)
+    learned = _unpack(packed["learned"], arrays, classes)
+    check_names(learned, [name for name in learned if name.endswith("_") and name[0] != "_"])
+    vars(family).update(learned)
     return family
-
-
-# ---- classes by name -------------------------------------------------------------------------------------------------
-
-
-def _class_path(value):
-    return f"{type(value).__module__}:{type(value).__qualname__}"
-
-
-def _import_class(class_path):
-    """The class that a path names, or None where it cannot be had."""
-    module, _, qualname = class_path.partition(":")
-    try:
-        found = import_module(module)
-        for name in qualname.split("."):
-            found = getattr(found, name)
-    except (ImportError, AttributeError, ValueError):
-        return None
-    return found if isinstance(found, type) else None
-
-
-def _make_family(name, class_path, params, path):
-    """Family of a saved class: the registered one if it is the same class, else the class at its old path.
-
-    A registered class that has moved to another module is taken if it kept its name; another class that only goes by
-    the same entry-point name is not.
-    """
-    registered = _registered_family(name, params)
-    if registered is not None and _class_path(registered) == class_path:
-        return registered
-    at_path = _import_class(class_path)
-    if at_path is not None and issubclass(at_path, Family):
-        return at_path(**params)
-    if registered is not None and type(registered).__qualname__ == class_path.partition(":")[2]:
-        return registered
-    found = "nothing is registered" if registered is None else f"{_class_path(registered)} is registered"
-    raise PluginError(
-        f"{path}: was fitted with family {name!r}, class {class_path}, which is not to be had here ({found} by that "
-        f"name): install the package of {class_path.partition(':')[0]!r}, or define the class and call expfam.register"
-    )
-
-
-def _registered_family(name, params):
-    from expfam.plugins.registry import load_family
-
-    try:
-        return load_family(name, **params)
-    except (PluginError, TypeError, ValueError):  # none, or one of another class whose parameters differ
-        return None
-
-
-def _settings_class(class_path, path):
-    found = _import_class(class_path)
-    if found is None or not issubclass(found, Settings):
-        raise PluginError(f"{path}: was fitted with the sampler {class_path}, which is not installed here")
-    return found
-
-
-def _weights_class(class_path, path):
-    found = _import_class(class_path)
-    if found is None or not all(hasattr(found, name) for name in _WEIGHTS_METHODS):
-        raise PluginError(f"{path}: was fitted with the weights {class_path}, which are not installed here")
-    return found

@@ -531,11 +531,32 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         save_topics(self, path)
 
     @classmethod
-    def load(cls, path):
-        """Model read back from `save`; settings that are functions or generators come back as their defaults."""
+    def load(cls, path, *, trust=False):
+        """Model read back from `save`.
+
+        Parameters
+        ----------
+        path : path_like
+        trust : bool
+            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
+            where the file names them; that runs their code. Use it for files that you trust.
+
+        Returns
+        -------
+        TopicModel
+            It lacks `trace_`. Settings that cannot be written as JSON, such as callbacks and generators, are at their
+            defaults.
+
+        Raises
+        ------
+        ArchiveError
+            There is no such model at `path`, or it is damaged or was altered.
+        PluginError
+            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        """
         from expfam.persistence import load_topics
 
-        return load_topics(path)
+        return load_topics(path, trust=trust)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

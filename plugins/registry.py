@@ -19,11 +19,14 @@ __all__ = [
     "GROUPS",
     "Plugin",
     "check_all",
+    "family_class",
+    "is_offered",
     "list_plugins",
     "load_family",
     "load_proposal",
     "refresh",
     "register",
+    "registered_class",
 ]
 
 GROUPS = {"family": "expfam.families", "proposal": "expfam.proposals"}
@@ -168,7 +171,12 @@ def load_family(name, **hyper):
     >>> load_family("bernoulli", a=1.0, b=2.0)
     Bernoulli(a=1.0, b=2.0)
     """
-    return _load("family", name)(**hyper)
+    return family_class(name)(**hyper)
+
+
+def family_class(name):
+    """Class of the family of that name, as `load_family` would make it; raises as that does."""
+    return _load("family", name)
 
 
 def load_proposal(name, **options):
@@ -261,6 +269,40 @@ def refresh():
         invalidate_caches()
         _registry.scanned = None
         _registry.loaded.clear()
+
+
+def registered_class(class_path):
+    """The class ``"module:Class"`` that was given to `register` in this process, None if there is none."""
+    with _registry.lock:
+        for plugin, cls in _registry.registered.values():
+            if plugin.value == class_path:
+                return cls
+    return None
+
+
+def is_offered(module):
+    """Whether a module belongs to an installed distribution that offers a plugin: nothing is imported.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name. It belongs to a distribution if it is the module that an entry point names, or lies in the same
+        package.
+
+    Examples
+    --------
+    >>> from expfam.plugins.registry import is_offered
+    >>> is_offered("expfam.plugins.families"), is_offered("antigravity")
+    (True, False)
+    """
+    with _registry.lock:
+        offers = [plugin for group in GROUPS.values() for plugin in _registry.offers(group)]
+    for plugin in offers:
+        named = plugin.value.partition(":")[0].strip()
+        package = named.rpartition(".")[0] or named
+        if plugin.distribution != NOTEBOOK and (module == package or module.startswith(package + ".")):
+            return True
+    return False
 
 
 def check_all(group=None):

@@ -9,6 +9,8 @@ from time import perf_counter
 
 import numpy as np
 
+from expfam.structures._stored import restoring
+
 
 def close_all(callbacks):
     """Close the callbacks that have a method `close`."""
@@ -200,7 +202,9 @@ def restore_checkpoint(path, state, *, trace=None):
     Raises
     ------
     ArchiveError
-        The archive is damaged, or not a checkpoint, or of another kind of state, seed or number of data.
+        The archive is damaged or was altered, or is not a checkpoint, or is of another kind of state, seed or number of
+        data. The state is as it was before. What a kernel itself keeps, such as a proposal, is read at its next step,
+        which raises the same error.
     """
     from expfam.errors import ArchiveError
     from expfam.model.archive import read_archive
@@ -220,9 +224,15 @@ def restore_checkpoint(path, state, *, trace=None):
         )
     if trace is not None and "trace" not in arrays:
         raise ArchiveError(f"{path}: was written without a trace; leave out trace=, or give one to Checkpoint")
-    state.from_arrays(arrays["state"])
-    if trace is not None:
-        trace.from_arrays(arrays["trace"])
+    before = state.to_arrays()
+    try:
+        with restoring(path):
+            state.from_arrays(arrays["state"])
+            if trace is not None:
+                trace.from_arrays(arrays["trace"])
+    except ArchiveError:
+        state.from_arrays(before)
+        raise
 
 
 class Progress:

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from expfam.errors import CapabilityError, DataError
+from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.protocols import Info
 from expfam.samplers.schedules import Full, Memoized, Stochastic
 
@@ -254,8 +254,12 @@ class ChunkStream:
 
     def take_memo(self, arrays):
         """Remember what `memo_arrays` gave."""
-        memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in arrays["batches"]]
-        self.memo = {name: self.contribution_type.from_arrays(memo[str(place)]) for place, name in enumerate(names)}
+        memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in np.atleast_1d(arrays["batches"])]
+        if len(memo) != len(names) or not all(isinstance(name, (int, str)) for name in names):
+            raise ArchiveError("the names of the chunks are not those of what is remembered: the file was altered")
+        self.memo = {
+            name: self.contribution_type.from_arrays(memo[str(place)], self) for place, name in enumerate(names)
+        }
 
     def settings_changed(self, settings):
         """Names of the settings that differ, the number of threads aside."""

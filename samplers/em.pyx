@@ -35,6 +35,7 @@ from expfam.model.statistics import weighted_statistics
 from expfam.samplers.dense_draw import sparse_arrays
 from expfam.samplers.state import UncollapsedState, model_arrays, with_model_arrays
 from expfam.samplers.uncollapsed import UncollapsedKernel, fitted_labels
+from expfam.structures._stored import numbers
 from expfam.structures._threads import resolve_n_threads, run, segments
 
 _SEGMENT_ROWS = 512     # rows of a segment at least
@@ -159,10 +160,9 @@ class ExpectationState(UncollapsedState):
 
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave."""
+        log_likelihood, log_joint, converged = numbers(arrays, "scalars", (3,), finite=False).tolist()
         super().from_arrays(arrays)
-        self.model = with_model_arrays(self.model, arrays["model"])
-        self.log_likelihood, self._log_joint = (float(v) for v in arrays["scalars"][:2])
-        self.converged = bool(arrays["scalars"][2])
+        self.log_likelihood, self._log_joint, self.converged = log_likelihood, log_joint, bool(converged)
 
     def as_type(self, state_type):
         """Only itself: a maximiser is no part of a chain."""

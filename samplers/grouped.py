@@ -13,7 +13,7 @@ from expfam.samplers.candidates import GraphCandidates
 from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
 from expfam.samplers.grouped_pass import GroupedPass, better_pseudocounts, weights_evidence
-from expfam.samplers.grouped_soft import GroupedSoft
+from expfam.samplers.grouped_soft import GroupedSoft, stored_counts
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.kernel import Kernel
@@ -23,7 +23,11 @@ from expfam.samplers.settings import refuse_unused
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes
-from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
+from expfam.samplers.state import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.variational_state import stored_rows
+from expfam.structures._stored import integers, numbers
+
+_TINY = np.finfo(np.float64).tiny
 
 _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
@@ -423,18 +427,22 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
                 f"the checkpoint has batches and clusters {arrays['batch_n'].shape}, this state {shape}: make it with"
                 " the same kernel"
             )
+        K = self.K
         family = with_family_arrays(self.model.family, arrays["model"])
-        self.model = self.model.with_family(family).with_alpha(np.array(arrays["model"]["alpha"]))
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)
+        counts = [stored_counts(arrays["counts"], str(b), (len(rows), K)) for b, rows in enumerate(self.batches)]
+        batch_sums = self.batches_of_arrays(arrays)
+        log_joint, share_moved = numbers(arrays, "scalars", (2,), finite=False).tolist()
+        *counters, widen, done = integers(arrays, "counters", (5,)).tolist()
+        indices = None if self.indices is None else stored_rows(arrays, "indices", self.indices, K)
+        self.memory = stored_memory(arrays)
         self.phi.with_family(family)
-        self.labels = np.array(arrays["labels"], dtype=np.int32)
-        self.batch_counts = [sparse.csr_array(arrays["counts"][str(b)]) for b in range(len(self.batches))]
-        self.batch_sums = self.batches_of_arrays(arrays)
+        self.model, self.labels, self.batch_counts, self.batch_sums = model, labels, counts, batch_sums
         self.sums = self.total_of_batches()
-        self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
-        self.n_steps, self.stamp, self.since_wide, widen, done = (int(v) for v in arrays["counters"])
+        self.log_joint, self.share_moved, self.indices = log_joint, share_moved, indices
+        self.n_steps, self.stamp, self.since_wide = counters
         self.must_widen, self.converged = bool(widen), bool(done)
-        self.indices = np.array(arrays["indices"]) if "indices" in arrays else None
-        self.memory = dict(arrays.get("memory", {}))
         self.update()
 
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
+from expfam.errors import ArchiveError
 from expfam.samplers.concentration import LEAST, PRIOR_RATE
 from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, weights_evidence
 from expfam.samplers.soft_state import SoftState
 from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.urn_tangents import UrnTangents
+from expfam.structures._stored import numbers
 
 
 @dataclass
@@ -64,11 +67,21 @@ class GroupedSums(UrnTangents, Sums):
         return super().to_arrays() | {"rising": self.rising.copy(), "urns": np.array([self.falling, self.rest])}
 
     @classmethod
-    def from_arrays(cls, arrays, entropy):
+    def from_arrays(cls, arrays, entropy, shape=(None, None)):
         """As of `Sums`."""
-        self = cls.of_groups(Sums.from_arrays(arrays, entropy))
-        self.rising, (self.falling, self.rest) = np.array(arrays["rising"]), (float(v) for v in arrays["urns"])
+        self = cls.of_groups(Sums.from_arrays(arrays, entropy, shape))
+        self.rising = numbers(arrays, "rising", self.rising.shape)
+        self.falling, self.rest = numbers(arrays, "urns", (2,)).tolist()
         return self
+
+
+def stored_counts(arrays, name, shape):
+    """Counts (G, K) CSR of groups from a file; ArchiveError unless they have that shape."""
+    counts = arrays[name]
+    if not sparse.issparse(counts) or any(want not in (None, got) for want, got in zip(shape, counts.shape)):
+        raise ArchiveError(f"{name!r} is no CSR matrix of shape {shape}: the file was altered")
+    numbers({name: counts.data}, name, (None,), low=0.0)
+    return sparse.csr_array(counts)
 
 
 class GroupedSoft(SoftState):

@@ -10,10 +10,13 @@ from scipy import sparse
 from expfam.families.components cimport Components
 from expfam.samplers.state cimport CollapsedState
 
-from expfam.errors import CapabilityError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
 from expfam.samplers.concentration import CountTable
-from expfam.samplers.state import family_arrays, memory_arrays, with_family_arrays
+from expfam.samplers.state import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.structures._stored import integers, numbers
+
+_TINY = np.finfo(np.float64).tiny
 
 
 cdef class GroupedState(CollapsedState):
@@ -132,17 +135,20 @@ cdef class GroupedState(CollapsedState):
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
-        if len(arrays["model"]["alpha"]) != self.model.n_topics:
-            raise ExpFamError(
-                f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {self.model.n_topics}"
-            )
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not those of such a chain over these data.
+        """
+        K = self.model.n_topics
+        if len(arrays["model"]["alpha"]) != K:
+            raise ExpFamError(f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {K}")
         family = with_family_arrays(self.model.family, arrays["model"])
-        self.model = self.model.with_family(family).with_alpha(np.array(arrays["model"]["alpha"]))
-        self.labels = np.ascontiguousarray(arrays["labels"], dtype=np.int32)
-        self.components.rebind(self.model.family)
-        self.components.from_arrays(arrays["components"])
-        self._adopt()
-        self.log_joint, self.n_moves = float(arrays["scalars"][0]), int(arrays["scalars"][1])
-        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
-        self.memory = dict(arrays.get("memory", {}))
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        integers(arrays, "labels", (self.data.n_rows,), 0, K)
+        if numbers(arrays["components"], "n", (None,)).size < K:
+            raise ArchiveError(f"the statistics are not those of {K} clusters: the file was altered")
+        self.take_labels(arrays, model)
+        self.memory = stored_memory(arrays)

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataError
+from expfam.errors import ArchiveError, DataError
 from expfam.samplers.chunk_stream import weight_of
-from expfam.samplers.grouped_soft import GroupedSoft, GroupedSums
+from expfam.samplers.grouped_soft import GroupedSoft, GroupedSums, stored_counts
+from expfam.samplers.schedules import Full
 from expfam.samplers.soft_stream import SoftStream
+from expfam.structures._stored import integers, numbers
 
 
 @dataclass
@@ -42,10 +44,14 @@ class GroupedContribution:
         return arrays | self.sums.to_arrays() | {"entropy": np.array(self.sums.entropy)}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """What `to_arrays` gave."""
-        sums = GroupedSums.from_arrays(arrays, float(arrays["entropy"])) if "n" in arrays else None
-        return cls(int(arrays["n_rows"]), float(arrays["weight"]), sparse.csr_array(arrays["counts"]), sums)
+    def from_arrays(cls, arrays, stream):
+        """What `to_arrays` gave, of a chunk of that stream."""
+        K, shape = stream.K, stream.sums.S.shape
+        sums = GroupedSums.from_arrays(arrays, arrays["entropy"], shape) if "n" in arrays else None
+        if sums is None and not isinstance(stream.schedule, Full):
+            raise ArchiveError("a chunk is remembered without its sums: the file was altered")
+        n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
+        return cls(n_rows, weight, stored_counts(arrays, "counts", (None, K)), sums)
 
 
 class GroupedStream(SoftStream, GroupedSoft):

@@ -4,6 +4,7 @@ import numpy as np
 
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.sparse_pass import Sums
+from expfam.structures._stored import numbers
 
 
 class HeldRows(LoneState):
@@ -39,11 +40,12 @@ class HeldRows(LoneState):
             "batch_S": np.stack([sums.S for sums in self.batch_sums]),
         }
 
-    @staticmethod
-    def batches_of_arrays(arrays):
-        """Sums of the batches from what `batch_arrays` gave, and ``batch_entropy``."""
-        parts = zip(arrays["batch_n"], arrays["batch_S"], arrays["batch_entropy"])
-        return [Sums(np.array(n), np.array(S), float(entropy)) for n, S, entropy in parts]
+    def batches_of_arrays(self, arrays):
+        """Sums of the batches from what `batch_arrays` gave, and ``batch_entropy``; ArchiveError if they do not fit."""
+        B = len(self.batches)
+        n, S = numbers(arrays, "batch_n", (B, self.K), low=0.0), numbers(arrays, "batch_S", (B, *self.sums.S.shape))
+        entropy = numbers(arrays, "batch_entropy", (B,))
+        return [Sums(n[b], S[b], float(entropy[b])) for b in range(B)]
 
 
 __all__ = ["HeldRows"]

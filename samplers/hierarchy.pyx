@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 
-from expfam.errors import CapabilityError, DataWarning
+from expfam.errors import ArchiveError, CapabilityError, DataWarning
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.statistics import label_statistics
@@ -25,7 +25,8 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.merge_scores import OddsScores
 from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
 from expfam.samplers.settings import refuse_unused
-from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
+from expfam.samplers.state import memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.samplers.stored_forest import check_forest, check_index, check_partners
 from expfam.structures.grouping import Grouping
 from expfam.structures.merge_queue import MergeQueue
 
@@ -280,19 +281,32 @@ class MergeState:
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later merges are the same as if nothing had happened."""
+        """Restore what `to_arrays` gave; later merges are the same as if nothing had happened.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not those of such a search over these data.
+        """
+        forest = check_forest(arrays, self.data.n_rows)
+        memory = stored_memory(arrays)
+        ((name, found),) = arrays["partners"].items()
+        check_partners(name, found, forest)
         self.model = with_model_arrays(self.model, arrays["model"])
         self.leaf = np.ascontiguousarray(arrays["leaf"], dtype=np.int32)
         self._start(np.asarray(arrays["leaf_weight"], dtype=np.float64))
+        if ("index" in arrays["scores"]) != hasattr(self.scores, "index"):
+            raise ArchiveError("the scores are of another kind: the file was altered, or is of other data")
+        if hasattr(self.scores, "index"):
+            check_index(arrays, self.scores.index.n_terms)
         self.scores.from_arrays(arrays["scores"])
-        ((name, found),) = arrays["partners"].items()
         self.partners = _PARTNERS[name].from_arrays(found, self.scores)
         self.queue = MergeQueue.from_arrays(arrays["queue"], self.partners)
         self.children = [tuple(pair) for pair in np.asarray(arrays["children"]).reshape(-1, 2).tolist()]
         self.log_block, self.counts = arrays["log_block"].tolist(), arrays["counts"].tolist()
         self.ids, self.log_joint = arrays["ids"].tolist(), float(arrays["log_joint"])
         self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
-        self.memory = dict(arrays.get("memory", {}))
+        self.memory = memory
 
     def as_type(self, state_type):
         """Only its own: a forest is not the state of a chain."""

@@ -41,6 +41,7 @@ from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.settings import refuse_unused
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers, restoring
 from expfam.structures._threads import resolve_n_threads, run
 
 cdef enum:
@@ -520,11 +521,21 @@ cdef class Walk:
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; the statistics are told at the next sweep."""
-        self.door.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
-        if "frozen" in arrays:
-            self.freeze(np.ascontiguousarray(arrays["frozen"], dtype=np.int32))
-            self.stamp = int(arrays["stamp"])
+        """Restore what `to_arrays` gave; the statistics are told at the next sweep.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not those of this proposal, for these data.
+        """
+        K = self.state.model.weights.max_components
+        with restoring("the stored proposal"):
+            self.door.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
+            if "frozen" in arrays:
+                labels = integers(arrays, "frozen", (self.state.data.n_rows,), 0, K, dtype=np.int32)
+                stamp = int(integers(arrays, "stamp", (), -1))
+                self.freeze(labels)
+                self.stamp = stamp
 
     def knows(self, state):
         """Whether the proposal was told of the labels as they are."""
@@ -905,11 +916,12 @@ class CollapsedMetropolis(Kernel):
             owner = proposal.bind(state.model, state.data, seed=state.seed)
             if kept is not None:        # what was set in warm-up stays set, whatever the hyper-parameters do
                 arrays = {"proposal": kept.door.owner.to_arrays()}
-            kept = state.memory["metropolis"] = Walk(state, ProposalDoor(owner, repr(proposal)))
+            kept = Walk(state, ProposalDoor(owner, repr(proposal)))
             if mode in _ONE_BY_ONE and not kept.door.takes_single_moves:
                 raise CapabilityError(f"{proposal!r} has no functions for single moves, as mode {mode!r} needs")
             if arrays is not None:
                 kept.from_arrays(arrays)
+            state.memory["metropolis"] = kept
         return kept
 
     def _crossfit(self, state, worker):

@@ -7,6 +7,9 @@ How many that is depends on labels, so it ends with the steps of adaptation; the
 
 import numpy as np
 
+from expfam.errors import ArchiveError
+from expfam.structures._stored import integers, numbers
+
 FEWEST_MOVES = 42
 _MOST_MOVES = 1 << 20  # whose anchors are drawn at once
 _N_ADAPTING = 50  # steps in which the numbers follow the work
@@ -117,6 +120,13 @@ class MoveSchedule:
         return {"numbers": np.array(numbers, dtype=np.int64), "work": np.array(self.work_per_move)}
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
-        self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting = map(int, arrays["numbers"])
-        self.work_per_move = float(arrays["work"])
+        """Restore `to_arrays`; ArchiveError for numbers that no schedule of so many rows has."""
+        most = max(FEWEST_MOVES, min(_MOST_MOVES, _RAREST * most_moves(self.n_rows, self.n_rows)))
+        counts = integers(arrays, "numbers", (5,)).tolist()
+        work = float(numbers(arrays, "work", (), finite=False))
+        if not (0 < counts[1] <= most and counts[2] <= most and 0 < counts[3] <= _RAREST and counts[4] < _RAREST):
+            raise ArchiveError(f"the schedule of moves has the numbers {counts}: the file was altered")
+        if not (np.isnan(work) or 0 <= work < np.inf):
+            raise ArchiveError(f"a move costs {work} by the schedule of moves: the file was altered")
+        self.n_calls, self.n_moves, self.n_next, self.period, self.n_resting = counts
+        self.work_per_move = work

@@ -8,12 +8,14 @@ import warnings
 
 import numpy as np
 
-from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.samplers.chunk_stream import ChunkStream, weight_of
 from expfam.samplers.phi_blocks import restored_phi
 from expfam.samplers.soft_state import SoftState
 from expfam.samplers.sparse_pass import Account, Sums
+from expfam.samplers.variational_state import stored_order
+from expfam.structures._stored import integers, numbers
 
 
 class SoftStream(ChunkStream, SoftState):
@@ -100,23 +102,37 @@ class SoftStream(ChunkStream, SoftState):
             Where they are for another number of clusters.
         """
         self = cls.__new__(cls)
-        self.model, self.settings, self.seed, self.K = model, settings, int(arrays["seed"]), len(arrays["n"])
+        self.model, self.settings, self.K = model, settings, len(arrays["n"])
+        self.seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
         if cls.room(model, settings) != self.K:
             raise ExpFamError(
                 f"the stored stream has {self.K} clusters, the sampler {cls.room(model, settings)}: load it with the"
                 " same sampler"
             )
         self.schedule = settings.stream_schedule()
-        entropy, self.log_joint, self.total_weight = (float(v) for v in arrays["scalars"])
-        self.n_steps, self.n_updates, is_guess, is_sparse = (int(v) for v in arrays["counters"])
-        self.phi = restored_phi(model.family, arrays["coordinates"], dtype=settings.dtype, is_sparse=bool(is_sparse))
-        self.is_guess, self.order = bool(is_guess), np.array(arrays["order"])
+        entropy, self.log_joint, self.total_weight = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        self.n_steps, self.n_updates, is_guess, is_sparse = integers(arrays, "counters", (4,)).tolist()
+        coordinates = arrays.get("coordinates", {})
+        _check_coordinates(coordinates, model.family)
+        self.phi = restored_phi(model.family, coordinates, dtype=settings.dtype, is_sparse=bool(is_sparse))
+        self.is_guess, self.order = bool(is_guess), stored_order(arrays, self.K)
         self.n_sweeps, self._repeats = 0, False
-        self.sums = cls.sums_type.from_arrays(arrays, entropy)
-        self.labels = np.array(arrays["labels"], dtype=np.int32)
+        self.sums = cls.sums_type.from_arrays(arrays, entropy, (self.K, self.phi.n_statistics))
+        self.labels = integers(arrays, "labels", (None,), 0, self.K, dtype=np.int32)
         self.take_memo(arrays)
         self.update(keep_order=True)
         return self
+
+
+def _check_coordinates(arrays, family):
+    """Refuse coordinates that are not those of the family's columns."""
+    d, F = family.n_features_in_, family.n_statistics_
+    for name, value in arrays.items():
+        found = numbers(arrays, name, np.shape(value))
+        if not set(found.shape) <= {d, F}:
+            raise ArchiveError(
+                f"{name!r} of the coordinates has shape {found.shape}, for {d} columns: the file was altered"
+            )
 
 
 def warn_of_few(n_clusters, data):

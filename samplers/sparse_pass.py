@@ -30,6 +30,7 @@ from expfam.samplers._sparse_pass import (
     work_size,
 )
 from expfam.samplers.sums import Additive
+from expfam.structures._stored import numbers
 from expfam.structures._threads import N_SEGMENTS, resolve_n_threads, run
 
 SCORE_BYTES = 1 << 20  # of the scores of a block
@@ -73,9 +74,11 @@ class Sums(Additive):
         return {"n": self.n.copy(), "S": self.S.copy()}
 
     @classmethod
-    def from_arrays(cls, arrays, entropy):
-        """What `to_arrays` gave, with its entropy."""
-        return cls(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
+    def from_arrays(cls, arrays, entropy, shape=(None, None)):
+        """What `to_arrays` gave, with its entropy; ArchiveError unless S has that shape (K, F)."""
+        S = numbers(arrays, "S", shape)
+        n = numbers(arrays, "n", S.shape[:1], low=0.0)
+        return cls(n, S, float(numbers({"entropy": entropy}, "entropy", ())))
 
 
 @dataclass

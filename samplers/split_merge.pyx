@@ -27,12 +27,13 @@ from expfam.samplers._split_walk cimport (
 from expfam.samplers.state cimport CollapsedState
 from expfam.structures.members cimport MemberLists
 
-from expfam.errors import CapabilityError, PluginError
+from expfam.errors import ArchiveError, CapabilityError, PluginError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
 from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
 from expfam.samplers.starts import is_discrete
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers, restoring
 from expfam.structures._threads import resolve_n_threads
 
 cdef enum:
@@ -327,10 +328,17 @@ cdef class Mover:
         return arrays | ({} if self.stamp is None else {"lists": self.lists.to_arrays()})
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
-        self.schedule.from_arrays(arrays["schedule"])
-        self.stamp = None if arrays["stamp"] < 0 else int(arrays["stamp"])
-        self.lists = MemberLists.from_arrays(arrays["lists"]) if "lists" in arrays else None
+        """Restore `to_arrays`; ArchiveError for arrays that are not those of such moves over these data."""
+        state = self.state
+        with restoring("what is stored of the moves"):
+            self.schedule.from_arrays(arrays["schedule"])
+            stamp = int(integers(arrays, "stamp", (), -1))
+            self.stamp, self.lists = None if stamp < 0 else stamp, None
+            if stamp >= 0:
+                integers(arrays["lists"], "n_items", (), state.data.n_rows, state.data.n_rows + 1)
+                self.lists = MemberLists.from_arrays(arrays["lists"])
+                if stamp == state.stamp and not np.array_equal(self.lists.labels(), state.labels):
+                    raise ArchiveError("the lists of members are not those of the labels: the file was altered")
 
 
 def _checked_pairs(pairs, size, state):
@@ -430,9 +438,9 @@ class CollapsedSplitMerge(Kernel):
         moves = self.choose_moves(state.model, state.data)
         if not isinstance(kept, Mover) or kept.moves != moves:
             arrays, kept = kept, Mover(state, moves, self.n_threads)
-            state.memory["split_merge"] = kept
             if isinstance(arrays, dict):
                 kept.from_arrays(arrays)
+            state.memory["split_merge"] = kept
         kept.kernel = self
         return kept
 

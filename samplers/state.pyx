@@ -11,13 +11,18 @@ from scipy import sparse
 
 from libc.math cimport INFINITY, log
 
-from expfam.errors import CapabilityError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers, numbers
 
 _RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are made anew
 _MOST_DRIFT = 1e-9      # relative, in a cluster's; beyond it they are made anew at each change
+_MOST_GAP = 1e-6        # relative, of stored statistics from those of the labels: drift, and no more
+_MOST_SLOTS = 2**31 - 1
+_TINY = np.finfo(np.float64).tiny
+_LOG_ONE = 1e-9         # log of a probability, with its rounding
 _EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
 
 
@@ -293,20 +298,47 @@ cdef class CollapsedState:
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
-        self.model = with_model_arrays(self.model, arrays["model"])
-        self.labels = np.array(arrays["labels"], dtype=np.int32)  # a copy: moves are made in place
-        self.components.rebind(self.model.family)
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not those of such a chain over these data.
+        """
+        model = with_model_arrays(self.model, arrays["model"])
+        self.take_labels(arrays, model)
+        n_slots, n_free, spare = integers(arrays, "slots", (3,), -1, self.slots.capacity + 1).tolist()
+        free = integers(arrays, "free_slots", (None,), 0, self.slots.capacity)
+        self.check_slots(n_slots, n_free, spare, free)
+        self.free_slots[:free.size] = free
+        self.slots.n_slots, self.slots.n_free, self.slots.spare = n_slots, n_free, spare
+        self.memory = stored_memory(arrays)
+
+    def take_labels(self, arrays, model):
+        """Labels of a file with their statistics, once these are known to be those of the labels; then `_adopt`."""
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, _MOST_SLOTS, dtype=np.int32)
+        log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()
+        n_steps, stamp = integers(arrays, "counters", (2,)).tolist()
+        self.components.rebind(model.family)
         self.components.from_arrays(arrays["components"])
+        n, S = self.components.export()
+        if labels.max() >= n.size or not np.array_equal(np.bincount(labels, minlength=n.size), n):
+            raise ArchiveError("the counts of the clusters are not those of the labels: the file was altered")
+        exact = label_statistics(self.data, labels, n.size)[1]
+        if abs(S - exact).max() > _MOST_GAP * (1.0 + abs(exact).max()):
+            raise ArchiveError("the statistics of the clusters are not those of the labels: the file was altered, or is"
+                               " of other data")
+        self.model, self.labels, self.n_steps, self.stamp = model, labels, n_steps, stamp
+        self.log_joint, self.n_moves = log_joint, int(n_moves)
         self._adopt()
-        size = len(arrays["free_slots"])
-        if size > self.free_slots.shape[0]:
-            raise ExpFamError(f"the checkpoint has {size} slots, its components {self.free_slots.shape[0]}")
-        self.free_slots[:size] = arrays["free_slots"]
-        self.slots.n_slots, self.slots.n_free, self.slots.spare = (int(v) for v in arrays["slots"])
-        self.log_joint, self.n_moves = float(arrays["scalars"][0]), int(arrays["scalars"][1])
-        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
-        self.memory = dict(arrays.get("memory", {}))
+
+    def check_slots(self, n_slots, n_free, spare, free):
+        """Refuse a list of free slots that is not that of the labels."""
+        empty = np.flatnonzero(self.counts[:max(n_slots, 0)] == 0)
+        listed = free[:max(n_free, 0)].tolist() + ([spare] if spare >= 0 else [])
+        is_right = 0 <= n_free <= free.size and self.labels.max() < n_slots <= self.slots.capacity
+        if not is_right or sorted(listed) != empty.tolist() or self.slots.n_live > self.slots.max_live:
+            raise ArchiveError("the free slots are not those that the labels leave: the file was altered")
 
     def as_type(self, state_type):
         """This chain as a state of another type; parameters and weights are drawn from their posterior."""
@@ -499,13 +531,33 @@ class UncollapsedState:
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
-        self.model, self._log_joint = with_model_arrays(self.model, arrays["model"]), None
-        self.labels = np.array(arrays["labels"], dtype=np.int32)  # a copy: moves are made in place
-        self.n, self.S = np.array(arrays["n"]), _matrix(arrays["S"], self.K)
-        self.Theta, self.G, self.log_pi = (arrays.get(name) for name in ("Theta", "G", "log_pi"))
-        self.n_steps, self.stamp, self.n_differences, self.drifts = (int(v) for v in arrays["counters"])
-        self.memory = dict(arrays.get("memory", {}))
+        """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of such a chain over these data."""
+        K, F = self.K, self.data.n_statistics
+        model = with_model_arrays(self.model, arrays["model"])
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)     # a copy: moves are in place
+        n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
+        if sparse.issparse(S) != sparse.issparse(self.S):
+            raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
+        self._check_statistics(labels, n, S)
+        parameters = [None, None, None]
+        if "Theta" in arrays:
+            parameters = [numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,)),
+                          numbers(arrays, "log_pi", (K,), finite=False, high=_LOG_ONE)]
+            if np.isnan(parameters[2]).any():
+                raise ArchiveError("'log_pi' holds NaN: the file was altered")
+        counters = integers(arrays, "counters", (4,)).tolist()
+        self.model, self._log_joint, self.labels, self.n, self.S = model, None, labels, n, S
+        self.Theta, self.G, self.log_pi = parameters
+        self.n_steps, self.stamp, self.n_differences, self.drifts = counters
+        self.memory = stored_memory(arrays)
+
+    def _check_statistics(self, labels, n, S):
+        """Refuse statistics that are not those of the labels; soft ones are those of parameters, and stay unchecked."""
+        if type(self) is not UncollapsedState:
+            return
+        exact_n, exact_S = label_statistics(self.data, labels, self.K)
+        if not np.array_equal(n, exact_n) or abs(S - exact_S).max() > _MOST_GAP * (1.0 + abs(exact_S).max()):
+            raise ArchiveError("the statistics are not those of the labels: the file was altered, or is of other data")
 
     def as_type(self, state_type):
         """This chain as a state of another type; parameters and weights are dropped, which is exact."""
@@ -533,12 +585,18 @@ def _matrix_arrays(S):
     return {"values": S.data.copy(), "columns": S.indices.copy(), "starts": S.indptr.copy(), "width": width}
 
 
-def _matrix(arrays, n_rows):
-    """What `_matrix_arrays` was made of."""
-    if not isinstance(arrays, dict):
-        return np.array(arrays)
-    parts = tuple(np.array(arrays[name]) for name in ("values", "columns", "starts"))
-    return sparse.csr_array(parts, shape=(n_rows, int(arrays["width"])))
+def _matrix(arrays, name, shape):
+    """What `_matrix_arrays` was made of, of that shape; ArchiveError if it is not."""
+    found = arrays[name]
+    if not isinstance(found, dict):
+        return numbers(arrays, name, shape)
+    integers(found, "width", (), shape[1], shape[1] + 1)
+    values = numbers(found, "values", (None,))
+    parts = (values, integers(found, "columns", values.shape, 0, shape[1], dtype=np.asarray(found["columns"]).dtype),
+             integers(found, "starts", (shape[0] + 1,), 0, values.size + 1, dtype=np.asarray(found["starts"]).dtype))
+    matrix = sparse.csr_array(parts, shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def memory_arrays(memory):
@@ -550,6 +608,14 @@ def memory_arrays(memory):
     }
 
 
+def stored_memory(arrays):
+    """Kernels' working objects as `memory_arrays` wrote them: a dict of dicts."""
+    memory = arrays.get("memory", {})
+    if not isinstance(memory, dict) or not all(isinstance(value, dict) for value in memory.values()):
+        raise ArchiveError("what kernels keep is not stored by name: the file was altered")
+    return dict(memory)
+
+
 def model_arrays(model):
     """What a chain may have learned of its model: hyper-parameters of the family, parameters of the weights."""
     weights = {name: np.array(value) for name, value in model.weights.get_params().items() if isinstance(value, float)}
@@ -558,7 +624,10 @@ def model_arrays(model):
 
 def with_model_arrays(model, arrays):
     """The model with the hyper-parameters that `model_arrays` wrote down."""
-    weights = {name: float(value) for name, value in arrays.get("weights", {}).items()}
+    now, stored = model_arrays(model)["weights"], arrays.get("weights", {})
+    for name in sorted(set(stored) & set(model.weights.get_params()) - set(now)):
+        now[name] = np.array(1.0 if name == "alpha" else 0.0)      # an int that the chain has learned to be a float
+    weights = _like(stored, now)
     family = with_family_arrays(model.family, arrays)
     return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
 
@@ -572,11 +641,24 @@ def family_arrays(family):
 
 def with_family_arrays(family, arrays):
     """The family with the hyper-parameters that `family_arrays` wrote down."""
-    values = {name: float(v) if np.ndim(v) == 0 else np.array(v) for name, v in arrays.get("family", {}).items()}
-    family = family.with_hyper(**values)
+    family = family.with_hyper(**_like(arrays.get("family", {}), family_arrays(family)["family"]))
     if arrays.get("factors"):
-        family = family.with_factors({name: float(value) for name, value in arrays["factors"].items()})
+        if not set(arrays["factors"]) <= set(family.hyper):
+            raise ArchiveError(f"factors of {sorted(arrays['factors'])} are stored; {family.name} learns {family.hyper}")
+        factors = arrays["factors"]
+        family = family.with_factors({name: float(numbers(factors, name, (), low=_TINY)) for name in factors})
     return family
+
+
+def _like(stored, now):
+    """Numbers by name, of the names, shapes and signs of others."""
+    if set(stored) != set(now):
+        raise ArchiveError(f"hyper-parameters {sorted(stored)} are stored; the model has {sorted(now)}")
+    values = {}
+    for name, value in now.items():
+        values[name] = numbers(stored, name, np.shape(value), low=_TINY if np.all(value > 0) else -np.inf,
+                               finite=bool(np.isfinite(value).all()))
+    return {name: float(value) if value.ndim == 0 else value for name, value in values.items()}
 
 
 def _log_masses(const int64_t[::1] counts, double offset):

@@ -16,6 +16,8 @@ from expfam.samplers.schedules import Memoized
 from expfam.samplers.soft_state import HELD, SETTLED_SHARE
 from expfam.samplers.soft_stream import SoftStream
 from expfam.samplers.sparse_pass import Sums
+from expfam.samplers.variational_state import stored_rows
+from expfam.structures._stored import integers, numbers
 
 
 @dataclass
@@ -54,13 +56,17 @@ class Contribution:
         return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """What `to_arrays` gave."""
-        weight, entropy, share_moved = (float(v) for v in arrays["scalars"])
-        n_rows, since_wide = (int(v) for v in arrays["counters"])
-        sums = Sums.from_arrays(arrays, entropy) if "n" in arrays else None
-        rows = [None if name not in arrays else np.array(arrays[name]) for name in ("indices", "values")]
-        return cls(n_rows, weight, entropy, sums, *rows, since_wide=since_wide, share_moved=share_moved)
+    def from_arrays(cls, arrays, stream):
+        """What `to_arrays` gave, of a chunk of that stream."""
+        weight, entropy, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        n_rows, since_wide = integers(arrays, "counters", (2,)).tolist()
+        if "n" in arrays:
+            return cls(n_rows, weight, entropy, Sums.from_arrays(arrays, entropy, stream.sums.S.shape))
+        shape = (n_rows, stream.settings.n_active_of(stream.K))
+        indices = stored_rows(arrays, "indices", np.empty(shape, dtype=np.int32), stream.K)
+        values = numbers(arrays, "values", shape, low=0.0, dtype=stream.phi.dtype)
+        kept = {"since_wide": since_wide, "share_moved": share_moved}
+        return cls(n_rows, weight, entropy, None, indices, values, **kept)
 
 
 class VariationalStream(SoftStream):

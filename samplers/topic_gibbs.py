@@ -7,12 +7,14 @@ A sweep draws the topic of each token given those of all others, in O(topics of 
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import CapabilityError, DataError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
 from expfam.samplers.concentration import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
+from expfam.samplers.topic_posterior import stored_model
 from expfam.samplers.topic_tokens import TokenTopics
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers
 
 _CALL_TOKENS = 1 << 20  # of one nogil call, so that Ctrl-C is heard
 
@@ -145,13 +147,21 @@ class TokenState(LoneState):
             raise ExpFamError(
                 f"the checkpoint has {found} topics, this state {self.model.n_topics}: use the same model"
             )
-        eta = np.array(arrays["eta"])
-        family = self.model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
-        self.model = self.model.with_family(family).with_alpha(np.array(arrays["alpha"]))
-        self.set_topics(arrays["labels"])
-        self.tokens.list_topic[:], self.tokens.list_count[:] = arrays["lists"]
-        self.tokens.list_size[:] = arrays["list_size"]
-        self.n_steps, self.stamp = (int(v) for v in arrays["counters"])
+        tokens, K = self.tokens, self.model.n_topics
+        model = stored_model(self.model, arrays)
+        labels = integers(arrays, "labels", tokens.topic.shape, 0, K)
+        size = integers(arrays, "list_size", tokens.list_size.shape)
+        lists = integers(arrays, "lists", (2, *tokens.list_topic.shape), 0, max(K, tokens.n_tokens) + 1)
+        counters = integers(arrays, "counters", (2,)).tolist()
+        self.model = model
+        self.set_topics(labels)
+        by_doc, counted = tokens.document_topics(), tokens.list_size.copy()
+        if not np.array_equal(size, counted) or lists[0].max(initial=0) >= K:
+            raise ArchiveError("the lists of topics are not those of the tokens: the file was altered")
+        tokens.list_topic[:], tokens.list_count[:] = lists
+        if (by_doc != tokens.document_topics()).nnz:
+            raise ArchiveError("the counts of topics are not those of the tokens: the file was altered")
+        self.n_steps, self.stamp = counters
 
 
 class TopicGibbs(Kernel):

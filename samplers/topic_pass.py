@@ -11,9 +11,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, psi
 
+from expfam.errors import ArchiveError
 from expfam.samplers._topic_step import LocalStep, Outputs, Scratch
 from expfam.samplers._topic_sums import add_rows, expected_inner
 from expfam.samplers._topic_tables import expected_table
+from expfam.structures._stored import integers, numbers, offsets
 from expfam.structures._threads import run, segments
 from expfam.structures.top_l import select_top
 
@@ -75,13 +77,25 @@ class Counts:
         return {"starts": self.starts, "topics": self.topics, "N": self.N}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """What `to_arrays` gave."""
-        return cls(*(np.array(arrays[name]) for name in ("starts", "topics", "N")))
+    def from_arrays(cls, arrays, n_rows, n_topics):
+        """What `to_arrays` gave; ArchiveError unless they are of so many documents and topics."""
+        N = arrays["N"]
+        topics = integers(arrays, "topics", (len(N),), 0, n_topics, dtype=np.int32)
+        check_distinct(np.diff(offsets(arrays, "starts", n_rows, len(N))), topics, n_topics)
+        return cls(
+            offsets(arrays, "starts", n_rows, len(N)), topics, numbers(arrays, "N", (len(N),), low=0.0, dtype=N.dtype)
+        )
 
     def slice(self, start, stop):
         """Arguments of the local step for some places."""
         return self.starts[start : stop + 1], self.topics, self.N
+
+
+def check_distinct(sizes, topics, n_topics):
+    """Refuse topics of documents, so many of each, that name a topic twice: compiled code has room for each once."""
+    document = np.repeat(np.arange(len(sizes)), sizes)
+    if len(np.unique(document * n_topics + topics)) != len(topics):
+        raise ArchiveError("a document has a topic twice: the file was altered")
 
 
 class Documents:

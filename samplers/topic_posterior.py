@@ -9,6 +9,9 @@ import numpy as np
 
 from expfam.samplers.topic_pass import Counts
 from expfam.samplers.topic_sums import TopicSums, better_shared_pseudocount, log_evidence_of_topics
+from expfam.structures._stored import numbers
+
+_TINY = np.finfo(np.float64).tiny
 
 LEARN_AFTER = 5  # passes; pseudo-counts learned from topics that are nearly random keep them so
 
@@ -171,9 +174,15 @@ class TopicPosterior:
 
     def take_model_arrays(self, arrays):
         """Use the pseudo-counts that `model_arrays` gave."""
-        eta = np.array(arrays["eta"])
-        family = self.model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
-        self.model = self.model.with_family(family).with_alpha(np.array(arrays["alpha"]))
+        self.model = stored_model(self.model, arrays)
+
+
+def stored_model(model, arrays):
+    """The model with pseudo-counts from a file; ArchiveError unless they are those of its topics and words."""
+    shape = np.shape(model.family.concentration)
+    eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=_TINY)
+    family = model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
+    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_topics,), low=_TINY))
 
 
 def largest_topics(part):

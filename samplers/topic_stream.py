@@ -13,6 +13,7 @@ from expfam.samplers.chunk_stream import ChunkStream, weight_of
 from expfam.samplers.topic_pass import Counts, TopicPass
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topic_sums import TopicSums
+from expfam.structures._stored import integers, numbers
 
 _LEARN_EVERY = 10  # visits from one learning of the pseudo-count of words to the next, and before the first
 
@@ -42,10 +43,13 @@ class TopicContribution:
         return arrays if self.counts is None else arrays | {"counts": self.counts.to_arrays()}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """What `to_arrays` gave."""
-        counts = Counts.from_arrays(arrays["counts"]) if "counts" in arrays else None
-        return cls(int(arrays["n_rows"]), float(arrays["weight"]), TopicSums.from_arrays(arrays["sums"]), counts)
+    def from_arrays(cls, arrays, stream):
+        """What `to_arrays` gave, of a chunk of that stream."""
+        n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
+        counts = None
+        if "counts" in arrays:
+            counts = Counts.from_arrays(arrays["counts"], n_rows, stream.model.n_topics)
+        return cls(n_rows, weight, TopicSums.from_arrays(arrays["sums"], stream.sums.counts.shape), counts)
 
 
 class TopicStream(ChunkStream, TopicPosterior):
@@ -154,11 +158,12 @@ class TopicStream(ChunkStream, TopicPosterior):
             raise ExpFamError(
                 f"the stored stream has {len(arrays['alpha'])} topics, the model {model.n_topics}: use the same model"
             )
-        self = cls(model, settings=settings, seed=int(arrays["seed"]))
+        self = cls(model, settings=settings, seed=int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64)))
         self.take_model_arrays(arrays)
-        self.sums, self.labels = TopicSums.from_arrays(arrays["sums"]), np.array(arrays["labels"], dtype=np.int32)
-        self.log_joint, self.total_weight = (float(v) for v in arrays["scalars"])
-        self.n_steps, self.n_updates, self.n_sweeps, is_guess = (int(v) for v in arrays["counters"])
+        self.sums = TopicSums.from_arrays(arrays["sums"], (model.family.n_features_in_, model.n_topics))
+        self.labels = integers(arrays, "labels", (None,), -1, model.n_topics, dtype=np.int32)
+        self.log_joint, self.total_weight = numbers(arrays, "scalars", (2,), finite=False).tolist()
+        self.n_steps, self.n_updates, self.n_sweeps, is_guess = integers(arrays, "counters", (4,)).tolist()
         self.is_guess = bool(is_guess)
         self.take_memo(arrays)
         return self

@@ -11,8 +11,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, psi
 
+from expfam.errors import ArchiveError
 from expfam.samplers.sums import Additive
 from expfam.samplers.urn_tangents import UrnTangents, largest, rising_slopes
+from expfam.structures._stored import numbers
 
 LEAST = 1e-3  # pseudo-count of a topic; a topic without documents would end at 0, and never come back
 _LEAST_ETA = 1e-6
@@ -95,11 +97,18 @@ class TopicSums(UrnTangents, Additive):
         return {"counts": self.counts.copy(), "rising": self.rising.copy(), "scalars": scalars}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """What `to_arrays` gave."""
+    def from_arrays(cls, arrays, shape):
+        """What `to_arrays` gave; ArchiveError unless the counts have that shape (V, K)."""
         counts = arrays["counts"]
-        counts = sparse.csr_array(counts) if sparse.issparse(counts) else np.array(counts)
-        return cls(counts, np.array(arrays["rising"]), *(float(v) for v in arrays["scalars"]))
+        if sparse.issparse(counts):
+            numbers({"counts": counts.data}, "counts", (None,), low=0.0)
+            counts = sparse.csr_array(counts)
+            if counts.shape != tuple(shape):
+                raise ArchiveError(f"the counts have shape {counts.shape}, not {tuple(shape)}: the file was altered")
+        else:
+            counts = numbers(arrays, "counts", shape, low=0.0)
+        rising = numbers(arrays, "rising", (2, counts.shape[1]))
+        return cls(counts, rising, *numbers(arrays, "scalars", (3,)).tolist())
 
 
 def log_evidence_of_topics(word_counts, eta):

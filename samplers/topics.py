@@ -8,17 +8,18 @@ from time import perf_counter
 
 import numpy as np
 
-from expfam.errors import CapabilityError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.settings import refuse_unused
 from expfam.samplers.topic_gibbs import check_admixture
-from expfam.samplers.topic_pass import Counts, Part, TopicPass, entries_at_work
+from expfam.samplers.topic_pass import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers, numbers
 from expfam.structures._threads import segments
 
 _SEED_DOCUMENTS = 10  # of each topic at most
@@ -428,29 +429,46 @@ class TopicState(LoneState, TopicPosterior):
             raise ExpFamError(
                 f"the checkpoint has counts {found}, this state {self.word_counts.shape}, or other batches"
             )
-        for name in ("labels", "start_counts"):
-            setattr(self, name, np.array(arrays[name]))
-        self.sums = TopicSums.from_arrays(arrays["sums"])
+        shape, K = self.word_counts.shape, self.model.n_topics
+        labels = integers(arrays, "labels", (self.data.n_rows,), -1, K, dtype=np.int32)
+        start, sums = numbers(arrays, "start_counts", shape), TopicSums.from_arrays(arrays["sums"], shape)
+        log_joint, mean_active = numbers(arrays, "scalars", (2,), finite=False).tolist()
+        *counters, converged = integers(arrays, "counters", (4,)).tolist()
+        kept = [self._stored_batch(arrays, b) for b in range(len(self.batches))]
         self.take_model_arrays(arrays)
-        self.log_joint, self.mean_active = (float(v) for v in arrays["scalars"])
-        self.n_steps, self.stamp, self.n_updates, converged = (int(v) for v in arrays["counters"])
-        self.converged = bool(converged)
-        for b in range(len(self.batches)):
-            stored, light = arrays.get(f"counts_{b}"), arrays.get(f"batch_sums_{b}")
-            self.counts[b] = Counts.from_arrays(stored) if stored else None
-            self.batch_sums[b] = TopicSums.from_arrays(light) if light else None
-            joined = arrays.get(f"batch_{b}")
-            self.remembered[b] = [_restored(joined)] if joined else None
+        self.labels, self.start_counts, self.sums = labels, start, sums
+        self.log_joint, self.mean_active, self.converged = log_joint, mean_active, bool(converged)
+        self.n_steps, self.stamp, self.n_updates = counters
+        self.counts, self.batch_sums, self.remembered = ([part[i] for part in kept] for i in range(3))
+
+    def _stored_batch(self, arrays, b):
+        """Counts, sums and parts that are stored of a batch, None for those that are not."""
+        n_rows, K = len(self.batches[b]), self.model.n_topics
+        stored, light, joined = (arrays.get(f"{name}_{b}") for name in ("counts", "batch_sums", "batch"))
+        if (light is None) != (joined is None):
+            raise ArchiveError(f"of batch {b} a part is missing: the file was altered")
+        counts = None if stored is None else Counts.from_arrays(stored, n_rows, K)
+        if light is None:
+            return counts, None, None
+        return counts, TopicSums.from_arrays(light, (0, K)), [_restored(joined, self.batches[b], self.passes)]
 
 
 TopicVariational.state_type = TopicState
 
 
-def _restored(arrays):
+def _restored(arrays, rows, passes):
+    """The part of the documents of a batch; ArchiveError unless it is of these documents."""
     part = Part.__new__(Part)
-    part.documents = part.places = None
-    for name, value in arrays.items():
-        setattr(part, name, value)
+    part.documents = part.places = part.N = None
+    part.rows = integers(arrays, "rows", (len(rows),), dtype=np.int64)
+    if not np.array_equal(np.sort(part.rows), np.sort(rows)):
+        raise ArchiveError("what is remembered of a batch is of other documents: the file was altered")
+    part.sizes = integers(arrays, "sizes", (len(rows),), 0, passes.n_topics + 1, dtype=arrays["sizes"].dtype)
+    part.bounds = numbers(arrays, "bounds", (len(rows),), dtype=arrays["bounds"].dtype)
+    n_pairs, n_values = int(part.sizes.sum()), int((part.sizes.astype(np.int64) * passes.n_types[part.rows]).sum())
+    part.topics = integers(arrays, "topics", (n_pairs,), 0, passes.n_topics, dtype=arrays["topics"].dtype)
+    check_distinct(part.sizes, part.topics, passes.n_topics)
+    part.values = numbers(arrays, "values", (n_values,), low=0.0, dtype=arrays["values"].dtype)
     return part
 
 

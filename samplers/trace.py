@@ -9,7 +9,9 @@ among it, goes pair by pair through sparse contingency tables: O(M^2 N) time for
 import numpy as np
 from scipy import sparse
 
+from expfam.errors import ArchiveError
 from expfam.protocols import Info
+from expfam.structures._stored import integers, numbers
 
 _COLUMNS = {"step": np.int64, "objective": np.float64, "n_clusters": np.int64, "proposed": np.int64}
 _COLUMNS |= {"accepted": np.int64, "seconds": np.float64}
@@ -299,23 +301,40 @@ class Trace(WarmedColumns):
 
         Arrays of versions that did not store the warm-up have none.
         """
-        columns = [np.asarray(arrays[name]).tolist() for name in _COLUMNS]
-        self._rows = list(zip(*columns))
-        self._extra = {
-            name: {row: value for row, value in enumerate(np.asarray(values).tolist()) if value == value}
+        T = len(arrays["step"])
+        columns = [
+            integers(arrays, name, (T,)).tolist()
+            if dtype is np.int64
+            else numbers(arrays, name, (T,), finite=False).tolist()
+            for name, dtype in _COLUMNS.items()
+        ]
+        extra = {
+            name: {row: value for row, value in enumerate(_column(values, T)) if value == value}
             for name, values in arrays.get("extra", {}).items()
         }
-        self._kept = list(np.array(arrays["partitions"], dtype=np.int32))
-        self._kept_rows = np.asarray(arrays["kept_rows"]).tolist()
-        keep_every, stride, self._origin, self.max_kept, interrupted = (int(v) for v in arrays["settings"])
+        rows = integers(arrays, "kept_rows", (None,), 0, max(T, 1)).tolist()
+        kept = list(integers(arrays, "partitions", (len(rows), None), 0, 2**31 - 1, dtype=np.int32))
+        keep_every, stride, origin, most, interrupted = integers(arrays, "settings", (5,)).tolist()
+        if stride < keep_every or most < 2:
+            raise ArchiveError(f"the trace has the settings {arrays['settings'].tolist()}: the file was altered")
+        self._rows, self._extra, self._kept, self._kept_rows = list(zip(*columns)), extra, kept, rows
+        self._origin, self.max_kept = origin, most
         self._keep_every, self._stride, self.interrupted = keep_every or None, stride or None, bool(interrupted)
-        self._n_warmup = _as_warmup(int(arrays.get("n_warmup", 0)))
+        self._n_warmup = int(integers({"n_warmup": 0} | dict(arrays), "n_warmup", (), 0))
 
 
 def _as_warmup(value):
     if isinstance(value, bool) or value != int(value) or value < 0:
         raise ValueError(f"n_warmup must be a non-negative integer; got {value!r}")
     return int(value)
+
+
+def _column(values, T):
+    """Numbers of an extra of T steps, text among them."""
+    values = np.asarray(values)
+    if values.shape != (T,):
+        raise ArchiveError(f"the trace has {T} steps and an extra of shape {values.shape}: the file was altered")
+    return values.tolist()
 
 
 def compact_labels(labels):

@@ -35,6 +35,7 @@ from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed import UncollapsedKernel
+from expfam.structures._stored import integers, numbers, restoring
 from expfam.structures._threads import resolve_n_threads, run
 
 cdef enum:
@@ -296,12 +297,12 @@ cdef class Walk:
     cdef readonly ProposalDoor door
     cdef readonly object model          # that the proposal was bound to
     cdef readonly object snapshot       # that it was last refreshed with, where older ones than the present are used
-    cdef object data, order, phi, sorted, sparse
+    cdef object data, order, phi, sorted, sparse, n_clusters
 
     def __init__(self, state, proposal):
         owner = proposal.bind(state.model, state.data, seed=state.seed)
         self.door = ProposalDoor(owner, repr(proposal))
-        self.model, self.data = state.model, state.data
+        self.model, self.data, self.n_clusters = state.model, state.data, state.K
         self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
 
     def to_arrays(self):
@@ -314,13 +315,16 @@ cdef class Walk:
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
-        self.door.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
-        if "snapshot" in arrays:
-            old = arrays["snapshot"]
-            view = Snapshot.of_parameters(self.model.family, old["Theta"], old["G"], old["log_pi"],
-                                          n_rows=self.data.n_rows, step=int(old["step"]))
-            self.refresh(view, True)
+        """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of this proposal and these data."""
+        with restoring("the stored proposal"):
+            self.door.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
+            if "snapshot" in arrays:
+                old = arrays["snapshot"]
+                theta = numbers(old, "Theta", (self.n_clusters, self.data.n_statistics))
+                log_pi = numbers(old, "log_pi", (self.n_clusters,), finite=False, high=1e-9)
+                view = Snapshot.of_parameters(self.model.family, theta, numbers(old, "G", (self.n_clusters,)), log_pi,
+                                              n_rows=self.data.n_rows, step=int(integers(old, "step", ())))
+                self.refresh(view, True)
 
     def adopt(self, state, proposal):
         """Follow a change of hyper-parameters; tables made before stay as they are."""

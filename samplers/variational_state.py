@@ -8,11 +8,12 @@ Invariant: the posterior is the optimum for the statistics (n, S), which for exa
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import CapabilityError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.soft_state import HELD, SoftState
 from expfam.samplers.sparse_pass import Sums
-from expfam.samplers.state import memory_arrays, model_arrays, with_model_arrays
+from expfam.samplers.state import memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.structures._stored import integers, numbers
 
 
 class VariationalState(HeldRows, SoftState):
@@ -202,20 +203,47 @@ class VariationalState(HeldRows, SoftState):
                 f"the checkpoint has {len(arrays['n'])} clusters, this state {self.K}, or their memos differ:"
                 " make it with the same kernel"
             )
-        self.model = with_model_arrays(self.model, arrays["model"])
-        self.phi.with_family(self.model.family)
-        self.labels = np.array(arrays["labels"], dtype=np.int32)
-        entropy, self.log_joint, self.share_moved = (float(v) for v in arrays["scalars"])
-        self.sums = Sums(np.array(arrays["n"]), np.array(arrays["S"]), entropy)
-        self.order = np.array(arrays["order"], dtype=np.int64)
-        for name in ("indices", "values", "batch_entropy"):
-            setattr(self, name, np.array(arrays[name]) if name in arrays else None)
+        N, K = self.data.n_rows, self.K
+        model = with_model_arrays(self.model, arrays["model"])
+        labels = integers(arrays, "labels", (N,), 0, K, dtype=np.int32)
+        entropy, log_joint, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        sums = Sums.from_arrays(arrays, entropy, self.sums.S.shape)
+        order = stored_order(arrays, K)
+        if self.indices is not None:
+            self.indices = stored_rows(arrays, "indices", self.indices, K)
+        if self.values is not None:
+            self.values = numbers(arrays, "values", self.values.shape, low=0.0, dtype=self.values.dtype)
+        if self.batch_entropy is not None:
+            self.batch_entropy = numbers(arrays, "batch_entropy", self.batch_entropy.shape)
         if self.batch_sums is not None:
             self.batch_sums = self.batches_of_arrays(arrays)
-        self.n_steps, self.stamp, self.since_wide, self.n_updates, widen, done = (int(v) for v in arrays["counters"])
+        *counters, widen, done = integers(arrays, "counters", (6,)).tolist()
+        self.n_steps, self.stamp, self.since_wide, self.n_updates = counters
         self.must_widen, self.converged = bool(widen), bool(done)
-        self.memory = dict(arrays.get("memory", {}))
+        self.memory = stored_memory(arrays)
+        self.phi.with_family(model.family)
+        self.model, self.labels, self.sums, self.order = model, labels, sums, order
+        self.log_joint, self.share_moved = log_joint, share_moved
         self.update(keep_order=True)
+
+
+def stored_order(arrays, K):
+    """Order of the sticks from a file: (K,) int64, a permutation."""
+    order = integers(arrays, "order", (K,), 0, K)
+    if not np.array_equal(np.sort(order), np.arange(K)):
+        raise ArchiveError("'order' is no permutation of the clusters: the file was altered")
+    return order
+
+
+def stored_rows(arrays, name, like, K):
+    """Clusters that are remembered of rows, as (N, L) `like`: -1 for none, the first of each row is one."""
+    rows = integers(arrays, name, like.shape, -1, K, dtype=like.dtype)
+    if rows.size and rows[:, 0].min() < 0:
+        raise ArchiveError(f"{name!r} holds rows without a cluster: the file was altered")
+    ordered = np.sort(rows, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise ArchiveError(f"{name!r} holds a cluster twice in a row: the file was altered")
+    return rows
 
 
 def entropy_of(values, weight=None):

@@ -1,14 +1,23 @@
 """An archive gives back the bits that were written, replaces only its own kind, and names what is wrong with a file."""
 
+import hashlib
+import io
 import json
 import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from killed_saves import WAYS
 from scipy import sparse
 
 from expfam.errors import ArchiveError
-from expfam.model import archive
+from expfam.model import archive, staging
 from expfam.model.archive import is_archive, read_archive, write_archive
 
 HEADER = {"name": "première", "values": [1, 2.5, None, True], "nested": {"a": "b"}}
@@ -90,17 +99,20 @@ def test_failed_write_keeps_the_old_archive(tmp_path, header, arrays):
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_failed_rename_restores_the_old_archive(tmp_path, monkeypatch):
+@pytest.mark.parametrize("failing", [2, 3])
+def test_failed_rename_restores_the_old_archive(failing, tmp_path, monkeypatch):
+    """The first rename is refused while the old archive stands, the second sets it aside, the third takes its place."""
+    monkeypatch.setattr(staging, "_exchange", lambda stage, target: False)
     write_archive(tmp_path / "a", "test", header={"value": 1}, arrays={})
     rename, calls = os.rename, []
 
-    def fail_second(source, target):
+    def fail_once(source, target):
         calls.append(target)
-        if len(calls) == 2:
+        if len(calls) == failing:
             raise OSError("disk on fire")
         rename(source, target)
 
-    monkeypatch.setattr(archive.os, "rename", fail_second)
+    monkeypatch.setattr(os, "rename", fail_once)
     with pytest.raises(OSError, match="disk on fire"):
         write_archive(tmp_path / "a", "test", header={"value": 2}, arrays={})
     assert read_archive(tmp_path / "a", "test")[0] == {"value": 1}
@@ -151,3 +163,168 @@ def test_absent_and_other_kind(tmp_path):
     assert is_archive(tmp_path / "a")
     assert not is_archive(tmp_path / "a", "mixture")
     assert not is_archive(tmp_path)
+
+
+# ---- saves that are killed, and saves at the same time -----------------------------------------------------------
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="forks, and locks of directories")
+
+
+@posix_only
+@pytest.mark.parametrize("way", WAYS)
+def test_a_save_killed_between_any_two_calls_loses_nothing(way, tmp_path):
+    """A reader finds the old archive or the new one, and the next save leaves nothing of the killed one."""
+    child = Path(__file__).with_name("killed_saves.py")
+    done = subprocess.run([sys.executable, child, tmp_path, way], capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["faults"] == []
+    assert report["kills"] > 60
+
+
+def hidden(folder):
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def save(target, value):
+    write_archive(target, "test", header={"value": value}, arrays={"n": np.full(3, value)})
+
+
+@posix_only
+@pytest.mark.parametrize("way", ["exchange", "fallback"])
+def test_a_save_leaves_alone_what_another_process_is_writing(way, tmp_path, monkeypatch):
+    """The other process stands right before it puts its archive in place; its save then succeeds."""
+    if way == "fallback":
+        monkeypatch.setattr(staging, "_exchange", lambda stage, target: False)
+    target = tmp_path / "a"
+    save(target, 1)
+    code = (
+        "import sys, numpy as np\n"
+        "from expfam.model import archive\n"
+        "put = archive.put_in_place\n"
+        "def wait(*places):\n"
+        "    print('here', flush=True); sys.stdin.readline(); put(*places)\n"
+        "archive.put_in_place = wait\n"
+        f"archive.write_archive({str(target)!r}, 'test', header={{'value': 2}}, arrays={{'n': np.full(3, 2)}})\n"
+    )
+    command = [sys.executable, "-P", "-c", code] if sys.version_info >= (3, 11) else [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=sys.prefix) as other:
+        assert other.stdout.readline() == "here\n"
+        (theirs,) = hidden(tmp_path)
+        save(target, 3)
+        assert hidden(tmp_path) == [theirs]
+        assert read_archive(target, "test")[0] == {"value": 3}
+        other.communicate("go\n")
+    assert other.returncode == 0
+    assert read_archive(target, "test")[0] == {"value": 2}
+    assert hidden(tmp_path) == []
+
+
+@posix_only
+def test_a_reader_waits_for_a_save_between_its_two_renames(tmp_path, monkeypatch):
+    """Where archives cannot be exchanged there is a moment without any; nothing is restored under a running save."""
+    monkeypatch.setattr(staging, "_exchange", lambda stage, target: False)
+    target, found = tmp_path / "a", []
+    save(target, 1)
+    reader = threading.Thread(target=lambda: found.append(read_archive(target, "test")[0]))
+    rename = os.rename
+
+    def slow(source, place):
+        rename(source, place)
+        if Path(source) == target:
+            reader.start()
+            reader.join(0.2)  # the reader has time to do harm
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", slow)
+        save(target, 2)
+    reader.join()
+    assert found == [{"value": 2}]
+    assert hidden(tmp_path) == []
+
+
+@posix_only
+def test_saves_at_the_same_time_all_succeed(tmp_path, monkeypatch):
+    """The last one stays; readers in between find one or the other."""
+    monkeypatch.setattr(staging, "_exchange", lambda stage, target: False)
+    target, failed = tmp_path / "a", []
+    save(target, 0)
+
+    def work(value):
+        try:
+            for _ in range(20):
+                save(target, value)
+                assert read_archive(target, "test")[1]["n"].size == 3
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert hidden(tmp_path) == []
+
+
+@posix_only
+def test_where_nothing_may_be_renamed_the_set_aside_archive_is_read_where_it_is(tmp_path, monkeypatch):
+    target = tmp_path / "a"
+    save(target, 1)
+    os.rename(target, tmp_path / ".a.0123456789abcdef.old")
+
+    def refuse(source, place):
+        raise PermissionError(f"{source} may not be renamed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        assert read_archive(target, "test")[0] == {"value": 1}
+        assert is_archive(target, "test")
+    assert not target.exists()
+    assert read_archive(target, "test")[0] == {"value": 1}
+    assert target.exists()
+    assert hidden(tmp_path) == []
+
+
+# ---- files that declare what they do not hold --------------------------------------------------------------------
+
+
+def rewritten(path, members, *, compression=zipfile.ZIP_STORED, **values):
+    """Other bytes of members in an archive whose checksum fits them."""
+    with zipfile.ZipFile(path / "arrays.npz", "w", compression) as file:
+        for name, content in members.items():
+            file.writestr(name + ".npy", content)
+    edit(path / "header.json", sha256=hashlib.sha256((path / "arrays.npz").read_bytes()).hexdigest(), **values)
+
+
+def npy(array, shape=None):
+    stream = io.BytesIO()
+    header = np.lib.format.header_data_from_array_1_0(array) | ({} if shape is None else {"shape": shape})
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue() + array.tobytes()
+
+
+@pytest.mark.parametrize("case", ["shape", "bomb", "object", "no array", "layout", "names", "deep header"])
+def test_files_that_declare_what_they_do_not_hold_are_refused_before_memory_is_taken(case, tmp_path):
+    path, n = tmp_path / "a", np.ones(2)
+    write_archive(path, "test", header={}, arrays={"n": n})
+    entry = {"layout": "dense", "dtype": "<f8", "shape": [2]}
+    if case == "shape":
+        rewritten(path, {"n": npy(n, (2**40,))}, arrays={"n": entry | {"shape": [2**40]}})
+    elif case == "bomb":
+        zeros = np.zeros(1 << 22)
+        rewritten(path, {"n": npy(zeros)}, compression=zipfile.ZIP_DEFLATED, arrays={"n": entry | {"shape": [1 << 22]}})
+    elif case == "object":
+        rewritten(path, {"n": npy(np.array([None, None]))}, arrays={"n": entry | {"dtype": "|O"}})
+    elif case == "no array":
+        rewritten(path, {"n": b"hello"})
+    elif case == "layout":
+        rewritten(path, {"n": npy(n)}, arrays={"n": ["dense"]})
+    elif case == "names":
+        rewritten(path, {"n": npy(n), "n/b": npy(n)}, arrays={"n": entry, "n/b": entry})
+    else:
+        (path / "header.json").write_text("[" * 100_000)
+    tracemalloc.start()
+    with pytest.raises(ArchiveError, match=str(path)):
+        read_archive(path, "test")
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()

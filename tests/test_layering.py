@@ -34,7 +34,7 @@ PLUGINS_MAY_BE_IMPORTED_BY = {
         "expfam.estimators",
         "expfam.cli.arguments",
         "expfam.cli.plugins",
-        "expfam.persistence",
+        "expfam.saved_classes",
         "expfam.samplers.proposals.by_name",
         "expfam.plugins.conformance",
         "expfam.plugins.scaffold",

@@ -3,6 +3,8 @@
 import io
 import json
 import pickle
+import sys
+import types
 import zipfile
 
 import joblib
@@ -15,7 +17,8 @@ from tiny import FAMILIES
 import expfam
 from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
 from expfam.errors import ArchiveError, PluginError
-from expfam.samplers import CollapsedGibbs, Cycle, SparseVariational, Stochastic, UpdateHyper
+from expfam.plugins import registry
+from expfam.samplers import CollapsedGibbs, Cycle, Memoized, SparseVariational, Stochastic, UpdateHyper
 from expfam.samplers.diagnostics import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
@@ -92,7 +95,9 @@ def test_chunks_have_no_warm_up_also_after_a_fit_that_had_one(tmp_path):
     assert mixture.fit_chunks([X, X]).trace_.n_warmup == 0
 
 
-def test_a_registered_family_of_the_users_own(tmp_path):
+def test_a_registered_family_of_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry._registry, "registered", {})
+    expfam.register("halved_of_the_user", Halved)
     mixture = Mixture(Halved(), 3, n_steps=4, random_state=0).fit(rows_of("poisson"))
     mixture.save(tmp_path / "model")
     assert_same_model(mixture, Mixture.load(tmp_path / "model"), rows_of("poisson"))
@@ -267,3 +272,142 @@ def test_an_unfitted_mixture_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         Mixture().save(tmp_path / "model")
     assert expfam.__version__
+
+
+# ---- classes that a file names -------------------------------------------------------------------------------------
+
+PAYLOAD = """
+from pathlib import Path
+Path({mark!r}).write_text("the module was run")
+from expfam.families.base import Family
+from expfam.model.weights import DirichletProcess
+from expfam.samplers import CollapsedGibbs, SparseVariational, TopicVariational, GroupedVariational
+from expfam.samplers.schedules import Memoized
+from tiny import FAMILIES
+from test_persistence import Halved as Base
+
+class Halved(Base): pass
+class Weights(DirichletProcess): pass
+class Sampler(CollapsedGibbs): pass
+class Schedule(Memoized): pass
+"""
+
+
+@pytest.fixture
+def payload(tmp_path, monkeypatch):
+    """A module `payload` in the current folder that tells when it is run; and its mark."""
+    folder, mark = tmp_path / "current", tmp_path / "mark"
+    folder.mkdir()
+    (folder / "payload.py").write_text(PAYLOAD.format(mark=str(mark)))
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop("payload", None)
+    yield mark
+    sys.modules.pop("payload", None)
+
+
+def named_in(path, old, new):
+    header = path / "header.json"
+    text = header.read_text()
+    assert old in text
+    header.write_text(text.replace(old, new))
+
+
+def counts_of(rows=40):
+    return np.random.default_rng(0).poisson(3.0, (rows, 4)) + 1
+
+
+@pytest.mark.parametrize("part", ["weights", "sampler", "family"])
+def test_a_file_runs_no_module_of_the_current_folder(part, tmp_path, payload):
+    family = Halved() if part == "family" else "poisson"
+    prior = DirichletProcess(alpha=1.0)
+    sampler = CollapsedGibbs() if part == "sampler" else "auto"
+    mixture = Mixture(family, weights=prior, sampler=sampler, n_steps=2, random_state=0).fit(counts_of())
+    mixture.save(tmp_path / "model")
+    old, new = {
+        "weights": ("expfam.model.weights:DirichletProcess", "payload:Weights"),
+        "sampler": ("expfam.samplers.gibbs:CollapsedGibbs", "payload:Sampler"),
+        "family": (f"{__name__}:Halved", "payload:Halved"),
+    }[part]
+    named_in(tmp_path / "model", old, new)
+    with pytest.raises(PluginError, match=r"payload:.*trust=True"):
+        Mixture.load(tmp_path / "model")
+    assert not payload.exists()
+    assert "payload" not in sys.modules
+    loaded = Mixture.load(tmp_path / "model", trust=True)
+    assert payload.exists()
+    np.testing.assert_array_equal(loaded.predict(counts_of()), mixture.predict(counts_of()))
+
+
+@pytest.mark.parametrize("estimator", ["topics", "grouped", "hierarchy"])
+def test_other_estimators_run_no_module_either(estimator, tmp_path, payload):
+    X, path = counts_of(), tmp_path / "model"
+    if estimator == "topics":
+        kind = expfam.TopicModel
+        kind(2, local="dense", schedule=Memoized(), n_steps=2, random_state=0).partial_fit(X).save(path)
+        old, new = "expfam.samplers.schedules:Memoized", "payload:Schedule"
+    elif estimator == "grouped":
+        kind = expfam.GroupedMixture
+        kind(Halved(), 2, n_steps=2, n_warmup=1, random_state=0).fit(X, groups=np.arange(40) % 4).save(path)
+        old, new = f"{__name__}:Halved", "payload:Halved"
+    else:
+        kind = expfam.BayesianHierarchy
+        kind(Halved()).fit(X).save(path)
+        old, new = f"{__name__}:Halved", "payload:Halved"
+    named_in(path, old, new)
+    with pytest.raises(PluginError, match=r"payload:.*trust=True"):
+        kind.load(path)
+    assert not payload.exists()
+    kind.load(path, trust=True)
+    assert payload.exists()
+
+
+def test_a_registered_class_needs_no_trust_and_is_not_imported_anew(tmp_path, monkeypatch):
+    """As in a notebook: the class lives in a module that cannot be imported, or in one whose file has changed."""
+    home = types.ModuleType("payload_of_notebook")
+    monkeypatch.setitem(sys.modules, "payload_of_notebook", home)
+    home.Noted = type("Noted", (Halved,), {"__module__": "payload_of_notebook"})
+    home.Walk = type("Walk", (CollapsedGibbs,), {"__module__": "payload_of_notebook"})
+    mixture = Mixture(home.Noted(), 3, n_steps=2, random_state=0).fit(counts_of())
+    mixture.save(tmp_path / "model")
+    with pytest.raises(PluginError, match="trust=True"):
+        Mixture.load(tmp_path / "model")
+    found = Mixture.load(tmp_path / "model", trust=True)
+    assert type(found.family_) is home.Noted  # the class of the module as it is, not a new one
+    monkeypatch.setattr(registry._registry, "registered", {})
+    expfam.register("noted_in_a_notebook", home.Noted)
+    monkeypatch.delitem(sys.modules, "payload_of_notebook")
+    loaded = Mixture.load(tmp_path / "model")
+    assert type(loaded.family_) is home.Noted
+    assert_same_model(mixture, loaded, counts_of())
+
+
+def test_modules_of_a_distribution_that_offers_plugins_are_trusted(monkeypatch):
+    plugin = registry.Plugin("expfam.families", "erlang", "expfam_erlang", "1.0", "expfam_erlang.family:Erlang")
+    bare = registry.Plugin("expfam.proposals", "lone", "lone", "1.0", "lone_module:Lone")
+    by_hand = registry.Plugin("expfam.proposals", "mine", registry.NOTEBOOK, "", "my_notebook:Mine")
+    monkeypatch.setattr(registry._registry, "offers", lambda group: [plugin, bare, by_hand])
+    offered = ["expfam_erlang", "expfam_erlang.samplers", "lone_module"]
+    assert [registry.is_offered(module) for module in offered] == [True] * 3
+    strange = ["expfam_erlang2", "expfam", "lone", "my_notebook", "", "os"]
+    assert [registry.is_offered(module) for module in strange] == [False] * 6
+
+
+def test_a_loaded_model_says_what_it_lacks(tmp_path, saved):
+    loaded = Mixture.load(saved)
+    with pytest.raises(AttributeError, match=r"read from a file, which does not hold labels_: save .* labels=True"):
+        _ = loaded.labels_
+    with pytest.raises(AttributeError, match="has no attribute 'label_'"):
+        _ = loaded.label_
+    with pytest.raises(AttributeError, match="partial_fit"):  # an error of its own is not replaced
+        _ = loaded.partial_fit
+    assert not hasattr(loaded, "labels_")
+    loaded.fit(rows_of("poisson"))
+    assert loaded.labels_.shape == (40,)
+    again = pickle.loads(pickle.dumps(Mixture.load(saved)))
+    with pytest.raises(AttributeError, match="read from a file"):
+        _ = again.labels_
+    topics = expfam.TopicModel(2, n_steps=2, random_state=0).fit(counts_of())
+    topics.save(tmp_path / "topics")
+    with pytest.raises(AttributeError, match="does not hold trace_"):
+        _ = expfam.TopicModel.load(tmp_path / "topics").trace_

@@ -15,6 +15,7 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EX
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 
 from expfam.errors import PluginError, SupportError
+from expfam.families._stored_statistics import check_stored
 
 cdef const char *CAPSULE = "expfam.components_v1"
 
@@ -366,6 +367,14 @@ cdef class Components:
         return self.owner.to_arrays()
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave, bit for bit."""
+        """Restore what `to_arrays` gave, bit for bit.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not of these columns: nothing has been changed.
+        """
+        if type(self.owner).__module__.partition(".")[0] == "expfam":       # a plugin checks its own
+            check_stored(arrays, self.owner.to_arrays())
         self.owner.from_arrays(arrays)
         self.take()

@@ -1,16 +1,17 @@
 """Arrays with a JSON header in a directory: what models and checkpoints are kept in.
 
 An archive is a directory of two files, `header.json` and `arrays.npz`, tied together by a checksum. It is written
-beside its place and renamed into it, so a reader finds the old archive or the new one, never a half. Nothing is
-pickled, neither way; anything that is not as it was written raises an `ArchiveError`. O(bytes) time and memory.
+beside its place and put there in one call, so a reader finds the old archive or the new one, never a half, also after a
+kill or a loss of power; see `expfam.model.staging`. Nothing is pickled, neither way; anything that is not as it was
+written raises an `ArchiveError`. O(bytes) time and memory.
 """
 
 import hashlib
 import json
+import math
 import os
-import shutil
-import uuid
 import zipfile
+import zlib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,12 +19,19 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ArchiveError
+from expfam.model.staging import put_in_place, staged, staging_place, standing
 
 FORMAT = 1
 _MARK = "expfam"
 _HEADER, _ARRAYS = "header.json", "arrays.npz"
 _CSR_PARTS = ("data", "indices", "indptr")
 _CHUNK = 1 << 20
+_TRIES = 20  # readings of an archive that is replaced meanwhile
+_NPY_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_UNREADABLE = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, NotImplementedError, OSError, RecursionError),
+    *(EOFError, SyntaxError, TypeError, ValueError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def write_archive(path, kind, *, header, arrays):
@@ -60,13 +68,12 @@ def write_archive(path, kind, *, header, arrays):
     target = Path(os.path.realpath(path))
     _refuse_foreign(target, kind)
     members, listing = _flatten(arrays)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    stage = target.parent / f".{target.name}.{uuid.uuid4().hex}"
-    stage.mkdir()
-    try:
-        with open(stage / _ARRAYS, "wb") as file:
+    with staged(target) as stage:
+        _refuse_foreign(target, kind)  # what a killed process had set aside may be there again
+        with open(stage / _ARRAYS, "w+b") as file:
             np.savez(file, allow_pickle=False, **members)
             _flush(file)
+            checksum = _digest(file)
         document = {
             "archive": _MARK,
             "format": FORMAT,
@@ -74,14 +81,12 @@ def write_archive(path, kind, *, header, arrays):
             "kind": kind,
             "header": header,
             "arrays": listing,
-            "sha256": _digest(stage / _ARRAYS),
+            "sha256": checksum,
         }
         with open(stage / _HEADER, "w", encoding="utf-8") as file:
             file.write(_to_json(document))
             _flush(file)
-        _put_in_place(stage, target)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        put_in_place(stage, target)
 
 
 def read_archive(path, kind):
@@ -105,26 +110,21 @@ def read_archive(path, kind):
         There is no archive, or it is damaged, of another kind, or of a newer format; the message says which.
     """
     path = Path(path)
-    document = _read_header(path)
-    if document["kind"] != kind:
-        raise ArchiveError(f"{path}: is an archive of kind {document['kind']!r}; {kind!r} was asked for")
-    file = path / _ARRAYS
-    if not file.is_file():
-        raise ArchiveError(f"{path}: {_ARRAYS} is missing; the archive is incomplete, copy the whole directory again")
-    if _digest(file) != document["sha256"]:
-        raise ArchiveError(f"{path}: {_ARRAYS} is truncated or altered (its checksum differs); copy or save it again")
-    try:
-        with np.load(file, allow_pickle=False) as members:
-            flat = {name: _restore(members, name, entry) for name, entry in document["arrays"].items()}
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ArchiveError(f"{path}: the arrays do not match {_HEADER} ({error}); save the archive again") from error
-    return document["header"], _nest(flat)
+    for _ in range(_TRIES):
+        place = standing(path)
+        before = _identity(place)
+        try:
+            return _read_whole(place, path, kind)
+        except ArchiveError:
+            if _identity(place) == before:
+                raise
+    raise ArchiveError(f"{path}: was replaced {_TRIES} times while it was read; read it when nothing writes it")
 
 
 def is_archive(path, kind=None):
     """Whether a readable header of an archive (of that kind) stands at `path`."""
     try:
-        document = _read_header(Path(path))
+        document = _read_header(standing(path), path)
     except ArchiveError:
         return False
     return kind is None or document["kind"] == kind
@@ -158,7 +158,7 @@ def check_place(path, kind):
     target = Path(os.path.realpath(path))
     _refuse_foreign(target, kind)
     missing = [folder for folder in reversed(target.parents) if not folder.exists()]
-    trial = target.parent / f".{target.name}.{uuid.uuid4().hex}"  # as long a name as that of the real one
+    trial = staging_place(target)
     made = []
     try:
         for folder in (*missing, trial):
@@ -167,6 +167,39 @@ def check_place(path, kind):
     finally:
         for folder in reversed(made):
             folder.rmdir()
+
+
+def _identity(path):
+    """What tells a directory from another one that has taken its place, None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def _read_whole(place, path, kind):
+    """Header and arrays of the archive at `place`; messages name `path`."""
+    document = _read_header(place, path)
+    if document["kind"] != kind:
+        raise ArchiveError(f"{path}: is an archive of kind {document['kind']!r}; {kind!r} was asked for")
+    file = place / _ARRAYS
+    if not file.is_file():
+        raise ArchiveError(f"{path}: {_ARRAYS} is missing; the archive is incomplete, copy the whole directory again")
+    try:
+        with open(file, "rb") as stream:
+            if _digest(stream) != document["sha256"]:
+                raise ArchiveError(
+                    f"{path}: {_ARRAYS} is truncated or altered (its checksum differs); copy or save it again"
+                )
+            with np.load(stream, allow_pickle=False) as members:
+                _check_sizes(members.zip, os.fstat(stream.fileno()).st_size)
+                flat = {name: _restore(members, name, entry) for name, entry in document["arrays"].items()}
+        return document["header"], _nest(flat)
+    except ArchiveError:
+        raise
+    except _UNREADABLE as error:
+        raise ArchiveError(f"{path}: the arrays do not match {_HEADER} ({error}); save the archive again") from error
 
 
 # ---- header ----------------------------------------------------------------------------------------------------------
@@ -179,14 +212,15 @@ def _to_json(document):
         raise ArchiveError(f"the header of an archive takes finite JSON values only: {error}") from error
 
 
-def _read_header(path):
-    if not path.exists():
+def _read_header(place, path):
+    """The header of the archive at `place`; messages name `path`."""
+    if not place.exists():
         raise ArchiveError(f"{path}: there is nothing here; give the directory that save() made")
-    if not (path / _HEADER).is_file():
+    if not (place / _HEADER).is_file():
         raise ArchiveError(f"{path}: is not an archive of expfam (no {_HEADER} in it)")
     try:
-        document = json.loads((path / _HEADER).read_text(encoding="utf-8"))
-    except ValueError as error:
+        document = json.loads((place / _HEADER).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
         raise ArchiveError(f"{path}: {_HEADER} is truncated or damaged ({error}); copy or save it again") from error
     if not isinstance(document, dict) or document.get("archive") != _MARK:
         raise ArchiveError(f"{path}: {_HEADER} was not written by expfam")
@@ -230,6 +264,21 @@ def _flatten(arrays, prefix=""):
     return members, listing
 
 
+def _check_sizes(file, size):
+    """Refuse members that declare more than the file holds: nothing is allocated for what is not there."""
+    infos = file.infolist()
+    if sum(info.file_size for info in infos) > size:
+        raise ValueError(f"its members declare more than the {size} bytes that it has")
+    for info in infos:
+        with file.open(info) as stream:
+            number = np.lib.format.read_magic(stream)
+            if number not in _NPY_READERS:
+                raise ValueError(f"{info.filename} is of another format of .npy files, {number}")
+            shape, _, dtype = _NPY_READERS[number](stream)
+            if math.prod(shape) * dtype.itemsize + stream.tell() != info.file_size:
+                raise ValueError(f"{info.filename} declares {dtype} {shape}, which is not what it holds")
+
+
 def _restore(members, name, entry):
     if entry["layout"] == "csr":
         parts = tuple(members[f"{name}/{part}"] for part in _CSR_PARTS)
@@ -271,40 +320,16 @@ def _refuse_foreign(target, kind):
         )
 
 
-def _put_in_place(stage, target):
-    """Rename `stage` to `target`; what stands there is moved aside first and deleted last."""
-    _flush_directory(stage)
-    if not target.exists():
-        os.rename(stage, target)
-    else:
-        old = target.parent / f".{target.name}.{uuid.uuid4().hex}"
-        os.rename(target, old)
-        try:
-            os.rename(stage, target)
-        except OSError:
-            os.rename(old, target)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    _flush_directory(target.parent)
-
-
 def _flush(file):
     file.flush()
     os.fsync(file.fileno())
 
 
-def _flush_directory(path):
-    if os.name == "posix":  # elsewhere a directory cannot be opened
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _digest(path):
+def _digest(stream):
+    """Checksum of a file from its beginning, where it is left."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+    stream.seek(0)
+    while chunk := stream.read(_CHUNK):
+        digest.update(chunk)
+    stream.seek(0)
     return digest.hexdigest()

@@ -36,11 +36,12 @@ from expfam.structures._kernels cimport (
 from expfam.structures.sign_hash cimport SignCodes, SignHash
 from expfam.structures.top_l cimport top_row, top_work_size
 
-from expfam.errors import CapabilityError, DataError
+from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers, numbers
 from expfam.structures._threads import run
 from expfam.structures.sign_hash import cosine_table
 
@@ -789,9 +790,12 @@ cdef class BoundHash:
         for name in ("centre", "scale"):
             if arrays[name].shape != (self.n_features,):
                 raise DataError(f"{name} has shape {arrays[name].shape}; expected ({self.n_features},)")
-        self.centre, self.scale = arrays["centre"].copy(), arrays["scale"].copy()
-        self.temperature, self.spread = (float(value) for value in arrays["temperature"])
-        self.n_bound = int(arrays["n_bound"][0])
+        centre, scale = (numbers(arrays, name, (self.n_features,)) for name in ("centre", "scale"))
+        temperature, spread = numbers(arrays, "temperature", (2,), low=0.0).tolist()
+        if not 0 < temperature <= 1:
+            raise ArchiveError(f"the stored temperature is {temperature}; it lies in (0, 1]: the file was altered")
+        self.n_bound = int(integers(arrays, "n_bound", (1,))[0])
+        self.centre, self.scale, self.temperature, self.spread = centre, scale, temperature, spread
 
     # -- statistics --
 

@@ -43,6 +43,10 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
+from expfam.structures._stored import integers
+from expfam.structures._stored import numbers as stored_numbers
+
+_TINY = np.finfo(np.float64).tiny
 
 # Within it a sum of 127 * 127 * F is below 2**24: integer scores become floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
@@ -948,8 +952,12 @@ cdef class BoundInt8:
         for name in ("centre", "mean", "balance", "varies"):
             if np.shape(arrays[name]) != (self.s.F,):
                 raise ValueError(f"Int8Proposal: {name} must have shape ({self.s.F},); got {np.shape(arrays[name])}")
-        self._take_fixed(*(np.asarray(arrays[name]) for name in ("centre", "mean", "balance", "varies")))
-        self.s.temperature = float(arrays["temperature"])
+        F = self.s.F
+        centre, mean = (stored_numbers(arrays, name, (F,)) for name in ("centre", "mean"))
+        balance, varies = stored_numbers(arrays, "balance", (F,), low=_TINY), integers(arrays, "varies", (F,), 0, 2)
+        temperature = float(stored_numbers(arrays, "temperature", (), low=_TINY))
+        self._take_fixed(centre, mean, balance, varies.astype(bool))
+        self.s.temperature = temperature
 
 
 def _balance(spread, variance):

@@ -26,6 +26,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.samplers.proposals._neighbours import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures._rng import generator
+from expfam.structures._stored import integers
 from expfam.structures._threads import run
 from expfam.structures.cover_tree import CoverTree, CoverTreeWarning
 from expfam.structures.grouping import Grouping
@@ -481,7 +482,7 @@ cdef class BoundPrototype:
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; a `refresh` must follow."""
         if "max_group" in arrays:
-            self.max_group = int(arrays["max_group"])
+            self.max_group = int(integers(arrays, "max_group", (), 1, 2**31))
 
 
 def _dense(phi):

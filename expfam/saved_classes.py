@@ -1,0 +1,125 @@
+"""Classes that a saved model names: which of them are taken, and which only from a file that is trusted.
+
+To import a module is to run it. A file can name any module, and one of that name may lie in the current folder. So a
+file alone leads to no other imports than those of expfam itself and of installed distributions that offer plugins.
+"""
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+
+from expfam.errors import PluginError
+from expfam.families.base import Family
+from expfam.samplers.settings import Settings
+
+WEIGHTS_METHODS = ("log_new_mass", "log_prior")
+
+
+def path_of(cls):
+    """``"module:Class"`` of a class."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def class_path(value):
+    """``"module:Class"`` of the class of an object."""
+    return path_of(type(value))
+
+
+def class_at(path):
+    """The class that a path names, or None where it cannot be had; the module is imported unless it was before."""
+    module, _, qualname = path.partition(":")
+    try:
+        found = sys.modules.get(module) or import_module(module)
+        for name in qualname.split("."):
+            found = getattr(found, name)
+    except Exception:  # a module may raise anything while it is imported
+        return None
+    return found if isinstance(found, type) else None
+
+
+@dataclass(frozen=True)
+class SavedClasses:
+    """Finds the classes that one file names.
+
+    Parameters
+    ----------
+    path : path_like
+        For messages.
+    trust : bool
+        Import whatever modules the file names.
+
+    Examples
+    --------
+    >>> from expfam.saved_classes import SavedClasses
+    >>> SavedClasses("model").weights("expfam.model.weights:DirichletProcess").__name__
+    'DirichletProcess'
+    >>> SavedClasses("model").weights("payload:Weights")
+    Traceback (most recent call last):
+    expfam.errors.PluginError: model: names the class payload:Weights for its weights, which is not part of expfam ...
+    """
+
+    path: object
+    trust: bool = False
+
+    def settings(self, path):
+        """Class of a kernel, proposal or schedule."""
+        return self._checked(path, "sampler", lambda found: issubclass(found, Settings))
+
+    def weights(self, path):
+        """Class of a prior of mixture weights."""
+        return self._checked(path, "weights", lambda found: all(hasattr(found, name) for name in WEIGHTS_METHODS))
+
+    def family(self, name, path):
+        """Class of a family: the registered one if it is the same class.
+
+        A registered class that has moved to another module is taken if it kept its name; another class that only goes
+        by the same entry-point name is not. What is not registered is imported from a trusted file alone.
+        """
+        registered = _registered_family(name)
+        if registered is not None and path_of(registered) == path:
+            return registered
+        at_path = _by_hand(path) or (class_at(path) if self.trust else None)
+        if at_path is not None and issubclass(at_path, Family):
+            return at_path
+        if registered is not None and registered.__qualname__ == path.partition(":")[2]:
+            return registered
+        found = "nothing is registered" if registered is None else f"{path_of(registered)} is registered"
+        trusted = "" if self.trust else "; if you trust the file, load it with trust=True, which imports that module"
+        raise PluginError(
+            f"{self.path}: was fitted with family {name!r}, class {path}, which is not to be had here ({found} by that"
+            f" name): install the package of {path.partition(':')[0]!r}, or define the class and call"
+            f" expfam.register{trusted}"
+        )
+
+    def _checked(self, path, what, is_one):
+        found = class_at(path) if self._may_import(path) else _by_hand(path)
+        if found is not None and is_one(found):
+            return found
+        if self.trust or self._may_import(path):
+            raise PluginError(f"{self.path}: was fitted with the {what} {path}: no such class is installed here")
+        raise PluginError(
+            f"{self.path}: names the class {path} for its {what}, which is not part of expfam and of no installed"
+            " distribution that offers plugins to it; to import a module runs its code: if you trust the file, load it"
+            " with trust=True"
+        )
+
+    def _may_import(self, path):
+        from expfam.plugins.registry import is_offered
+
+        module = path.partition(":")[0]
+        return self.trust or module == "expfam" or module.startswith("expfam.") or is_offered(module)
+
+
+def _by_hand(path):
+    from expfam.plugins.registry import registered_class
+
+    return registered_class(path)
+
+
+def _registered_family(name):
+    from expfam.plugins.registry import family_class
+
+    try:
+        return family_class(name)
+    except PluginError:
+        return None

@@ -1,0 +1,176 @@
+"""What a saved model must hold before compiled code may believe it: families and statistics whose shapes fit.
+
+A file that is not damaged may still have been altered, its checksum with it. Every shape that a prediction relies on is
+compared here with the family's own; numbers are finite, labels and nodes in range.
+"""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError
+from expfam.families.base import Family
+from expfam.families.components import Components
+from expfam.model.data import Dataset
+from expfam.structures._stored import integers, numbers
+
+_TINY = np.finfo(np.float64).tiny
+_MOST_COLUMNS = 1 << 31
+
+
+def check_family(family):
+    """Refuse a bound family whose learned values are not of the shapes that binding to its columns gives.
+
+    Families of others, which are written in Python, judge their values themselves; only the counts are looked at.
+    """
+    if not isinstance(family, Family):
+        raise ArchiveError(f"the family is a {type(family).__name__}: the header was altered")
+    found = vars(family)
+    columns = int(integers(found, "n_features_in_", (), 1, _MOST_COLUMNS))
+    integers(found, "n_statistics_", (), 1, _MOST_COLUMNS)
+    for name, value in found.items():
+        if name in family.get_params() or name == "hyper_factors_":
+            continue
+        if not isinstance(value, (int, float, np.ndarray)) or not np.isfinite(value).all():
+            raise ArchiveError(f"{name!r} of the family is not finite, or no number: the file was altered")
+    for name, value in found.get("hyper_factors_", {}).items():
+        numbers({name: value}, name, (), low=_TINY)
+    if not _is_own(family):
+        return
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        reference = type(family)(**family.get_params()).bind(_rows_for(family, columns))
+    _compare(found, vars(reference), columns)
+
+
+def _is_own(family):
+    return type(family).__module__.partition(".")[0] == "expfam"
+
+
+def _rows_for(family, columns):
+    """Two rows that the family takes, whose columns are not constant."""
+    if family.support == "categories":
+        levels = integers(vars(family), "levels_", (columns,), 1, 1 << 31)
+        return np.stack([np.zeros(columns), levels - 1.0])
+    rows = np.zeros((2, columns)) if family.support != "nonnegative" else np.ones((2, columns))
+    rows[1] = 1.0 if family.support != "nonnegative" else 2.0
+    if family.support == "unit":
+        rows = np.eye(columns)[[0, min(1, columns - 1)]]
+    return rows
+
+
+def _compare(found, wanted, columns):
+    for name, value in wanted.items():
+        if name not in found:
+            raise ArchiveError(f"{name!r} of the family is missing: the file was altered")
+        if isinstance(value, np.ndarray) or isinstance(found[name], np.ndarray):
+            if np.shape(found[name]) != np.shape(value) and np.ndim(value):
+                raise ArchiveError(
+                    f"{name!r} of the family has shape {np.shape(found[name])}; {np.shape(value)} is expected for"
+                    f" {columns} columns: the file was altered"
+                )
+            is_whole = np.asarray(value).dtype.kind in "iu"
+            if is_whole and not np.array_equal(found[name], value):
+                raise ArchiveError(f"{name!r} of the family is not what its columns have: the file was altered")
+            numbers({name: found[name]}, name, np.shape(value))
+        elif name == "n_statistics_" and found[name] != value:
+            raise ArchiveError(f"{name!r} of the family is {found[name]!r}, not {value!r}: the file was altered")
+
+
+def check_names(results, allowed):
+    """Refuse attributes that no saved model has: they would take the place of methods."""
+    strange = sorted(set(results) - set(allowed))
+    if strange:
+        raise ArchiveError(f"the header holds {strange[0]!r}, which is no result of a fit: it was altered")
+
+
+def check_statistics(results, family, n="n_", S="S_"):
+    """Refuse counts (K,) and sums (K, F) that are not those of a family; the number of clusters."""
+    K = len(numbers(results, n, (None,), low=0.0))
+    if K < 1:
+        raise ArchiveError("there are no clusters: the file was altered")
+    check_matrix(results, S, (K, family.n_statistics_))
+    if _is_own(family):
+        data = Dataset(_rows_for(family, family.n_features_in_), family)
+        Components(family, data, K).load(results[n], results[S])  # refuses sums that no data have
+    return K
+
+
+def check_matrix(results, name, shape, *, low=-np.inf):
+    """Refuse a dense or CSR matrix of another shape or type, or with numbers that are not finite."""
+    value = results.get(name)
+    if not sparse.issparse(value):
+        numbers(results, name, shape, low=low)
+        return
+    is_right = all(want in (None, got) for want, got in zip(shape, value.shape))
+    if len(value.shape) != 2 or not is_right:
+        raise ArchiveError(f"{name!r} has shape {value.shape}; {shape} is expected: the file was altered")
+    numbers({name: value.data}, name, (None,), low=low)
+
+
+def check_mixture(results, family):
+    """Refuse results of a `Mixture` that do not fit each other or the family."""
+    check_family(family)
+    K = check_statistics(results, family)
+    numbers(results, "weights_", (K,), low=0.0)
+    numbers(results, "log_weight_new_", (), finite=False, high=0.0)
+    numbers(results, "cluster_sizes_", (K,), low=0.0)  # sums of weights where weights were given
+    if "n_warmup" in results:
+        integers(results, "n_warmup", (), 0)
+    integers(results, "n_components_", (), K, K + 1)
+    _check_run(results, family.n_features_in_, K)
+    if "trace_" in results:
+        lengths = {name: numbers(results["trace_"], name, (None,), finite=False).size for name in results["trace_"]}
+        if len(set(lengths.values())) != 1:
+            raise ArchiveError(f"the columns of the trace have the lengths {lengths}: the file was altered")
+
+
+def check_grouped(results, family):
+    """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
+    check_family(family)
+    K = check_statistics(results, family)
+    numbers(results, "alpha_", (K,), low=_TINY)
+    check_matrix(results, "group_counts_", (None, K), low=0.0)
+    _check_run(results, family.n_features_in_, K)
+
+
+def check_topics(results):
+    """Refuse results of a `TopicModel` that do not fit each other."""
+    K, V = numbers(results, "components_", (None, None), low=0.0).shape
+    if K < 1 or V < 1:
+        raise ArchiveError("there are no topics or no words: the file was altered")
+    numbers(results, "alpha_", (K,), low=_TINY)
+    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=_TINY)
+    _check_run(results, V, K)
+
+
+def check_hierarchy(results, family):
+    """Refuse results of a `BayesianHierarchy` that do not fit each other or the family."""
+    check_family(family)
+    L = check_statistics(results, family, "n", "S")
+    M = len(integers(results, "children", (None, 2), 0, 2 * L))
+    counts = integers(results, "counts", (L + M,), 1, 1 << 40)
+    numbers(results, "log_block", (L + M,))
+    numbers(results, "leaf_weight", (L,))
+    numbers(results, "alpha_", (), low=_TINY)
+    leaf = integers(results, "leaf_", (None,), 0, L)
+    integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
+    below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])
+    if not np.array_equal(below, counts):
+        raise ArchiveError("the counts of the tree are not those of its leaves: the file was altered")
+    _check_run(results, family.n_features_in_, L)
+
+
+def _check_run(results, columns, n_clusters):
+    integers(results, "n_features_in_", (), columns, columns + 1)
+    for name in ("n_iter_", "n_scores_"):
+        if name in results:
+            integers(results, name, ())
+    if "log_joint_" in results:
+        numbers(results, "log_joint_", (), finite=False)
+    if "labels_" in results and np.size(results["labels_"]):
+        integers(results, "labels_", (None,), -1, max(n_clusters, np.size(results["labels_"])))
+    names = results.get("feature_names_in_")
+    if names is not None and np.shape(names) != (columns,):
+        raise ArchiveError(f"there are {np.size(names)} names of {columns} columns: the file was altered")
