@@ -24,7 +24,7 @@ from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
 from expfam.samplers.schedules import Memoized, Stochastic
-from expfam.samplers.settings import refuse_unused
+from expfam.samplers.settings import given_settings, refuse_unused
 from expfam.samplers.topic_gibbs import TopicGibbs
 from expfam.samplers.topic_pass import TopicPass
 from expfam.samplers.topic_stream import TopicStream
@@ -35,6 +35,7 @@ from expfam.structures._rng import generator, resolve_seed
 from expfam.structures._threads import run, segments
 
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
+_OF_VARIATIONAL = ("n_active", "documents", "schedule", "n_restarts")
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
 
@@ -62,14 +63,14 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     local : {"auto", "gibbs", "active", "dense", "tokens"}
         "gibbs" samples the topic of each token exactly; the others are ways of the local step of
         `TopicVariational`, of which "active" is the fastest from some tens of topics on, and "tokens" several times
-        slower. "auto" is "gibbs" for whole counts without weights, and variational for others and for
-        chunks.
+        slower. "auto" is "gibbs" for whole counts without weights where none of the options of variational inference
+        below is given, and variational for others and for chunks.
     n_steps : int
         Sweeps over which the topics are averaged, or variational passes at most.
     n_warmup : int or "auto"
         Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
     n_active, documents, schedule, n_restarts : optional
-        As of `TopicVariational`; where `fit` samples it refuses them. A `schedule` of None is Full() in `fit`,
+        As of `TopicVariational`; ``local="gibbs"`` refuses them. A `schedule` of None is Full() in `fit`,
         Memoized() in `fit_chunks`, and in `partial_fit` Stochastic(), or Memoized() where `documents` is not "cold".
     total_documents : float, optional
         Documents, or their weight, that chunks under a stochastic schedule stand for in all; if not given, those that
@@ -222,11 +223,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _refuse_unused(self, method):
         """Refuse options that a fit by this method would not use."""
         if method == "gibbs":
-            why = "Gibbs sampling"
-            if self.local == "auto":
-                why += ", which local='auto' takes for whole counts without weights,"
-            names = ["n_active", "documents", "schedule", "n_restarts"]
-            refuse_unused(self, names, why=why, remedy="take local='active' or 'dense'")
+            refuse_unused(self, _OF_VARIATIONAL, why="Gibbs sampling", remedy="take local='auto', 'active' or 'dense'")
         elif self.n_warmup != 0:
             why = f"variational inference (local={method!r})"
             refuse_unused(self, ["n_warmup"], why=why, remedy="take local='gibbs', for whole counts without weights")
@@ -249,7 +246,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if self.local != "auto":
             return self.local
         is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
-        return "gibbs" if is_whole and not is_weighted else self._kernel("auto").local_of(self.n_topics)
+        if is_whole and not is_weighted and not given_settings(self, _OF_VARIATIONAL):
+            return "gibbs"
+        return self._kernel("auto").local_of(self.n_topics)
 
     def _phases(self, method, n_warmup, n_steps):
         """Kernels and numbers of steps, in order.

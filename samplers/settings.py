@@ -62,12 +62,18 @@ def refuse_unused(owner, names, *, why, remedy):
     Traceback (most recent call last):
     expfam.errors.CapabilityError: Memoized: this schedule does not use run_length=9: leave it out, or take another one
     """
-    parameters = inspect.signature(type(owner).__init__).parameters
-    given = [name for name in names if not _is_default(getattr(owner, name), parameters[name].default)]
+    given = given_settings(owner, names)
     if given:
-        values = ", ".join(f"{name}={getattr(owner, name)!r}" for name in given)
+        values = ", ".join(f"{name}={value!r}" for name, value in given.items())
         it = "it" if len(given) == 1 else "them"
         raise CapabilityError(f"{type(owner).__name__}: {why} does not use {values}: leave {it} out, or {remedy}")
+
+
+def given_settings(owner, names):
+    """Those of the named settings that differ from their defaults: name to value."""
+    parameters = inspect.signature(type(owner).__init__).parameters
+    values = {name: getattr(owner, name) for name in names}
+    return {name: value for name, value in values.items() if not _is_default(value, parameters[name].default)}
 
 
 def _is_default(value, default):

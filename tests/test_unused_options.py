@@ -60,9 +60,9 @@ def mixture(sampler):
 
 GRAPH = sparse.csr_array(np.ones((30, 30)))
 REFUSED = {
-    "schedule=Memoized(n_batches=20, run_length=1)": topics(schedule=Memoized()),
+    "schedule=Memoized(n_batches=20, run_length=1)": topics(local="gibbs", schedule=Memoized()),
     "n_active=2, documents='warm', n_restarts=0": topics(local="gibbs", n_active=2, documents="warm", n_restarts=0),
-    "n_active=2": topics(n_active=2, alpha=0.1),
+    "n_active=2": topics(local="gibbs", n_active=2, alpha=0.1),
     "n_warmup=3": topics(local="active", n_warmup=3),
     "n_warmup=4": topics(TF_IDF, n_warmup=4),
     "total_documents=90": topics(total_documents=90),
@@ -107,6 +107,12 @@ TAKEN = {
     "blocks of what is chosen by size": mixture(FastEx(n_blocks=3)),
     "canopy": mixture(Canopy(variant=1, steps=3)),
 }
+
+
+def test_auto_takes_variational_inference_where_an_option_of_it_is_given():
+    assert topics()().method_ == "gibbs"
+    for options in ({"schedule": Memoized()}, {"n_active": 2}, {"documents": "warm"}, {"n_restarts": 0}):
+        assert topics(**options)().method_ != "gibbs"
 
 
 @pytest.mark.parametrize("case", TAKEN)
