@@ -634,7 +634,7 @@ FAULTS = [
         "samplers/urn_tangents.py",
         "        self.rest -= tangent(alpha, rising, falling)\n",
         "",
-        "tests/test_topics.py -k 'bound_is or never_falls or memoized'",
+        "tests/test_topic_chunks.py -k tangent_touches",
     ),
     Fault(
         "pseudo-counts of groups without the rate of their prior",
@@ -656,7 +656,7 @@ FAULTS = [
         "samplers/kernel.py",
         ".choice(len(p), p=p / p.sum())",
         ".choice(len(p))",
-        "tests/test_kernel_laws.py tests/test_gibbs.py -k 'scan'",
+        "tests/test_gibbs.py -k keeps_to_its_probabilities",
     ),
     Fault(
         "the kept partitions are thinned from the wrong end",
