@@ -23,6 +23,8 @@ PACKAGES = {
 STAGE = Path("build", "cimport")
 CHECKS = os.environ.get("EXPFAM_DEBUG") == "1"
 SANITIZE = os.environ.get("EXPFAM_SANITIZE", "")  # a list for -fsanitize; set by .ci/sanitize.py
+MODULES = os.environ.get("EXPFAM_MODULES", "").split()  # only these are built, by dotted name; empty for all
+OPTIMISATION = os.environ.get("EXPFAM_OPTIMISATION", "-O1" if CHECKS else "-O3")  # a checked build serves one test run
 
 
 def stage(package, folder):
@@ -49,8 +51,7 @@ class BuildExt(build_ext):
     def build_extensions(self):
         """Set the flags, then build."""
         msvc = self.compiler.compiler_type == "msvc"
-        level = "-O1" if CHECKS else "-O3"  # a build with checks is for one run of the tests: compiled in half the time
-        flags = ["/O2"] if msvc else [level, "-g0", "-fno-math-errno", "-fopenmp-simd"]
+        flags = ["/O2"] if msvc else [OPTIMISATION, "-g0", "-fno-math-errno", "-fopenmp-simd"]
         if SANITIZE:
             if msvc:
                 raise SystemExit("EXPFAM_SANITIZE is for gcc and clang: unset it to build with this compiler")
@@ -78,6 +79,9 @@ for package, folder in PACKAGES.items():
         )
         for source in sorted(Path(folder).glob("*.pyx"))
     ]
+
+if MODULES:
+    extensions = [extension for extension in extensions if extension.name in MODULES]
 
 setup(
     packages=list(PACKAGES),

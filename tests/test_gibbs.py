@@ -12,7 +12,7 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, ExpFamError
 from expfam.families.base import Family
-from expfam.samplers import CollapsedGibbs, Cycle, UncollapsedGibbs, UpdateHyper, sample, steps
+from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper, sample, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -169,3 +169,22 @@ def test_what_cannot_be_combined_is_refused_by_name():
         CollapsedState(MixtureModel(data.family, SymmetricDirichlet(3)), data, np.arange(7), seed=0)
     with pytest.raises(ValueError, match="order"):
         CollapsedGibbs(order="sideways").init(MixtureModel(Poisson(), DirichletProcess()), X)
+
+
+def test_a_random_scan_keeps_to_its_probabilities():
+    chosen = []
+
+    class Counted(CollapsedGibbs):
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+
+        def step(self, state):
+            chosen.append(self.name)
+            return super().step(state)
+
+    kernel = RandomScan(Counted("often"), Counted("rarely"), probabilities=[9.0, 1.0])
+    state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[1], [30]], seed=0)
+    for _ in range(400):
+        kernel.step(state)
+    assert abs(chosen.count("rarely") - 40) < 4.5 * np.sqrt(400 * 0.1 * 0.9)

@@ -1,14 +1,38 @@
 """One seed, one answer: for every number of threads, after a resume at any step, and whatever was run before."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from scipy import sparse
 from tiny import FAMILIES
 
-from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, PitmanYor, Poisson, SymmetricDirichlet
-from expfam.samplers import CollapsedGibbs, Cycle, RandomScan, UncollapsedGibbs, UpdateHyper
+from expfam import (
+    AdmixtureModel,
+    Dataset,
+    DirichletProcess,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SymmetricDirichlet,
+)
+from expfam.samplers import (
+    CollapsedGibbs,
+    Cycle,
+    GroupedGibbs,
+    Memoized,
+    RandomScan,
+    SparseVariational,
+    SplitMerge,
+    Stochastic,
+    TopicGibbs,
+    UncollapsedGibbs,
+    UpdateHyper,
+)
+from expfam.structures import _rng
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -120,3 +144,43 @@ def test_fits_do_not_disturb_each_other():
     np.random.default_rng().random(10)
     Mixture("gaussian", n_steps=2, random_state=8).fit(X)
     assert (Mixture(n_steps=5, random_state=3).fit(X).labels_ == first).all()
+
+
+DRAWING = {
+    "hyper": (Cycle(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
+    "random order": (CollapsedGibbs(order="random"), DirichletProcess()),
+    "parameters": (UncollapsedGibbs(), SymmetricDirichlet(4)),
+    "scan": (RandomScan(CollapsedGibbs(), UpdateHyper()), DirichletProcess()),
+    "memoized": (SparseVariational(n_active=2, schedule=Memoized(4)), SymmetricDirichlet(4)),
+    "stochastic": (SparseVariational(n_active=2, schedule=Stochastic(10)), SymmetricDirichlet(4)),
+    "splits": (SplitMerge(n_moves=4, every=1), DirichletProcess()),
+    "topics": (TopicGibbs(learn_alpha=True, learn_eta=True, learn_every=1), None),
+    "groups": (GroupedGibbs(order="random"), None),
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_no_two_draws_share_their_random_numbers(name, monkeypatch):
+    """Each stream is opened for one draw of one step: none begins again at numbers that were used before."""
+    kernel, weights = DRAWING[name]
+    X = np.random.default_rng(0).poisson(np.repeat([[1.0, 6.0], [6.0, 1.0]], 15, axis=0))
+    if weights is not None:
+        model, data = MixtureModel(Poisson(), weights), X
+    else:
+        family = (Multinomial(0.5) if name == "topics" else Poisson()).bind(X)
+        model = AdmixtureModel(family, 3, alpha=0.5)
+        data = X if name == "topics" else Dataset(X, family, groups=np.arange(30) // 6)
+    state = kernel.init(model, data, seed=3)
+    opened, right = [], _rng.generator
+
+    def noted(seed, purpose, unit=0, step=0):
+        opened.append((str(getattr(purpose, "name", purpose)).lower(), int(unit), int(step)))
+        return right(seed, purpose, unit=unit, step=step)
+
+    for module in [module for key, module in sys.modules.items() if key.startswith("expfam.")]:
+        if getattr(module, "generator", None) is right:
+            monkeypatch.setattr(module, "generator", noted)
+    for _ in range(4):
+        kernel.step(state)
+    assert len(opened) >= 4
+    assert len(set(opened)) == len(opened), f"opened more than once: {sorted(k for k in opened if opened.count(k) > 1)}"

@@ -655,3 +655,18 @@ def test_an_evidence_that_is_not_a_number_is_raised():
 def test_streams_of_plans_are_those_of_choices_not_of_scans():
     a = generator(1, "choice", unit=0, step=3).random()
     assert a != generator(1, "choice", unit=1, step=3).random()
+
+
+def test_uniform_anchors_are_every_ordered_pair_of_different_data_alike():
+    data = Dataset(np.arange(5)[:, None], Poisson())
+    pairs = UniformAnchors().bind(data, seed=0).draw_pairs(20_000, np.random.default_rng(0))
+    seen = np.bincount(pairs @ [5, 1], minlength=25).reshape(5, 5)
+    assert seen.trace() == 0, "a datum is paired with itself"
+    assert stats.chisquare(seen[~np.eye(5, dtype=bool)]).pvalue > 1e-4
+
+
+def test_every_move_of_two_data_proposes_something():
+    """Two data are either apart or together: a move in vain would have drawn one of them twice."""
+    kernel = CollapsedSplitMerge([AnchoredMoves(UniformAnchors(), CoinAllocator())], n_moves=200)
+    state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[3], [4]], seed=0)
+    assert kernel.step(state).proposed == 200
