@@ -5,7 +5,7 @@ import numpy as np
 from expfam.structures._stored import integers, numbers
 
 _LISTS = ("words", "values")  # arrays whose length has nothing to do with the number of slots
-_MOST_FACTORS = 32  # that count families have room for
+_RANGES = {"max_factors": (1, 33)}  # of what count families multiply at once: with none a product would never end
 
 
 def check_stored(arrays, own):
@@ -26,7 +26,7 @@ def check_stored(arrays, own):
         if np.asarray(value).dtype.kind == "f":
             numbers(arrays, name, shape)
         else:
-            integers(arrays, name, shape, 0, _MOST_FACTORS + 1 if name == "max_factors" else 2**62)
+            integers(arrays, name, shape, *_RANGES.get(name, (0, 2**62)))
 
 
 def _shape_of(name, value, now, then):
