@@ -184,3 +184,17 @@ def test_no_two_draws_share_their_random_numbers(name, monkeypatch):
         kernel.step(state)
     assert len(opened) >= 4
     assert len(set(opened)) == len(opened), f"opened more than once: {sorted(k for k in opened if opened.count(k) > 1)}"
+
+
+def test_a_restored_state_stores_what_it_was_restored_from():
+    """Also what a few steps would not show: how many moves the sums of real data have drifted by."""
+    kernel, X = CollapsedGibbs(), blobs("gaussian_diag", n=60)
+    state = kernel.init(MixtureModel(FAMILIES["gaussian_diag"][0], DirichletProcess()), X, seed=5, start="random")
+    for _ in range(3):
+        kernel.step(state)
+    arrays = state.to_arrays()
+    assert arrays["scalars"][1] > 0
+    other = kernel.init(state.model, state.data, seed=5, start=np.zeros(len(X), dtype=int))
+    other.from_arrays(arrays)
+    for name in ("scalars", "counters", "labels", "slots"):
+        np.testing.assert_array_equal(other.to_arrays()[name], arrays[name])
