@@ -91,7 +91,7 @@ def test_metropolis(name, proposal, mode, weights):
     family, X = FAMILIES[name]
     model = MixtureModel(family, WEIGHTS[weights])
     partitions, pi = exact_posterior(model, X)
-    kernel = CollapsedMetropolis(PROPOSALS[proposal], mode=mode, n_blocks=2)
+    kernel = CollapsedMetropolis(PROPOSALS[proposal], mode=mode, n_blocks=2 if mode == "crossfit" else "auto")
     assert worst_t(run_chain(kernel, model, X, 3000), partitions, pi) < LIMIT
 
 

@@ -71,7 +71,7 @@ def test_labels_do_not_depend_on_the_number_of_threads(case, weights):
 def test_a_chain_resumed_from_its_file_gives_the_same_bits(case, mode, tmp_path):
     family, X, proposal = CASES[case]
     model = MixtureModel(family, SymmetricDirichlet(20))
-    kernel = CollapsedMetropolis(proposal, mode=mode, n_blocks=5)
+    kernel = CollapsedMetropolis(proposal, mode=mode, n_blocks=5 if mode == "crossfit" else "auto")
     if case == "table" and mode != "frozen":
         kernel = Cycle(kernel)
     state = walk(kernel, model, X, 3)

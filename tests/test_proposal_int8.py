@@ -477,7 +477,8 @@ def test_chain_visits_partitions_as_the_posterior_does(name, mode):
     family, X = FAMILIES[name]
     data, model = make(X, family, WEIGHTS["dirichlet_3"])
     partitions, pi = exact_posterior(model, X)
-    kernel = CollapsedMetropolis(Int8Proposal(shortlist=2, floor=0.1), mode=mode, n_blocks=2)
+    n_blocks = 2 if mode == "crossfit" else "auto"
+    kernel = CollapsedMetropolis(Int8Proposal(shortlist=2, floor=0.1), mode=mode, n_blocks=n_blocks)
     state = CollapsedState(model, data, np.array([0, 0, 1, 2, 1]), seed=3)
     visited = visit_frequencies(kernel, state, partitions, 2000)
     assert total_variation(visited, pi) < 0.12  # Monte-Carlo error of a correlated chain
