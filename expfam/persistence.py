@@ -30,7 +30,7 @@ _RESULTS = {
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _OTHER_RESULTS = {
-    KIND: "labels_ trace_ stream_",
+    KIND: "labels_ trace_ n_warmup stream_",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
     GROUPED: "labels_ stream_",

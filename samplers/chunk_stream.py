@@ -40,11 +40,13 @@ class ChunkStream:
         Whether any chunk came with weights of its rows.
     """
 
+    is_weighted = False  # also of streams that come from arrays
+
     def start_stream(self, schedule):
         """Nothing is learned yet."""
         self.schedule, self.sums, self.memo = schedule, self.empty_sums(), {}
         self.total_weight, self.n_steps, self.n_updates, self.n_sweeps = 0.0, 0, 0, 0
-        self.is_guess, self._repeats, self.is_weighted = False, False, False
+        self.is_guess, self._repeats = False, False
         self.labels, self._latest = np.empty(0, dtype=np.int32), None
 
     def take_start(self, sums, weight):

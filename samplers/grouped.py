@@ -162,9 +162,6 @@ class GroupedVariational(NarrowPasses, Kernel):
             )
         if self.n_restarts == 0:
             refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
-        if self.n_candidates is None:
-            why = "n_candidates=None, which scores all clusters in each pass,"
-            refuse_unused(self, ["full_every"], why=why, remedy="give n_candidates")
 
     def schedule_of(self, n_clusters, data):
         """The schedule for so many clusters and the data's rows and groups."""

@@ -163,9 +163,7 @@ class SparseVariational(NarrowPasses, Kernel):
     def _refuse_unused(self):
         if self.n_candidates is None:
             why, remedy = "n_candidates=None, which scores all clusters in each pass,", "give n_candidates"
-            refuse_unused(self, ["candidates", "full_every"], why=why, remedy=remedy)
-        if self.candidates == "tree":
-            refuse_unused(self, ["full_every"], why="candidates='tree'", remedy="take candidates='graph' or 'hash'")
+            refuse_unused(self, ["candidates"], why=why, remedy=remedy)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
             refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="take Memoized()")
 

@@ -59,7 +59,7 @@ def test_passes_by_the_tree_are_passes_over_all_clusters(name, schedule, kind):
 @pytest.mark.parametrize("objective", ["vb", "map"])
 def test_a_tree_needs_no_pass_over_all_clusters_to_converge(objective):
     X, _ = nested(1500, 40)
-    kernel, state = begin(X, SphericalGaussian(), "tree", K=40, tol=1e-6, objective=objective, full_every=3)
+    kernel, state = begin(X, SphericalGaussian(), "tree", K=40, tol=1e-6, objective=objective)
     for _ in range(200):
         info = kernel.step(state)
         assert info.extra["all_clusters"] == 1

@@ -140,9 +140,8 @@ def test_the_bound_never_falls_when_chunks_come_again(name, n_candidates, memo, 
     monkeypatch.setattr(stream, "SETTLED_SHARE", 1.1)  # candidates at once
     family, X = planted(name)
     for L in (1, 2, 4):
-        run, data = begin(
-            family, in_chunks(X), SymmetricDirichlet(8), n_active=L, n_candidates=n_candidates, memo=memo, full_every=4
-        )
+        settings = {"n_active": L, "memo": memo} | ({"n_candidates": 2, "full_every": 4} if n_candidates else {})
+        run, data = begin(family, in_chunks(X), SymmetricDirichlet(8), **settings)
         values, wide = [], []
         for visit in range(21):
             info = run.learn(data[visit % 3], batch=str(visit % 3))

@@ -890,9 +890,7 @@ BAD = [
 
 
 UNUSED = {
-    "full_every": {"n_candidates": None, "full_every": 3},
     "candidates": {"n_candidates": None, "candidates": "tree"},
-    "full_every=4": {"candidates": "tree", "full_every": 4},
     "memo='statistics'": {"schedule": Full(), "memo": "statistics"},
     "memo": {"schedule": Stochastic(10), "memo": "statistics"},
     "n_total": {"schedule": Stochastic(10, n_total=500)},

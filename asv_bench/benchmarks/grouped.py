@@ -104,7 +104,7 @@ class Held:
 
     def peakmem_fit(self, cache, name):
         _, X, groups = cache
-        GroupedMixture("gaussian_diag", 50, sampler=name, n_steps=2, n_warmup=1, random_state=0).fit(X, groups=groups)
+        GroupedMixture("gaussian_diag", 50, sampler=name, n_steps=2, random_state=0).fit(X, groups=groups)
 
     def track_score(self, cache, name):
         return cache[0][name].score(cache[1], groups=cache[2])

@@ -791,7 +791,7 @@ cdef class BoundHash:
             if arrays[name].shape != (self.n_features,):
                 raise DataError(f"{name} has shape {arrays[name].shape}; expected ({self.n_features},)")
         centre, scale = (numbers(arrays, name, (self.n_features,)) for name in ("centre", "scale"))
-        temperature, spread = numbers(arrays, "temperature", (2,), low=0.0).tolist()
+        temperature, spread = numbers(arrays, "temperature", (2,), low=0.0, finite=False).tolist()
         if not 0 < temperature <= 1:
             raise ArchiveError(f"the stored temperature is {temperature}; it lies in (0, 1]: the file was altered")
         self.n_bound = int(integers(arrays, "n_bound", (1,))[0])

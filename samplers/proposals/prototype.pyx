@@ -352,7 +352,7 @@ cdef class BoundPrototype:
         row[:] = grouping.members[grouping.indptr[group] + place]
         if self.data.has_sparse_phi:
             return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))
-        phi = np.asarray(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
+        phi = np.array(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
         large = np.flatnonzero(sizes > A + 1)
         phi[first[large]] = self.means[large]       # the mean takes the place of one anchor
         return self._as_scores(phi)
