@@ -602,7 +602,7 @@ cdef class CoverTree:
         (n_ids,) intp ndarray
             Position in `cells`, or -1 for data in none of them and for removed ones.
         """
-        cdef Py_ssize_t[::1] tops = np.ascontiguousarray(cells, dtype=np.intp)
+        cdef const Py_ssize_t[::1] tops = np.ascontiguousarray(cells, dtype=np.intp)
         cdef Py_ssize_t t, c, p
         group = np.full(self._next_id, -1, dtype=np.intp)
         cdef Py_ssize_t[::1] out = group

@@ -92,8 +92,8 @@ cdef class InvertedIndex:
     def _build(self, shape, indptr, indices, data):
         if max(shape) > 2**31 - 1:
             raise ValueError(f"at most 2**31 - 1 clusters and terms; got shape {shape}")
-        cdef Py_ssize_t[::1] ptr = np.ascontiguousarray(indptr, dtype=np.intp)
-        cdef int32_t[::1] terms = np.ascontiguousarray(indices, dtype=np.int32)
+        cdef const Py_ssize_t[::1] ptr = np.ascontiguousarray(indptr, dtype=np.intp)
+        cdef const int32_t[::1] terms = np.ascontiguousarray(indices, dtype=np.int32)
         values = np.ascontiguousarray(data, dtype=np.float64)
         finite = np.isfinite(values)
         if not finite.all():

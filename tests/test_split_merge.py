@@ -646,7 +646,7 @@ def test_an_evidence_that_is_not_a_number_is_raised():
     X = np.array([[9], [1], [8], [7], [9], [2], [1]])
     kernel = SplitMerge("random", n_moves=500)
     state = kernel.init(MixtureModel(Fragile(), DirichletProcess()), X, seed=0, start=np.arange(7))
-    with pytest.raises(FloatingPointError, match="not finite"):
+    with pytest.raises(FloatingPointError, match="log_marginal returned nan for cluster 0"):
         sample(kernel, state, 50)
     counts = np.bincount(state.labels, minlength=len(state.counts))
     np.testing.assert_array_equal(counts, state.counts)

@@ -129,7 +129,7 @@ cdef class ProposalDoor:
         -------
         (m,) float64 ndarray
         """
-        cdef Py_ssize_t[::1] slots = np.ascontiguousarray(ks, dtype=np.intp)
+        cdef const Py_ssize_t[::1] slots = np.ascontiguousarray(ks, dtype=np.intp)
         out = np.empty(slots.shape[0])
         cdef double[::1] view = out
         cdef int code
