@@ -240,7 +240,7 @@ def test_fewer_threads_than_wanted_do_all_tasks(pool_of, after):
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads on this system")
-def test_a_second_interrupt_does_not_leave_tasks_running():
+def test_a_second_interrupt_does_not_leave_tasks_running(default_interrupt):
     watched, main = _Watched(), threading.get_ident()
     both = threading.Barrier(2, timeout=TIMEOUT)
 
