@@ -793,7 +793,8 @@ def test_the_run_ends_when_the_bound_has_settled():
 def test_checkpoints_go_on_with_the_same_bits(schedule, tmp_path):
     family, X, _ = planted("gaussian")
     settings = {"n_active": 2, "schedule": schedule, "n_candidates": 4, "full_every": 3, "truncation": 8}
-    settings["memo"] = "rows" if schedule == Memoized(4) else "statistics"
+    if isinstance(schedule, Memoized):
+        settings["memo"] = "rows" if schedule == Memoized(4) else "statistics"
     state, kernel = begin(family, X, PitmanYor(1.0, 0.2), **settings)
     bounds(state, kernel, 3)
     Checkpoint(tmp_path / "run").write(state)

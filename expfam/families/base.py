@@ -429,7 +429,8 @@ class Family(ABC):
         factors = dict(getattr(self, "hyper_factors_", {}))
         for name in self.hyper if names is None else names:
             base = np.asarray(getattr(self, name)) / factors.get(name, 1.0)
-            low, high = np.log(self.hyper_bounds(name))
+            with np.errstate(divide="ignore"):  # a bound of 0 is minus infinity in logs
+                low, high = np.log(self.hyper_bounds(name))
 
             def make(t, name=name, base=base, family=family, factors=factors):
                 value = base * np.exp(t)
