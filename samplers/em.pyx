@@ -33,7 +33,7 @@ from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.dense_draw import sparse_arrays
-from expfam.samplers.state import UncollapsedState, model_arrays, with_model_arrays
+from expfam.samplers.state import UncollapsedState, model_arrays
 from expfam.samplers.uncollapsed import UncollapsedKernel, fitted_labels
 from expfam.structures._stored import numbers
 from expfam.structures._threads import resolve_n_threads, run, segments

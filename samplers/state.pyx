@@ -644,7 +644,8 @@ def with_family_arrays(family, arrays):
     family = family.with_hyper(**_like(arrays.get("family", {}), family_arrays(family)["family"]))
     if arrays.get("factors"):
         if not set(arrays["factors"]) <= set(family.hyper):
-            raise ArchiveError(f"factors of {sorted(arrays['factors'])} are stored; {family.name} learns {family.hyper}")
+            stored = sorted(arrays["factors"])
+            raise ArchiveError(f"factors of {stored} are stored; {family.name} learns {family.hyper}")
         factors = arrays["factors"]
         family = family.with_factors({name: float(numbers(factors, name, (), low=_TINY)) for name in factors})
     return family

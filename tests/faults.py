@@ -647,8 +647,8 @@ FAULTS = [
     Fault(
         "a resumed chain forgets how long its sums have drifted",
         "samplers/state.pyx",
-        'float(arrays["scalars"][0]), int(arrays["scalars"][1])',
-        'float(arrays["scalars"][0]), 0',
+        'log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()',
+        'log_joint, n_moves = numbers(arrays, "scalars", (2,))[0], 0',
         "tests/test_reproducible.py -k stores_what_it_was_restored",
     ),
     Fault(
@@ -675,8 +675,8 @@ FAULTS = [
     Fault(
         "interval of the number of clusters in the order of the steps",
         "samplers/trace.py",
-        'values = np.sort(self.column("n_clusters")[n_warmup:])',
-        'values = self.column("n_clusters")[n_warmup:]',
+        'values = np.sort(self.counted("n_clusters", n_warmup=n_warmup))',
+        'values = self.counted("n_clusters", n_warmup=n_warmup)',
         "tests/test_trace.py",
     ),
     Fault(
