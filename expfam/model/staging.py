@@ -20,7 +20,7 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:  # not a POSIX system: no locks of directories, so nothing there counts as waste
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 _SAVING, _OLD = "saving", "old"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
