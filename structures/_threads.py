@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import pairwise
+from numbers import Integral
 
 N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
 
@@ -87,7 +88,7 @@ def resolve_n_threads(n_threads):
         return 1
     if n_threads == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    if n_threads < 1 or n_threads != int(n_threads):
+    if not isinstance(n_threads, (int, float, Integral)) or n_threads < 1 or n_threads != int(n_threads):
         raise ValueError(f"n_threads must be a positive integer, -1 (all cores) or None (one); got {n_threads!r}")
     return int(n_threads)
 

@@ -390,6 +390,8 @@ def _check_mtx(path, limit):
             raise DataError(
                 f"{path}: line {number}: a {symmetry.decode()} matrix must be square; got {n_rows} x {n_columns}"
             )
+        if layout == b"array" and not n_rows * n_columns:  # SciPy's reader would divide by zero
+            raise DataError(f"{path}: line {number}: an array needs rows and columns; got {n_rows} x {n_columns}")
         if layout == b"array" and kind == b"pattern":
             raise DataError(f"{path}: line 1: a pattern has no values, which an array needs")
         _require_table(path, limit, n_rows, n_columns, *(n if is_general else 2 * n for n in n_entries))

@@ -103,8 +103,7 @@ _DISCRETE = ("counts", "categories", "binary")
 def coordinates(data, seed):
     """Centred coordinates of the data, (N, d) float32: near data have similar ones."""
     points = neighbourhood(data, seed)
-    points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
-    return points
+    return points - points.mean(axis=0, dtype=np.float64).astype(np.float32)  # a copy: the points may be the data
 
 
 def _sign_keys(points, n_bits, n_tables, seed, n_threads):
