@@ -7,6 +7,7 @@ Cost of a call: views of the arguments and one comparison over the result, some 
 
 import functools
 import inspect
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +16,7 @@ from expfam.errors import PluginError
 from expfam.families.support import as_csr_array, read_only, read_only_array
 
 _FLOAT64 = np.dtype(np.float64)
+_largest = partial(np.maximum.reduce, axis=None)
 
 
 def check_methods(cls, base):
@@ -32,11 +34,11 @@ def _checked(name, method, judge):
     @functools.wraps(method)
     def checked(self, *args, **kwargs):
         args = [protect(each) for each in args]
+        if not kwargs:
+            return judge(self, name, method(self, *args), *args)
         kwargs = {key: protect(each) for key, each in kwargs.items()}
         result = method(self, *args, **kwargs)
-        if kwargs:
-            args = inspect.signature(method).bind(self, *args, **kwargs).args[1:]
-        return judge(self, name, result, *args)
+        return judge(self, name, result, *inspect.signature(method).bind(self, *args, **kwargs).args[1:])
 
     checked.is_checked = True
     return checked
@@ -118,7 +120,7 @@ def _check_real(family, name, values, shape):
 
 def _check_below_inf(family, name, values, unit, S=None):
     """One comparison: the largest of some numbers is NaN if one is."""
-    if values.size and not np.maximum.reduce(values, axis=None) < np.inf:
+    if values.size and not (values.item() if values.size == 1 else _largest(values)) < np.inf:
         _refuse_value(family, name, values, ~(values < np.inf), unit, S)
 
 
