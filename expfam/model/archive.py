@@ -302,16 +302,33 @@ def _nest(flat):
 
 
 def _refuse_foreign(target, kind):
+    """Refuse a place where something else stands; it is looked at again where another process replaces it meanwhile."""
+    for _ in range(_TRIES):
+        before = _identity(target)
+        try:
+            reason = _foreign(target, kind)
+        except FileNotFoundError:
+            continue
+        if reason is None:
+            return
+        if _identity(target) == before:
+            raise ArchiveError(f"{target}: {reason}")
+    raise ArchiveError(f"{target}: was replaced {_TRIES} times while it was looked at; write it when nobody else does")
+
+
+def _foreign(target, kind):
+    """Why an archive of that kind may not be written at `target`, or None."""
     if not target.exists():
-        return
+        return None
     if not target.is_dir():
-        raise ArchiveError(f"{target}: is a file; an archive is a directory, choose another path")
+        return "is a file; an archive is a directory, choose another path"
     found = {entry.name for entry in target.iterdir()}
     if found and not (found <= {_HEADER, _ARRAYS} and is_archive(target, kind)):
-        raise ArchiveError(
-            f"{target}: is a directory with other contents ({', '.join(sorted(found)[:3])}) than an archive of kind "
-            f"{kind!r}; nothing was overwritten, choose another path"
+        return (
+            f"is a directory with other contents ({', '.join(sorted(found)[:3])}) than an archive of kind {kind!r};"
+            " nothing was overwritten, choose another path"
         )
+    return None
 
 
 def _flush(file):
