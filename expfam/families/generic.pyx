@@ -168,10 +168,11 @@ cdef class GenericComponents:
     cdef object marginal_of(self, n, S):
         """Log evidences by the author's function; a result that its checks would refuse goes through them, to be named.
 
-        The arguments are read-only or made for this call, so the views of the checks are not needed.
+        The arguments are views or were made for this call: locking them locks nothing else.
         """
         cdef const double[::1] found
         cdef Py_ssize_t j
+        n.flags.writeable = S.flags.writeable = False
         values = self.plain(n, S)
         if type(values) is not np.ndarray or values.dtype is not FLOAT64 or values.shape != n.shape:
             return self.checked(n, S)
@@ -185,9 +186,7 @@ cdef class GenericComponents:
         """log_marginal of one cluster; 0 for an empty one, whatever is left of its rounded sums."""
         if not n:
             return 0.0
-        given = S[None]
-        given.flags.writeable = False               # S itself may be kept
-        return float(self.marginal_of(np.array([n]), given)[0])
+        return float(self.marginal_of(np.array([n]), S[None])[0])
 
     cdef int store(self, Py_ssize_t k, n, S) except -3:
         """Set the statistics of a slot; a cluster without data is exactly empty."""
