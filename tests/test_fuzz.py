@@ -163,7 +163,7 @@ def test_there_is_a_target_for_every_format_every_load_and_every_kernel():
 
 
 MUTATORS = {
-    "bytes": (mutate_bytes, "reader-parquet"),
+    "bytes": (mutate_bytes, "reader-mtx-gz"),
     "text": (mutate_text, "reader-mtx"),
     "gzip": (mutate_gzip, "reader-mtx-gz"),
     "npy": (mutate_npy, "reader-npy"),
@@ -190,6 +190,7 @@ def test_what_was_once_found_stays_mended(tmp_path):
     command = [sys.executable, str(HERE / "fuzz.py"), "--inputs", "0", "--keep", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    kept = [path for path in (HERE / "fuzz_seeds").glob("*/*") if path.is_file()]
+    here = targets()  # without pyarrow those of Parquet are left out
+    kept = [path for path in (HERE / "fuzz_seeds").glob("*/*") if path.parent.name in here]
     assert kept
     assert f"{len(kept)} inputs, 0 findings" in done.stdout
