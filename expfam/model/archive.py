@@ -105,12 +105,12 @@ def read_archive(path, kind):
     """
     path = Path(path)
     for _ in range(_TRIES):
-        place = standing(path)
+        place = _place_of(path)
         before = _identity(place)
         try:
             return _read_whole(place, path, kind)
         except ArchiveError:
-            if _identity(place) == before:
+            if before is not None and _identity(place) == before:
                 raise
     raise ArchiveError(f"{path}: was replaced {_TRIES} times while it was read; read it when nothing writes it")
 
@@ -118,7 +118,7 @@ def read_archive(path, kind):
 def is_archive(path, kind=None):
     """Whether a readable header of an archive (of that kind) stands at `path`."""
     try:
-        document = _read_header(standing(path), path)
+        document = _read_header(_place_of(path), path)
     except ArchiveError:
         return False
     return kind is None or document["kind"] == kind
@@ -161,6 +161,14 @@ def check_place(path, kind):
     finally:
         for folder in reversed(made):
             folder.rmdir()
+
+
+def _place_of(path):
+    """Where the archive `path` is to be read."""
+    place = standing(path)
+    if place is None:
+        raise ArchiveError(f"{path}: there is nothing here; give the directory that save() made")
+    return place
 
 
 def _identity(path):
@@ -208,8 +216,6 @@ def _to_json(document):
 
 def _read_header(place, path):
     """The header of the archive at `place`; messages name `path`."""
-    if not place.exists():
-        raise ArchiveError(f"{path}: there is nothing here; give the directory that save() made")
     if not (place / _HEADER).is_file():
         raise ArchiveError(f"{path}: is not an archive of expfam (no {_HEADER} in it)")
     try:

@@ -3,7 +3,8 @@
 A directory is made in a staging folder beside its place, `.NAME.HEX.saving`, which the process that writes it holds
 locked. On Linux the staging folder and the old directory exchange their names in one call. Where the file system cannot
 do that, the old directory is renamed to `.NAME.HEX.old` before the new one takes its place; a process that is killed in
-between leaves no directory at the place, and the next reader or writer renames the old one back. The operating system
+between leaves no directory at the place, and the next reader or writer renames the old one back. Both hold the lock of
+the parent folder meanwhile, so nobody renames under a save that is only half done. The operating system
 gives a lock back when its process dies, so a locked folder is one that is still written, and an unlocked one is waste.
 """
 
@@ -14,7 +15,7 @@ import re
 import shutil
 import sys
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -24,7 +25,7 @@ except ImportError:  # not a POSIX system: no locks of directories, so nothing t
 
 _SAVING, _OLD = "saving", "old"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
-_IS_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+_IS_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST}  # by a directory; a file gives another error
 
 
 def staging_place(target):
@@ -62,7 +63,8 @@ def put_in_place(stage, target):
     """Give the staging folder its place; what stood there is deleted last."""
     flush_directory(stage)
     if not target.exists() or not _exchange(stage, target):
-        _take_place(stage, target)
+        with _alone_in(target.parent):
+            _take_place(stage, target)
     flush_directory(target.parent)
 
 
@@ -75,25 +77,24 @@ def standing(target):
 
     Returns
     -------
-    Path
-        `target` itself; only where it may not be renamed back, the place of the directory that was set aside.
+    Path or None
+        `target` itself; where it may not be renamed back, the place of the directory that was set aside; None where
+        there is neither.
     """
     path = Path(target)
     if path.exists():
         return path
     target = Path(os.path.realpath(path))
-    for old in _beside(target, _OLD):
-        _wait_for(_sibling(old, _SAVING))
+    with _alone_in(target.parent):  # a save may be between its two renames
         if target.exists():
-            break
-        try:
-            os.rename(old, target)
-        except FileNotFoundError:  # another process was faster
-            continue
-        except OSError:
-            return old
-        break
-    return path
+            return path
+        for old in _beside(target, _OLD):
+            try:
+                os.rename(old, target)
+            except OSError:
+                return old
+            return path
+    return None
 
 
 def flush_directory(path):
@@ -122,19 +123,17 @@ def _exchange(stage, target):
 def _take_place(stage, target):
     """Rename `stage` to `target`, with what stands there set aside for that moment."""
     old = _sibling(stage, _OLD)
-    while True:
+    while True:  # again only where there are no locks and another process puts its own there meanwhile
         try:
             os.rename(stage, target)  # an empty directory gives way
             break
         except OSError as error:
-            if error.errno not in _IS_OCCUPIED or not target.is_dir():
+            if error.errno not in _IS_OCCUPIED or (target.exists() and not target.is_dir()):
                 _bring_back(old, target)
                 raise
-        shutil.rmtree(old, ignore_errors=True)  # of the round before, when another process has put its own there
-        try:
+        shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):
             os.rename(target, old)
-        except FileNotFoundError:  # another process sets it aside just now
-            continue
     flush_directory(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -213,6 +212,16 @@ def _lock(folder, *, wait=False):
         return None
 
 
+@contextmanager
+def _alone_in(folder):
+    """Whoever else wants this folder waits until the end of the block; without effect where there are no locks."""
+    lock = _lock(folder, wait=True)
+    try:
+        yield
+    finally:
+        _unlock(lock)
+
+
 def _unlock(descriptor):
     if descriptor is not None:
         os.close(descriptor)
@@ -223,8 +232,3 @@ def _is_same(descriptor, folder):
         return os.path.samestat(os.fstat(descriptor), os.stat(folder))
     except FileNotFoundError:
         return False
-
-
-def _wait_for(stage):
-    """Return when no process writes that staging folder any more."""
-    _unlock(_lock(stage, wait=True))
