@@ -8,10 +8,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = (  # files that take the most time, in this order: begun last, one of them would keep a single process busy
+    "test_kernel_laws.py",
+    "test_metropolis.py",
     "test_exact_posterior.py",
-    "test_geweke.py",
+    "test_split_merge_exact.py",
+    "test_tiny_data.py",
+    "test_compositions.py",
     "test_plugin_lifecycle.py",
+    "test_family_laws.py",
+    "test_geweke.py",
     "test_docs.py",
+    "test_proposal_int8.py",
     "test_topic_chunks.py",
     "test_cluster_moves.py",
     "test_scaffold.py",

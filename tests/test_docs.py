@@ -7,6 +7,7 @@ from types import ModuleType
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 
 from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, variation_of_information
 from expfam.plugins.conformance import check_family
@@ -74,8 +75,12 @@ def test_the_guides_proposal_moves_data():
     assert set(mixture.labels_[:30]).isdisjoint(mixture.labels_[30:])
 
 
-def test_the_guides_kernel_keeps_the_laws(capsys):
+@pytest.mark.parametrize("n_moves", [1000, pytest.param(None, marks=pytest.mark.slow)])
+def test_the_guides_kernel_keeps_the_laws(n_moves, capsys):
     (code,) = [block for block in blocks() if "check_kernel(OneAtATime" in block]
+    if n_moves is not None:
+        code = code.replace("reversible=True)", f"reversible=True, n_moves={n_moves})")
+        assert f"n_moves={n_moves}" in code
     exec(compile(code, str(GUIDE), "exec"), {"__name__": "guide"})
     report = capsys.readouterr().out
     assert report.startswith("OneAtATime()")

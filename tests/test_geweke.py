@@ -113,8 +113,14 @@ def bound_to_zero(family, X):
     return family.bind(np.vstack([X, -X]) if family.support == "real" else X)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", LIKELIHOODS)
+CELLS = [
+    pytest.param(name, case, marks=() if (row - column) % 4 == 0 else pytest.mark.slow)
+    for row, name in enumerate(LIKELIHOODS)
+    for column, case in enumerate(CASES)
+]
+
+
+@pytest.mark.parametrize(("name", "case"), CELLS)  # each family and each case once, all of them in the slow run
 def test_joint_distribution(name, case):
     kernel, weights = CASES[case]
     prior = prior_simulation(name, PRIORS.get(case, case))
