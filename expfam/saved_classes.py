@@ -15,8 +15,23 @@ from expfam.samplers.settings import Settings
 WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
 
+_PUBLIC = ("expfam", "expfam.samplers")  # packages whose names stay where they are, wherever a class is written
+
+
 def path_of(cls):
-    """``"module:Class"`` of a class."""
+    """``"module:Class"`` of a class; of a public class of expfam, the package that offers its name.
+
+    Examples
+    --------
+    >>> from expfam import DirichletProcess
+    >>> from expfam.saved_classes import path_of
+    >>> path_of(DirichletProcess)
+    'expfam:DirichletProcess'
+    """
+    if cls.__module__.startswith("expfam."):
+        for package in _PUBLIC:
+            if getattr(import_module(package), cls.__qualname__, None) is cls:
+                return f"{package}:{cls.__qualname__}"
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
@@ -51,7 +66,7 @@ class SavedClasses:
     Examples
     --------
     >>> from expfam.saved_classes import SavedClasses
-    >>> SavedClasses("model").weights("expfam.model.weights:DirichletProcess").__name__
+    >>> SavedClasses("model").weights("expfam:DirichletProcess").__name__
     'DirichletProcess'
     >>> SavedClasses("model").weights("payload:Weights")
     Traceback (most recent call last):
