@@ -10,17 +10,28 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-PACKAGES = {
+ROOTS = {
     "expfam": "expfam",
-    "expfam.cli": "expfam/cli",
-    "expfam.families": "expfam/families",
-    "expfam.model": "expfam/model",
     "expfam.structures": "structures",
     "expfam.samplers": "samplers",
-    "expfam.samplers.proposals": "samplers/proposals",
     "expfam.plugins": "plugins",
 }
+
+
+def packages():
+    """Package name to folder: every folder below the four roots that has an __init__.py."""
+    found = {}
+    for root, folder in ROOTS.items():
+        for init in sorted(Path(folder).rglob("__init__.py")):
+            inner = init.parent.relative_to(folder).parts
+            if not {"templates", "reference"} & set(inner):  # sources of other distributions
+                found[".".join([root, *inner])] = init.parent.as_posix()
+    return found
+
+
+PACKAGES = packages()
 STAGE = Path("build", "cimport")
+HEADERS = ["structures", "structures/ground", "structures/simd"]
 CHECKS = os.environ.get("EXPFAM_DEBUG") == "1"
 SANITIZE = os.environ.get("EXPFAM_SANITIZE", "")  # a list for -fsanitize; set by .ci/sanitize.py
 MODULES = os.environ.get("EXPFAM_MODULES", "").split()  # only these are built, by dotted name; empty for all
@@ -73,9 +84,9 @@ for package, folder in PACKAGES.items():
         Extension(
             f"{package}.{source.stem}",
             [str(source)],
-            include_dirs=[numpy.get_include(), "expfam", "structures"],
+            include_dirs=[numpy.get_include(), "expfam", *HEADERS],
             define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
-            depends=[str(header) for header in Path("structures").glob("*.h")],
+            depends=[str(header) for header in Path("structures").rglob("*.h")],
         )
         for source in sorted(Path(folder).glob("*.pyx"))
     ]
