@@ -15,7 +15,7 @@ from sklearn.neighbors import BallTree, KDTree
 from threadpoolctl import threadpool_limits
 
 from expfam.structures import AliasTable, CoverTree, CoverTreeWarning, SignCodes, SignHash, WeightedMinHash, select_top
-from expfam.structures.min_hash import column_bounds
+from expfam.structures.hashing.min_hash import column_bounds
 
 ROWS = {"rows": 100_000, "features": 64, "clusters": 256, "repeats": 3}
 

@@ -43,7 +43,7 @@ from expfam.samplers import (
     starting_labels,
 )
 from expfam.samplers._sparse_pass import select_rows, soft_rows, work_size
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 PARTS = ("statistics", "weights", "select", "summary", "global")
 

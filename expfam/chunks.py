@@ -18,7 +18,7 @@ from expfam.samplers.callbacks import close_all
 from expfam.samplers.stream import VariationalStream
 from expfam.samplers.systems import load_sampler
 from expfam.samplers.trace import Trace
-from expfam.structures._rng import resolve_seed
+from expfam.structures.ground.rng import resolve_seed
 
 
 def _learns_chunks(estimator):

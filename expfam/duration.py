@@ -17,7 +17,7 @@ from expfam.errors import ResourceError
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts import default_n_clusters
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 _FIRST_ROWS = 500
 _GROWTH = 4

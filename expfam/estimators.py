@@ -25,8 +25,8 @@ from expfam.samplers.hyper import UpdateHyper
 from expfam.samplers.kernel import Cycle
 from expfam.samplers.sampling import sample
 from expfam.samplers.trace import Trace
-from expfam.structures._rng import generator, resolve_seed
-from expfam.structures._threads import run
+from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.threads import run
 
 
 class FamilyEstimator(BaseEstimator):

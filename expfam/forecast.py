@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from scipy import sparse
 
 from expfam.errors import ResourceError
-from expfam.model.memory import available_memory, format_bytes, parse_bytes
+from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
 _GUESSED_CLUSTERS = 200

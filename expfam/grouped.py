@@ -28,8 +28,8 @@ from expfam.samplers.grouped import GroupedVariational
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.sampling import sample
 from expfam.samplers.settings import refuse_unused
-from expfam.structures._rng import generator, resolve_seed
-from expfam.structures._threads import run
+from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.threads import run
 
 _ALPHA = 1.0  # of all clusters together, where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next

@@ -20,7 +20,7 @@ from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy_settings import tuned_alpha, ward_state
 from expfam.samplers.sampling import sample
 from expfam.samplers.settings import refuse_unused
-from expfam.structures._rng import resolve_seed
+from expfam.structures.ground.rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 

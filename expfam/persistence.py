@@ -17,7 +17,7 @@ from expfam.samplers.settings import Settings
 from expfam.samplers.trace import WarmedColumns
 from expfam.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
 from expfam.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
-from expfam.structures._stored import restoring
+from expfam.structures.ground.stored import restoring
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"

@@ -13,7 +13,7 @@ from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.model.data import Dataset
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _TINY = np.finfo(np.float64).tiny
 _MOST_COLUMNS = 1 << 31

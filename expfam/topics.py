@@ -31,8 +31,8 @@ from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics import TopicVariational
 from expfam.samplers.trace import Trace
-from expfam.structures._rng import generator, resolve_seed
-from expfam.structures._threads import run, segments
+from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.threads import run, segments
 
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
 _OF_VARIATIONAL = ("n_active", "documents", "schedule", "n_restarts")

@@ -43,7 +43,7 @@ _HOMES = {
     "expfam.samplers.proposals.grouped": ["GroupedProposal", "BucketProposal"],
     "expfam.samplers.proposals.nearest": ["NearestProposal"],
     "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
-    "expfam.samplers.cluster_tree": ["ClusterTree"],
+    "expfam.structures.cluster_tree.tree": ["ClusterTree"],
     "expfam.samplers.variational": ["SparseVariational"],
     "expfam.samplers.variational_state": ["VariationalState"],
     "expfam.samplers.cluster_moves": ["ClusterMoves"],

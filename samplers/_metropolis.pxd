@@ -2,7 +2,7 @@
 
 from libc.math cimport log
 
-from expfam.structures._rng cimport philox_double, philox_stream
+from expfam.structures.ground.rng cimport philox_double, philox_stream
 
 
 cdef inline bint accept(double log_ratio, philox_stream *rng) noexcept nogil:

@@ -16,7 +16,7 @@ from expfam.samplers._split_walk cimport (
     thinning, walk,
 )
 from expfam.samplers.state cimport CollapsedState
-from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 from expfam.structures.members cimport MemberLists
 
 from expfam.errors import PluginError

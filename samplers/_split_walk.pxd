@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from expfam.samplers._allocators cimport allocator_plan, division
 from expfam.samplers.state cimport slot_table
-from expfam.structures._rng cimport philox_stream
+from expfam.structures.ground.rng cimport philox_stream
 
 cdef enum:
     GROW = 1                    # results of a run of moves: slots are short,

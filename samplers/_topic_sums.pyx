@@ -4,7 +4,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.samplers._topic_functions cimport topic_digamma
-from expfam.structures._rng cimport START, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.ground.rng cimport START, philox_aim, philox_double, philox_init, philox_stream
 
 ctypedef fused real:
     float

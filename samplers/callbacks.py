@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from expfam.structures._stored import restoring
+from expfam.structures.ground.stored import restoring
 
 
 def close_all(callbacks):

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError, SupportError
-from expfam.samplers.cluster_tree import ClusterTree, smoothed_means
-from expfam.structures._rng import generator
-from expfam.structures._threads import run
-from expfam.structures.sign_hash import SignHash, nearest_codes
+from expfam.structures.cluster_tree.tree import ClusterTree, smoothed_means
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run
+from expfam.structures.hashing.sign_hash import SignHash, nearest_codes
 
 KINDS = ("graph", "tree", "hash")
 _CODE_BITS = 256

@@ -16,7 +16,7 @@ from expfam.samplers.posterior import cluster_values
 from expfam.samplers.sparse_pass import Sums, Tables
 from expfam.samplers.starts import distant_rows
 from expfam.samplers.variational_state import VariationalState, entropy_of
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 _EMPTY = 1e-6  # data in a component that may be taken for a new cluster
 _GAIN = 1e-9  # share of the bound by which it must rise: rounding is no gain

@@ -7,9 +7,9 @@ depends on the mean; other statistics as they are. Made by block: O(N V) once, O
 import numpy as np
 from scipy import sparse
 
-from expfam.structures._rng import generator
-from expfam.structures._threads import run
-from expfam.structures.projection import sign_projection
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run
+from expfam.structures.hashing.projection import sign_projection
 
 _DISCRETE = ("counts", "categories", "binary")
 _BLOCK_BYTES = 1 << 24

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from expfam.samplers._metropolis cimport accept
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK,
     expfam_add_scaled,
     expfam_dot,
@@ -27,9 +27,9 @@ from expfam.structures._kernels cimport (
     expfam_pick,
     expfam_tops,
 )
-from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 # Rounding of a score is some 2^-24 of the sum of |phi theta|: at 2^18 about 1/16 nat, of which the test rejects little.
 cdef double DENSE_REACH = 262144.0

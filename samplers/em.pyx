@@ -21,7 +21,7 @@ from expfam.samplers.dense_draw cimport (
     Tile,
     best_of,
 )
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     expfam_add_near,
     expfam_add_row,
     expfam_near_scale,
@@ -35,8 +35,8 @@ from expfam.model.statistics import weighted_statistics
 from expfam.samplers.dense_draw import sparse_arrays
 from expfam.samplers.state import UncollapsedState, model_arrays
 from expfam.samplers.uncollapsed import UncollapsedKernel, fitted_labels
-from expfam.structures._stored import numbers
-from expfam.structures._threads import resolve_n_threads, run, segments
+from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.threads import resolve_n_threads, run, segments
 
 _SEGMENT_ROWS = 512     # rows of a segment at least
 

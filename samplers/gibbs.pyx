@@ -17,8 +17,8 @@ from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
 from expfam.families.components cimport Components
 from expfam.samplers.grouped_state cimport GroupedState
 from expfam.samplers.state cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
-from expfam.structures._kernels cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
-from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError
 from expfam.model.admixture import check_clusters
@@ -27,7 +27,7 @@ from expfam.model.weights import SymmetricDirichlet
 from expfam.samplers.concentration import draw_pseudocounts
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.starts import starting_labels
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 cdef enum:
     GROW = 1                    # result of a block: stop, every slot is taken

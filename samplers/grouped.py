@@ -25,7 +25,7 @@ from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes
 from expfam.samplers.state import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.samplers.variational_state import stored_rows
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _TINY = np.finfo(np.float64).tiny
 

@@ -17,7 +17,7 @@ from expfam.samplers._group_step import group_step
 from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.concentration import positive
 from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
-from expfam.structures._threads import resolve_n_threads
+from expfam.structures.ground.threads import resolve_n_threads
 
 HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work
 _ALPHA_STEPS = 5  # of the fixed point, after a pass

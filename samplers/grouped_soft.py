@@ -15,7 +15,7 @@ from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, weights_
 from expfam.samplers.soft_state import SoftState
 from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.urn_tangents import UrnTangents
-from expfam.structures._stored import numbers
+from expfam.structures.ground.stored import numbers
 
 
 @dataclass

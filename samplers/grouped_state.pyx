@@ -14,7 +14,7 @@ from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
 from expfam.samplers.concentration import CountTable
 from expfam.samplers.state import family_arrays, memory_arrays, stored_memory, with_family_arrays
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _TINY = np.finfo(np.float64).tiny
 

@@ -14,7 +14,7 @@ from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.grouped_soft import GroupedSoft, GroupedSums, stored_counts
 from expfam.samplers.schedules import Full
 from expfam.samplers.soft_stream import SoftStream
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 
 @dataclass

@@ -4,7 +4,7 @@ import numpy as np
 
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.sparse_pass import Sums
-from expfam.structures._stored import numbers
+from expfam.structures.ground.stored import numbers
 
 
 class HeldRows(LoneState):

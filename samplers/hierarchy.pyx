@@ -27,7 +27,7 @@ from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
 from expfam.samplers.settings import refuse_unused
 from expfam.samplers.state import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.stored_forest import check_forest, check_index, check_partners
-from expfam.structures.grouping import Grouping
+from expfam.structures.data_cells import Grouping
 from expfam.structures.merge_queue import MergeQueue
 
 _ORDERS = ("odds", "odds_size")

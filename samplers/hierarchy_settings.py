@@ -7,7 +7,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.coordinates import Rows
 from expfam.samplers.hierarchy import HierarchicalClustering, MergeState, chain_weight
-from expfam.structures._rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.merge_table import MergeTable, WardScores
 
 _ALPHAS = np.geomspace(1e-3, 1e3, 13)

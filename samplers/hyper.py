@@ -2,7 +2,7 @@
 
 from expfam.errors import CapabilityError
 from expfam.samplers.kernel import Kernel
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 
 class UpdateHyper(Kernel):

@@ -15,7 +15,7 @@ from expfam.model.data import Dataset
 from expfam.protocols import Info
 from expfam.samplers.settings import Settings
 from expfam.samplers.starts import default_n_clusters, starting_labels
-from expfam.structures._rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator, resolve_seed
 
 
 class Kernel(Settings):

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from expfam.errors import CapabilityError
 from expfam.families.components import Components
 from expfam.samplers.coordinates import Rows, squared_distances, squared_norms
-from expfam.structures._threads import single_blas
+from expfam.structures.ground.threads import single_blas
 from expfam.structures.merge_table import MergeTable
 
 _MOST_COMPARED = 1024  # clusters up to which every pair is looked at

@@ -32,7 +32,7 @@ from expfam.samplers.state cimport (
     slot_leave,
     slot_table,
 )
-from expfam.structures._rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers.kernel import Kernel
@@ -40,9 +40,9 @@ from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.settings import refuse_unused
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers, restoring
-from expfam.structures._threads import resolve_n_threads, run
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, restoring
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
     GROW = 1                    # result of a block: stop, every slot is taken

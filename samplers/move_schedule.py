@@ -8,7 +8,7 @@ How many that is depends on labels, so it ends with the steps of adaptation; the
 import numpy as np
 
 from expfam.errors import ArchiveError
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 FEWEST_MOVES = 42
 _MOST_MOVES = 1 << 20  # whose anchors are drawn at once

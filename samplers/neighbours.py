@@ -9,8 +9,8 @@ from expfam.errors import CapabilityError
 from expfam.families.support import check_structure
 from expfam.samplers.coordinates import Rows, squared_norms
 from expfam.samplers.proposals._tables import HashTables
-from expfam.structures._threads import run, segments
-from expfam.structures.cover_tree import CoverTree
+from expfam.structures.cover_tree.tree import CoverTree
+from expfam.structures.ground.threads import run, segments
 
 _BLOCK = 512  # rows of a block of products
 

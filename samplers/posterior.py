@@ -9,7 +9,7 @@ runs over chunks of clusters in threads.
 import numpy as np
 from scipy.special import betaln, psi
 
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 _CHUNK_VALUES = 1 << 16  # of statistics, so that a few hundred wide clusters are work for several threads
 _GRAPH_ROWS = 128  # of a product that reads all parameters: fewer would be bound by memory

@@ -23,8 +23,8 @@ from expfam.samplers.settings import Settings
 from expfam.samplers.starts import starting_labels
 from expfam.samplers.state import CollapsedState
 from expfam.samplers.variational import SparseVariational
-from expfam.structures._rng import generator
-from expfam.structures._threads import run
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run
 
 _LEAST_ROWS = 4000
 _PIECE = 8  # rows of a piece, on average

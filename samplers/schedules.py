@@ -6,7 +6,7 @@ A schedule is frozen settings; the batches of a pass follow from the number of r
 import numpy as np
 
 from expfam.samplers.settings import Settings, refuse_unused
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 
 class Schedule(Settings):

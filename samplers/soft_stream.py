@@ -15,7 +15,7 @@ from expfam.samplers.phi_blocks import restored_phi
 from expfam.samplers.soft_state import SoftState
 from expfam.samplers.sparse_pass import Account, Sums
 from expfam.samplers.variational_state import stored_order
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 
 class SoftStream(ChunkStream, SoftState):

@@ -30,8 +30,8 @@ from expfam.samplers._sparse_pass import (
     work_size,
 )
 from expfam.samplers.sums import Additive
-from expfam.structures._stored import numbers
-from expfam.structures._threads import N_SEGMENTS, resolve_n_threads, run
+from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
 
 SCORE_BYTES = 1 << 20  # of the scores of a block
 PHI_BYTES = 1 << 23  # of its statistics

@@ -32,9 +32,9 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.move_schedule import MoveSchedule, most_moves
 from expfam.samplers.split_moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
 from expfam.samplers.starts import is_discrete
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers, restoring
-from expfam.structures._threads import resolve_n_threads
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, restoring
+from expfam.structures.ground.threads import resolve_n_threads
 
 cdef enum:
     FIRST_MOVES = 16            # of the first nogil call of a step; then by the clock, which changes no label

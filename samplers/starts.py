@@ -15,8 +15,8 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.tree_start import tree_labels
-from expfam.structures._rng import generator
-from expfam.structures._threads import run, single_blas
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run, single_blas
 
 _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256

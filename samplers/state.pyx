@@ -14,8 +14,8 @@ from libc.math cimport INFINITY, log
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.model.statistics import label_statistics, moved_statistics
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, numbers
 
 _RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are made anew
 _MOST_DRIFT = 1e-9      # relative, in a cluster's; beyond it they are made anew at each change

@@ -7,7 +7,7 @@ compared with these; a list of candidates or a score that is wrong otherwise lea
 import numpy as np
 
 from expfam.errors import ArchiveError
-from expfam.structures._stored import integers, numbers, offsets
+from expfam.structures.ground.stored import integers, numbers, offsets
 
 
 class Forest:

@@ -17,7 +17,7 @@ from expfam.samplers.soft_state import HELD, SETTLED_SHARE
 from expfam.samplers.soft_stream import SoftStream
 from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.variational_state import stored_rows
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 
 @dataclass

@@ -13,8 +13,8 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.topic_posterior import stored_model
 from expfam.samplers.topic_tokens import TokenTopics
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers
 
 _CALL_TOKENS = 1 << 20  # of one nogil call, so that Ctrl-C is heard
 

@@ -15,8 +15,8 @@ from expfam.errors import ArchiveError
 from expfam.samplers._topic_step import LocalStep, Outputs, Scratch
 from expfam.samplers._topic_sums import add_rows, expected_inner
 from expfam.samplers._topic_tables import expected_table
-from expfam.structures._stored import integers, numbers, offsets
-from expfam.structures._threads import run, segments
+from expfam.structures.ground.stored import integers, numbers, offsets
+from expfam.structures.ground.threads import run, segments
 from expfam.structures.top_l import select_top
 
 LOCALS = {"active": 0, "dense": 1, "tokens": 2}

@@ -9,7 +9,7 @@ import numpy as np
 
 from expfam.samplers.topic_pass import Counts
 from expfam.samplers.topic_sums import TopicSums, better_shared_pseudocount, log_evidence_of_topics
-from expfam.structures._stored import numbers
+from expfam.structures.ground.stored import numbers
 
 _TINY = np.finfo(np.float64).tiny
 

@@ -10,7 +10,7 @@ from expfam.samplers._topic_sums import draw_tokens
 from expfam.samplers.topic_gibbs import count_tokens, memory_of_tokens
 from expfam.samplers.topic_tokens import TokenTopics
 from expfam.samplers.topics import TopicVariational
-from expfam.structures._rng import generator
+from expfam.structures.ground.rng import generator
 
 PART_TOKENS = 1 << 20  # of the part, at least
 PART = 4  # at most one in so many documents beyond that

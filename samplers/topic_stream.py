@@ -13,7 +13,7 @@ from expfam.samplers.chunk_stream import ChunkStream, weight_of
 from expfam.samplers.topic_pass import Counts, TopicPass
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topic_sums import TopicSums
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _LEARN_EVERY = 10  # visits from one learning of the pseudo-count of words to the next, and before the first
 

@@ -14,7 +14,7 @@ from scipy.special import gammaln, psi
 from expfam.errors import ArchiveError
 from expfam.samplers.sums import Additive
 from expfam.samplers.urn_tangents import UrnTangents, largest, rising_slopes
-from expfam.structures._stored import numbers
+from expfam.structures.ground.stored import numbers
 
 LEAST = 1e-3  # pseudo-count of a topic; a topic without documents would end at 0, and never come back
 _LEAST_ETA = 1e-6

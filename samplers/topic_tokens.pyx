@@ -11,8 +11,8 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.structures._kernels cimport expfam_prefetch
-from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.simd.probe cimport expfam_prefetch
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 cdef enum:
     BLOCK = 16                          # topics of a block, and blocks of a group

@@ -18,9 +18,9 @@ from expfam.samplers.topic_pass import Counts, Part, TopicPass, check_distinct, 
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topic_stream import TopicStream
 from expfam.samplers.topic_sums import TopicSums
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers, numbers
-from expfam.structures._threads import segments
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.threads import segments
 
 _SEED_DOCUMENTS = 10  # of each topic at most
 _SUMMED = 1 << 20  # entries at a time

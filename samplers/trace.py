@@ -11,7 +11,7 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError
 from expfam.protocols import Info
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _COLUMNS = {"step": np.int64, "objective": np.float64, "n_clusters": np.int64, "proposed": np.int64}
 _COLUMNS |= {"accepted": np.int64, "seconds": np.float64}

@@ -13,8 +13,8 @@ import warnings
 import numpy as np
 
 from expfam.samplers.coordinates import Rows, nearest_of_all
-from expfam.structures._rng import generator
-from expfam.structures.cover_tree import CoverTree, CoverTreeWarning
+from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
+from expfam.structures.ground.rng import generator
 
 
 def tree_labels(data, K, *, seed, name, n_threads=None):

@@ -9,10 +9,11 @@ drawn parameters leave the posterior invariant; modes or means of them make stoc
 import numpy as np
 
 from expfam.errors import CapabilityError
-from expfam.samplers import cluster_tree, dense_draw
+from expfam.samplers import dense_draw
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.settings import refuse_unused
 from expfam.samplers.state import UncollapsedState
+from expfam.structures.cluster_tree import tree as cluster_tree
 
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # of the family, by what `theta` needs
 _DRAWS = ("auto", "dense", "tree", "rejection")

@@ -19,7 +19,7 @@ from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_row
 from expfam.samplers._metropolis cimport accept
 from expfam.samplers.proposals.door cimport ProposalDoor
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK,
     EXPFAM_LIST_ENTRIES,
     EXPFAM_PREFETCH,
@@ -29,14 +29,14 @@ from expfam.structures._kernels cimport (
     expfam_max,
     expfam_pick,
 )
-from expfam.structures._rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed import UncollapsedKernel
-from expfam.structures._stored import integers, numbers, restoring
-from expfam.structures._threads import resolve_n_threads, run
+from expfam.structures.ground.stored import integers, numbers, restoring
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
     TASK_ROWS = 8192            # data of a task

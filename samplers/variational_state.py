@@ -13,7 +13,7 @@ from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.soft_state import HELD, SoftState
 from expfam.samplers.sparse_pass import Sums
 from expfam.samplers.state import memory_arrays, model_arrays, stored_memory, with_model_arrays
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 
 class VariationalState(HeldRows, SoftState):

@@ -9,7 +9,7 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.alias": ["AliasArena", "AliasTable"],
     "expfam.structures.members": ["MemberLists"],
     "expfam.structures.top_l": ["select_top"],
-    "expfam.structures.sign_hash": [
+    "expfam.structures.hashing.sign_hash": [
         "SignCodes",
         "SignHash",
         "cosine_table",
@@ -17,11 +17,17 @@ _HOMES: dict[str, list[str]] = {
         "kl_bound",
         "nearest_codes",
     ],
-    "expfam.structures.lsh": ["LshTables"],
-    "expfam.structures.min_hash": ["WeightedMinHash", "collision", "column_bounds", "first_dart", "split_probability"],
-    "expfam.structures.cover_tree": ["CoverTree", "CoverTreeWarning"],
-    "expfam.structures.grouping": ["Grouping"],
-    "expfam.structures.projection": ["sign_projection"],
+    "expfam.structures.hashing.lsh": ["LshTables"],
+    "expfam.structures.hashing.min_hash": [
+        "WeightedMinHash",
+        "collision",
+        "column_bounds",
+        "first_dart",
+        "split_probability",
+    ],
+    "expfam.structures.cover_tree.tree": ["CoverTree", "CoverTreeWarning"],
+    "expfam.structures.data_cells": ["Grouping"],
+    "expfam.structures.hashing.projection": ["sign_projection"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

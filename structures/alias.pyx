@@ -14,11 +14,11 @@ from libc.math cimport INFINITY, frexp, ldexp
 from libc.stdint cimport uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
-from expfam.structures._kernels cimport expfam_exp1
-from expfam.structures._rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
+from expfam.structures.simd.probe cimport expfam_exp1
+from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 
 from expfam.errors import DataError
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 cdef extern from *:
     """

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, uint64_t
 
-from expfam.structures._rng cimport philox_next64, philox_stream
+from expfam.structures.ground.rng cimport philox_next64, philox_stream
 
 cdef extern from "philox.h" nogil:
     uint64_t expfam_mulhilo(uint64_t a, uint64_t b, uint64_t *high) noexcept

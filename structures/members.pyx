@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
-from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import DataError
 

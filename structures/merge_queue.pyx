@@ -21,7 +21,7 @@ import threading
 
 import numpy as np
 
-from expfam.structures._threads import resolve_n_threads, run
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef const char *CAPSULE = "expfam.merge_partners_v1"
 cdef enum:

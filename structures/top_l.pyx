@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from expfam.errors import DataError, SupportError
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 cdef extern from "top_l.h" nogil:
     enum: TOP_LANES

@@ -225,7 +225,7 @@ FAULTS = [
     ),
     Fault(
         "random streams of all steps are the same",
-        "structures/_rng.pyx",
+        "structures/ground/rng.pyx",
         "np.array([0, unit, step, 0]",
         "np.array([0, unit, 0, 0]",
         "tests/test_structures_rng.py",
@@ -375,7 +375,7 @@ FAULTS = [
     ),
     Fault(
         "rejection bound of a cell too small",
-        "samplers/_cluster_search.pyx",
+        "structures/cluster_tree/search.pyx",
         "            bound = bound + rise(&child.members, w.distance[j])\n",
         "            bound = bound\n",
         "tests/test_cluster_tree.py -k 'bounds_hold or exact_law'",

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import comb, gammaln
 
 from expfam import Dataset
-from expfam.structures.min_hash import first_dart, split_probability
+from expfam.structures.hashing.min_hash import first_dart, split_probability
 
 
 class Reference:

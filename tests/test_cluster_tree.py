@@ -23,7 +23,7 @@ from expfam import (
 from expfam.errors import ExpFamError
 from expfam.plugins.families import Exponential
 from expfam.samplers import ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
-from expfam.samplers.cluster_tree import draw_labels, preferred_tree, tree_of
+from expfam.structures.cluster_tree.tree import draw_labels, preferred_tree, tree_of
 
 FAMILIES = ["multinomial", "multinomial_csr", "poisson", "spherical", "diagonal", "gaussian", "exponential"]
 SIGNIFICANT = 1e-4

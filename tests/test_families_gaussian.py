@@ -752,7 +752,7 @@ def test_leaving_out_a_dominant_datum_keeps_its_digits():
 
 
 def test_predictive_block_is_row_by_row_in_threads():
-    from expfam.structures._threads import run
+    from expfam.structures.ground.threads import run
 
     X = make_data(6, 200)
     for make in ALL:

@@ -44,7 +44,7 @@ if "spoil" in sys.argv:  # FE_UPWARD of this processor, given by the test
     libm.fesetround(int(sys.argv[-1]))
 import expfam
 import expfam.structures as structures
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 out["imported"] = state()
 rng = np.random.default_rng(0)

@@ -254,7 +254,7 @@ def test_without_a_limit_the_free_memory_counts(monkeypatch):
 
 
 def test_a_container_counts_where_it_has_less(monkeypatch, tmp_path):
-    monkeypatch.setattr("expfam.model.memory._CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr("expfam.structures.ground.memory._CONTROL_GROUP", tmp_path)
     free = available_memory()
     assert free > 1e6
     (tmp_path / "memory.current").write_text("600\n")

@@ -31,7 +31,7 @@ from expfam.samplers.proposals._natural import NaturalLaw
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.state import CollapsedState
-from expfam.structures import _kernels
+from expfam.structures.simd import probe as _kernels
 
 DENSE = ["categorical", "poisson", "plain_poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
 

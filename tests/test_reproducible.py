@@ -32,7 +32,7 @@ from expfam.samplers import (
     UncollapsedGibbs,
     UpdateHyper,
 )
-from expfam.structures import _rng
+from expfam.structures.ground import rng as _rng
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

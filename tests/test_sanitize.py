@@ -22,9 +22,9 @@ REPORTS = {
     "address.12": """
 ==12==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x602000000018 at pc 0x7f bp 0x7f sp 0x7f
 READ of size 4 at 0x602000000018 thread T0
-SUMMARY: AddressSanitizer: heap-buffer-overflow structures/top_l.h:31 in top_of_row
+SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in top_of_row
 """,
-    "address.13": "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/top_l.h:31 in top_of_row\n",
+    "address.13": "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in top_of_row\n",
     "undefined.12": """
 structures/alias.c:10:2: runtime error: load of misaligned address 0x60200001 for type 'double'
 structures/alias.c:10:2: runtime error: load of misaligned address 0x60200002 for type 'double'
@@ -42,7 +42,7 @@ def test_each_finding_is_counted_once_with_its_times(sanitize, tmp_path):
     for name, text in REPORTS.items():
         (tmp_path / name).write_text(text)
     assert sanitize.findings(tmp_path) == {
-        "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/top_l.h:31 in top_of_row": 2,
+        "SUMMARY: AddressSanitizer: heap-buffer-overflow structures/simd/top_l.h:31 in top_of_row": 2,
         "structures/alias.c:10:2: runtime error: load of misaligned address 0x.. for type 'double'": 2,
         "SUMMARY: ThreadSanitizer: data race samplers/em.c:7 in step": 1,
         "ThreadSanitizer: starting new threads after multi-threaded fork is not supported. Dying": 1,

@@ -59,8 +59,8 @@ from expfam.samplers.proposals._tables import HashTables
 from expfam.samplers.proposals.allocators import urn_log_q
 from expfam.samplers.split_moves import moves_of
 from expfam.samplers.systems import PRESETS
-from expfam.structures._rng import generator
-from expfam.structures.lsh import LshTables
+from expfam.structures.ground.rng import generator
+from expfam.structures.hashing.lsh import LshTables
 
 DATA = {
     "multinomial": (Multinomial(concentration=0.1), TEXT),

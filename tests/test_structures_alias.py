@@ -11,7 +11,7 @@ from scipy import stats
 
 from expfam.errors import DataError
 from expfam.structures import AliasArena, AliasTable
-from expfam.structures._rng import generator, stream_words
+from expfam.structures.ground.rng import generator, stream_words
 
 WORD = 1 << 64
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expfam.structures import CoverTree, CoverTreeWarning
-from expfam.structures._cover_tree_check import check_cover_tree
+from expfam.structures.cover_tree.check import check_cover_tree
 
 EPS = 2.0**-20  # distances are sums of few float32 squares
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from expfam.structures._kernels import add_row, dot, instruction_set, log, log_rising, pick, softmax_weights
+from expfam.structures.simd.probe import add_row, dot, instruction_set, log, log_rising, pick, softmax_weights
 
 EPS = 2.0**-52
 SETS = ("base", "avx2", "avx512")
@@ -244,7 +244,7 @@ def test_pick_at_the_ends_with_impossible_clusters_around(uniform):
 INPUTS = """
 import json, sys
 import numpy as np
-from expfam.structures import _kernels as kernels
+from expfam.structures.simd import probe as kernels
 rng = np.random.default_rng(6)
 x, z = np.exp(rng.uniform(-40, 40, 777)), np.exp(rng.uniform(-5, 12, 777))
 scores = rng.normal(scale=30, size=777); scores[::5] = -np.inf
@@ -344,7 +344,7 @@ def test_every_dispatched_loop_is_forced_somewhere():
 
 def test_an_unknown_name_changes_nothing():
     free = {key: value for key, value in os.environ.items() if key != "EXPFAM_ISA"}
-    command = [sys.executable, "-c", "from expfam.structures._kernels import instruction_set as s; print(s())"]
+    command = [sys.executable, "-c", "from expfam.structures.simd.probe import instruction_set as s; print(s())"]
     names = [
         subprocess.run(command, cwd=sys.prefix, env=env, capture_output=True, text=True, check=True).stdout
         for env in (free, {**free, "EXPFAM_ISA": "sse9"})

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from expfam.structures._rng import generator
-from expfam.structures.lsh import LshTables
+from expfam.structures.ground.rng import generator
+from expfam.structures.hashing.lsh import LshTables
 
 SMALLEST_P = 1e-4
 

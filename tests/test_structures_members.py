@@ -8,7 +8,7 @@ from scipy import stats
 
 from expfam.errors import DataError
 from expfam.structures import MemberLists
-from expfam.structures._rng import stream_words
+from expfam.structures.ground.rng import stream_words
 
 
 def same(lists, sets):

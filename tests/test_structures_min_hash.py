@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from expfam.structures._rng import stream_words
-from expfam.structures.min_hash import WeightedMinHash, collision, column_bounds, first_dart, split_probability
+from expfam.structures.ground.rng import stream_words
+from expfam.structures.hashing.min_hash import WeightedMinHash, collision, column_bounds, first_dart, split_probability
 
 TABLES = 7  # the purpose of the streams
 N_HASHES = 20_000
@@ -282,7 +282,7 @@ def test_extreme_weights_keep_their_law(scale):
 
 def test_every_instruction_set_gives_the_same_keys():
     code = (
-        "import json, numpy as np; from expfam.structures.min_hash import WeightedMinHash as H;"
+        "import json, numpy as np; from expfam.structures.hashing.min_hash import WeightedMinHash as H;"
         "X = np.random.default_rng(0).gamma(0.3, size=(50, 20));"
         "print(json.dumps(H(20, n_tables=67, n_hashes=2, seed=3).keys(X).tolist()))"
     )

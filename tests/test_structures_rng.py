@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expfam.structures._rng import RandomPurpose, generator, resolve_seed, stream_words
+from expfam.structures.ground.rng import RandomPurpose, generator, resolve_seed, stream_words
 
 WORD = st.integers(0, 2**64 - 1)
 EDGES = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1]

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError
 from expfam.structures import SignCodes, SignHash, cosine_table, hoeffding_bound, kl_bound
-from expfam.structures._kernels import instruction_set
+from expfam.structures.simd.probe import instruction_set
 
 M64 = 2**64 - 1
 SETS = ("base", "avx2", "avx512")
@@ -457,7 +457,8 @@ def test_cosine_tables():
 INPUTS = """
 import hashlib, json
 import numpy as np
-from expfam.structures import SignCodes, SignHash, _kernels
+from expfam.structures.simd import probe as _kernels
+from expfam.structures import SignCodes, SignHash
 out = {"set": _kernels.instruction_set()}
 for entries in ("rademacher", "gaussian8"):
     for dots in ("int32", "int64"):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from expfam.structures import _threads
-from expfam.structures._threads import resolve_n_threads, run, segments, single_blas
+from expfam.structures.ground import threads as _threads
+from expfam.structures.ground.threads import resolve_n_threads, run, segments, single_blas
 
 TIMEOUT = 30.0  # seconds; a deadlock fails instead of hanging
 
@@ -403,7 +403,7 @@ def test_a_library_that_is_loaded_after_the_first_region_is_held_too(tmp_path):
     script = """if True:
         import numpy as np
         from threadpoolctl import threadpool_info, threadpool_limits
-        from expfam.structures._threads import run
+        from expfam.structures.ground.threads import run
         def blas():
             return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
         run(abs, [(1,)])

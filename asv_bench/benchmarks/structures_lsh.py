@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from expfam.structures.lsh import LshTables
-from expfam.structures.min_hash import WeightedMinHash, column_bounds
+from expfam.structures.hashing.lsh import LshTables
+from expfam.structures.hashing.min_hash import WeightedMinHash, column_bounds
 
 N_HASHES = 64
 

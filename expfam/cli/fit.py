@@ -90,7 +90,7 @@ def run(args):
     from expfam import DirichletProcess, Mixture, SymmetricDirichlet
     from expfam.model.readers import read
     from expfam.samplers import load_sampler
-    from expfam.structures._rng import resolve_seed
+    from expfam.structures.ground.rng import resolve_seed
 
     check_outputs(args)
     family = family_of(args.family, args.hyper)

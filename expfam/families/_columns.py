@@ -15,7 +15,7 @@ from expfam.errors import DataTypeError, DataWarning
 from expfam.families._definite import invert_definite
 from expfam.families.base import Family
 from expfam.families.support import check_scales, dense_rows
-from expfam.structures._threads import single_blas
+from expfam.structures.ground.threads import single_blas
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's

@@ -19,7 +19,7 @@ from expfam.families._real cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_LANES, expfam_add_row, expfam_log, expfam_log_rising1, expfam_sphere_scan, expfam_t_scan,
 )
 

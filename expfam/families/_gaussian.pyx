@@ -20,7 +20,7 @@ from expfam.families._real cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_HUGE, EXPFAM_LANES, EXPFAM_PANEL, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1,
     expfam_panel_diagonal, expfam_panel_invert, expfam_panel_rotate, expfam_panel_scan, expfam_panel_size,
     expfam_panel_square, expfam_panel_weave, expfam_scale, expfam_svec_add,

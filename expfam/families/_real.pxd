@@ -1,7 +1,7 @@
 # What the compiled components of the real-valued families share: storage, rows of the data, the struct's functions.
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
-from expfam.structures._kernels cimport EXPFAM_LANES
+from expfam.structures.simd.probe cimport EXPFAM_LANES
 
 cdef extern from *:
     """

@@ -11,7 +11,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
-from expfam.structures._kernels cimport EXPFAM_LANES
+from expfam.structures.simd.probe cimport EXPFAM_LANES
 
 from expfam.families.support import dense_rows
 

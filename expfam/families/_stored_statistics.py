@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam.structures._stored import integers, numbers
+from expfam.structures.ground.stored import integers, numbers
 
 _LISTS = ("words", "values")  # arrays whose length has nothing to do with the number of slots
 _RANGES = {"max_factors": (1, 33)}  # of what count families multiply at once: with none a product would never end

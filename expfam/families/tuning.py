@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.support import dense_rows
-from expfam.structures._rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator, resolve_seed
 
 _BLOCK = 1 << 20  # numbers in a block of merged statistics
 _FACTORS = {1: np.geomspace(1e-2, 1e2, 9), 2: np.geomspace(1e-2, 1e2, 5)}

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
-from expfam.model.memory import available_memory, format_bytes, parse_bytes
+from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
 _CSR_KEYS = {"data", "indices", "indptr", "shape"}
 _SIDE_KEYS = {

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.structures._threads import segments
+from expfam.structures.ground.threads import segments
 
 cdef Py_ssize_t BLOCK_BYTES = 1 << 23       # of dense statistics made at once
 cdef Py_ssize_t BLOCK_ROWS = 1 << 14        # of sparse ones

@@ -9,7 +9,7 @@ import numpy as np
 from libc.math cimport log
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
-from expfam.structures._kernels cimport expfam_cholesky, expfam_dot, expfam_scale
+from expfam.structures.simd.probe cimport expfam_cholesky, expfam_dot, expfam_scale
 
 from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 

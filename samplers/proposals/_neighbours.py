@@ -7,9 +7,9 @@ two levels of `_BRANCHES` means and each of `_ROUNDS` rounds, as matrix products
 import numpy as np
 from scipy import sparse
 
-from expfam.structures._rng import generator
-from expfam.structures._threads import run
-from expfam.structures.projection import sign_projection
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run
+from expfam.structures.hashing.projection import sign_projection
 
 _WIDEST = 256  # dense columns that a tree takes as they are
 _WIDTH = 64  # of a projection

@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t
 
 from expfam.contracts cimport proposal_v1
 from expfam.families._rows cimport csr_rows
-from expfam.samplers._cluster_cells cimport cluster_query, cluster_tree
-from expfam.samplers._cluster_search cimport walk
-from expfam.samplers.cluster_tree cimport ClusterTree
+from expfam.structures.cluster_tree.cells cimport cluster_query, cluster_tree
+from expfam.structures.cluster_tree.search cimport walk
+from expfam.structures.cluster_tree.tree cimport ClusterTree
 
 ctypedef struct tree_state:
     cluster_tree tree

@@ -3,7 +3,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from expfam.samplers.cluster_tree import ClusterTree
+from expfam.structures.cluster_tree.tree import ClusterTree
 
 class OnTree:
     capsule: Any

@@ -13,13 +13,13 @@ from libc.stdint cimport int32_t
 
 from expfam.contracts cimport EXPFAM_ABI, proposal_v1
 from expfam.families._rows cimport entry_column, entry_value, open_rows, row_start
-from expfam.samplers._cluster_cells cimport cluster_query
-from expfam.samplers._cluster_search cimport lay_out, prepare, walk
-from expfam.samplers.cluster_tree cimport ClusterTree
+from expfam.structures.cluster_tree.cells cimport cluster_query
+from expfam.structures.cluster_tree.search cimport lay_out, prepare, walk
+from expfam.structures.cluster_tree.tree cimport ClusterTree
 
 from expfam.errors import ExpFamError
-from expfam.samplers.cluster_tree import smoothed_means
-from expfam.structures._threads import single_blas
+from expfam.structures.cluster_tree.tree import smoothed_means
+from expfam.structures.ground.threads import single_blas
 
 _SAMPLE = 1024                          # data from which the tree takes means and scale
 _BLOCK_ENTRIES = 1 << 20                # of phi made at once

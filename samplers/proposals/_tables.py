@@ -11,9 +11,9 @@ import numpy as np
 from expfam.errors import CapabilityError
 from expfam.samplers.proposals._neighbours import neighbourhood
 from expfam.samplers.settings import Settings
-from expfam.structures._rng import generator
-from expfam.structures.min_hash import WeightedMinHash
-from expfam.structures.sign_hash import SignHash
+from expfam.structures.ground.rng import generator
+from expfam.structures.hashing.min_hash import WeightedMinHash
+from expfam.structures.hashing.sign_hash import SignHash
 
 _TABLE_UNIT = 7  # stream of the purpose "tables"
 _FEW = 100  # data among which any bucket may be large

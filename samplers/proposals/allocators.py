@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from expfam.errors import CapabilityError
 from expfam.samplers.proposals._tables import coordinates
 from expfam.samplers.settings import Settings
-from expfam.structures.sign_hash import SignHash
+from expfam.structures.hashing.sign_hash import SignHash
 
 _CODE_BITS = 128
 

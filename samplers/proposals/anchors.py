@@ -9,7 +9,7 @@ import numpy as np
 
 from expfam.samplers.proposals._tables import HashTables, warn_of_large_buckets
 from expfam.samplers.settings import Settings
-from expfam.structures.lsh import LshTables
+from expfam.structures.hashing.lsh import LshTables
 
 _TRIES = 4
 

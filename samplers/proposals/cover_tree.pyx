@@ -14,14 +14,14 @@ from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.samplers._cluster_cells cimport cluster_cell, cluster_query, item_scores, root_score, tree_item
-from expfam.samplers._cluster_search cimport walk
+from expfam.structures.cluster_tree.cells cimport cluster_cell, cluster_query, item_scores, root_score, tree_item
+from expfam.structures.cluster_tree.search cimport walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.errors import CapabilityError
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures.cover_tree import CoverTree
-from expfam.structures.grouping import Grouping
+from expfam.structures.cover_tree.tree import CoverTree
+from expfam.structures.data_cells import Grouping
 
 
 class CoverTreeProposal(Proposal):

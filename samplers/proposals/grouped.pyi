@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures.grouping import Grouping
+from expfam.structures.data_cells import Grouping
 
 class GroupedProposal(Proposal):
     modes: frozenset[str]

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures.sign_hash import SignHash
+from expfam.structures.hashing.sign_hash import SignHash
 
 class HashProposal(Proposal):
     n_bits: int

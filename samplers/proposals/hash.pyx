@@ -29,21 +29,21 @@ from expfam.contracts cimport (
 from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.components cimport Components
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     expfam_exp1, expfam_log1, expfam_log_rising1, expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64,
     expfam_sign_bits_real, expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
 )
-from expfam.structures.sign_hash cimport SignCodes, SignHash
+from expfam.structures.hashing.sign_hash cimport SignCodes, SignHash
 from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers, numbers
-from expfam.structures._threads import run
-from expfam.structures.sign_hash import cosine_table
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.threads import run
+from expfam.structures.hashing.sign_hash import cosine_table
 
 cdef enum:
     CHUNK = 64                  # words of a datum moved at once

@@ -34,7 +34,7 @@ from expfam.families._real cimport RealComponents, real_state
 from expfam.families.components cimport Components
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.samplers.proposals._natural cimport NaturalLaw, natural_law
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK, EXPFAM_INT8_GROUP, expfam_int8_scores, expfam_sign_pick, expfam_sign_weights,
 )
 from expfam.structures.top_l cimport top_row, top_work_size
@@ -43,8 +43,8 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.structures._stored import integers
-from expfam.structures._stored import numbers as stored_numbers
+from expfam.structures.ground.stored import integers
+from expfam.structures.ground.stored import numbers as stored_numbers
 
 _TINY = np.finfo(np.float64).tiny
 

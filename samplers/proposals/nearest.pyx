@@ -16,8 +16,8 @@ from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.samplers._cluster_cells cimport cluster_query
-from expfam.samplers._cluster_search cimport search, walk
+from expfam.structures.cluster_tree.cells cimport cluster_query
+from expfam.structures.cluster_tree.search cimport search, walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.samplers.proposals.proposal import Proposal

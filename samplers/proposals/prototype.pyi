@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures.grouping import Grouping
+from expfam.structures.data_cells import Grouping
 
 class PrototypeProposal(Proposal):
     modes: frozenset[str]

@@ -19,17 +19,17 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.structures._kernels cimport expfam_above, expfam_biased_tops, expfam_sign_weights
+from expfam.structures.simd.probe cimport expfam_above, expfam_biased_tops, expfam_sign_weights
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
 from expfam.samplers.proposals._neighbours import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures._rng import generator
-from expfam.structures._stored import integers
-from expfam.structures._threads import run
-from expfam.structures.cover_tree import CoverTree, CoverTreeWarning
-from expfam.structures.grouping import Grouping
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers
+from expfam.structures.ground.threads import run
+from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
+from expfam.structures.data_cells import Grouping
 
 _SMALLEST_FLOOR = 1e-6              # tables resolve shares of 2**-32
 _EVEN = 0.1                         # share of the even law in the table of all groups: no cluster is lost for ever

@@ -34,7 +34,7 @@ from expfam.families._rows cimport (
     row_start,
 )
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK,
     expfam_add_row,
     expfam_between,
@@ -52,7 +52,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.families._counts import count_rows
 from expfam.families._pseudocounts import log_rising
 from expfam.samplers.proposals.proposal import Proposal
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 cdef enum:
     MULTINOMIAL = 0

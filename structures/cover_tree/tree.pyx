@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from expfam.structures._cover_split cimport (
+from expfam.structures.cover_tree._build cimport (
     SPLIT_MEMORY,
     SPLIT_REFUSED,
     UNSPLITTABLE,
@@ -29,11 +29,11 @@ from expfam.structures._cover_split cimport (
     split,
     split_space,
 )
-from expfam.structures._kernels cimport EXPFAM_PREFETCH, expfam_square_distance
+from expfam.structures.simd.probe cimport EXPFAM_PREFETCH, expfam_square_distance
 
-from expfam.structures._cover_split import CELL as _CELL, build, centred, column_bounds
-from expfam.structures._cover_tree_check import check_cover_tree
-from expfam.structures._threads import run, segments
+from expfam.structures.cover_tree._build import CELL as _CELL, build, centred, column_bounds
+from expfam.structures.cover_tree.check import check_cover_tree
+from expfam.structures.ground.threads import run, segments
 
 cdef enum:
     QUERIES = 64                # queries of a task

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from expfam.structures.cover_tree import CoverTree
+from expfam.structures.cover_tree.tree import CoverTree
 
 class Grouping:
     group: NDArray[np.intp]

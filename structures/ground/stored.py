@@ -36,7 +36,7 @@ def restoring(what):
 
     Examples
     --------
-    >>> from expfam.structures._stored import integers, restoring
+    >>> from expfam.structures.ground.stored import integers, restoring
     >>> with restoring("run"):
     ...     integers({"labels": [0, 7]}, "labels", (2,), 0, 3)
     Traceback (most recent call last):

@@ -195,7 +195,7 @@ def run(function, tasks, n_threads=1, *, uses_blas=True):
 
     Examples
     --------
-    >>> from expfam.structures._threads import run
+    >>> from expfam.structures.ground.threads import run
     >>> run(pow, [(2, 3), (3, 2)], n_threads=2)
     [8, 9]
     """

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
-from expfam.structures._lsh_buckets cimport lsh_bucket, lsh_state
+from expfam.structures.hashing._buckets cimport lsh_bucket, lsh_state
 
 
 cdef inline uint32_t lsh_below(uint32_t half, uint32_t n, bitgen_t *rng) noexcept nogil:

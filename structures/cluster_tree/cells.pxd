@@ -5,7 +5,7 @@
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures._kernels cimport EXPFAM_REACHES, expfam_dot, expfam_float_dots, expfam_sparse_dots
+from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot, expfam_float_dots, expfam_sparse_dots
 
 ctypedef struct reach:              # of some members z about one cluster c: f_z <= f_c + bound at |phi - a_c|
     double low                      # least and largest |theta_z - theta_c|

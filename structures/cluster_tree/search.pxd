@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t
 
-from expfam.samplers._cluster_cells cimport cluster_query, cluster_tree
-from expfam.structures._rng cimport philox_stream
+from expfam.structures.cluster_tree.cells cimport cluster_query, cluster_tree
+from expfam.structures.ground.rng cimport philox_stream
 
 ctypedef struct waiting_cell:
     double bound                # no member's f is larger

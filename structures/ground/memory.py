@@ -44,7 +44,7 @@ def parse_bytes(value):
 
     Examples
     --------
-    >>> from expfam.model.memory import parse_bytes
+    >>> from expfam.structures.ground.memory import parse_bytes
     >>> parse_bytes("1.5GB"), parse_bytes("2KiB")
     (1500000000, 2048)
     """

@@ -10,7 +10,7 @@ that cannot rule them out. O(visits F) for a datum.
 from libc.math cimport INFINITY, exp, sqrt
 from libc.stdint cimport int32_t
 
-from expfam.samplers._cluster_cells cimport (
+from expfam.structures.cluster_tree.cells cimport (
     REACH_ROWS,
     cluster_cell,
     cluster_query,
@@ -23,8 +23,8 @@ from expfam.samplers._cluster_cells cimport (
     root_score,
     tree_item,
 )
-from expfam.structures._kernels cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks, expfam_rises
-from expfam.structures._rng cimport philox_double, philox_stream
+from expfam.structures.simd.probe cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks, expfam_rises
+from expfam.structures.ground.rng cimport philox_double, philox_stream
 
 cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
 

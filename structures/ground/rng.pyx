@@ -43,7 +43,7 @@ def generator(seed, purpose, *, unit=0, step=0):
 
     Examples
     --------
-    >>> from expfam.structures._rng import generator
+    >>> from expfam.structures.ground.rng import generator
     >>> a = generator(7, "start", unit=3).random()
     >>> a == generator(7, "start", unit=3).random()
     True

@@ -18,7 +18,7 @@ from libc.math cimport ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from expfam.structures._kernels cimport (
+from expfam.structures.simd.probe cimport (
     EXPFAM_HASH_WORD,
     expfam_byte_add_32,
     expfam_byte_add_64,
@@ -40,7 +40,7 @@ from expfam.structures._kernels cimport (
 from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import DataError, DataTypeError
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 cdef enum:
     CHUNK = 64                  # coordinates hashed at once
@@ -82,7 +82,7 @@ def hoeffding_bound(n_bits, n_codes, delta):
 
     Examples
     --------
-    >>> from expfam.structures.sign_hash import hoeffding_bound
+    >>> from expfam.structures.hashing.sign_hash import hoeffding_bound
     >>> round(hoeffding_bound(128, 10_000, 1e-4), 3)
     0.268
     """
@@ -109,7 +109,7 @@ def kl_bound(n_bits, n_codes, delta):
 
     Examples
     --------
-    >>> from expfam.structures.sign_hash import kl_bound
+    >>> from expfam.structures.hashing.sign_hash import kl_bound
     >>> round(float(0.25 - kl_bound(128, 1000, 0.01)[32]), 3)
     0.149
     """
@@ -145,7 +145,7 @@ def cosine_table(n_bits, *, beta=1.0, bound=None, n_codes=1, delta=0.01):
 
     Examples
     --------
-    >>> from expfam.structures.sign_hash import cosine_table
+    >>> from expfam.structures.hashing.sign_hash import cosine_table
     >>> cosine_table(64)[[0, 32, 64]].round(6).tolist()
     [1.0, 0.0, -1.0]
     """

@@ -11,7 +11,7 @@ from cython cimport final
 from libc.math cimport sqrt
 from libc.stdint cimport uint64_t
 
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 cdef enum:
     GROUP_ROWS = 8192           # data of a task

@@ -3,8 +3,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from expfam.samplers._cluster_cells import ClusterCells
 from expfam.samplers.state import UncollapsedState
+from expfam.structures.cluster_tree.cells import ClusterCells
 
 class Scratch:
     def __init__(self, owner: ClusterTree) -> None: ...

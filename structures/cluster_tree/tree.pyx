@@ -13,8 +13,8 @@ from scipy import sparse
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.samplers._cluster_cells cimport ClusterCells, cluster_query, exact_score
-from expfam.samplers._cluster_search cimport (
+from expfam.structures.cluster_tree.cells cimport ClusterCells, cluster_query, exact_score
+from expfam.structures.cluster_tree.search cimport (
     begin,
     draw_bounded,
     draw_rejected,
@@ -25,10 +25,10 @@ from expfam.samplers._cluster_search cimport (
     waiting_cell,
     walk,
 )
-from expfam.structures._rng cimport MOVE, philox_aim, philox_init, philox_stream
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import ExpFamError
-from expfam.structures._threads import run
+from expfam.structures.ground.threads import run
 
 _BLOCK_ENTRIES = 1 << 17                # of phi made at once
 _LEAST_CLUSTERS = 512                   # from which a tree is thought of
@@ -52,7 +52,7 @@ cdef class Scratch:
 
     Examples
     --------
-    >>> from expfam.samplers.cluster_tree import ClusterTree, Scratch
+    >>> from expfam.structures.cluster_tree.tree import ClusterTree, Scratch
     >>> tree = ClusterTree([[0.0], [1.0]], [0.0, 0.5], [-0.7, -0.7])
     >>> labels, counts = tree.draw(tree.order[:, None] * 1.0, seed=0, scratch=Scratch(tree))
     """
@@ -120,7 +120,7 @@ cdef class ClusterTree(ClusterCells):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.samplers.cluster_tree import ClusterTree
+    >>> from expfam.structures.cluster_tree.tree import ClusterTree
     >>> mean = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 9.0]])      # Gaussians of variance 1
     >>> tree = ClusterTree(mean, (mean**2).sum(axis=1) / 2, np.log([0.5, 0.25, 0.25]), means=mean)
     >>> labels, counts = tree.draw(np.array([[9.0, 8.0], [0.1, -3.0]]), seed=0)

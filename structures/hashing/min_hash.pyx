@@ -16,10 +16,10 @@ from libc.math cimport INFINITY, fabs, isfinite, log
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-from expfam.structures._kernels cimport expfam_icws, expfam_log1
-from expfam.structures._rng cimport Purpose, philox_aim, philox_double, philox_init, philox_next64, philox_stream
+from expfam.structures.simd.probe cimport expfam_icws, expfam_log1
+from expfam.structures.ground.rng cimport Purpose, philox_aim, philox_double, philox_init, philox_next64, philox_stream
 
-from expfam.structures._threads import resolve_n_threads, run
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
     ROWS = 512                  # of a task
@@ -108,7 +108,7 @@ cdef class WeightedMinHash:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.structures.min_hash import WeightedMinHash, collision
+    >>> from expfam.structures.hashing.min_hash import WeightedMinHash, collision
     >>> X = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     >>> keys = WeightedMinHash(3, n_tables=4000, seed=3).keys(X)
     >>> bool(abs((keys[0] == keys[1]).mean() - collision(X[:2])) < 0.03)
@@ -513,7 +513,7 @@ def column_bounds(X, *, is_signed=False):
 
     Examples
     --------
-    >>> from expfam.structures.min_hash import column_bounds
+    >>> from expfam.structures.hashing.min_hash import column_bounds
     >>> column_bounds([[1.0, -2.0], [3.0, 0.5]], is_signed=True).tolist()
     [[3.0, 0.0], [0.5, 2.0]]
     """
@@ -565,7 +565,7 @@ def collision(W, *, is_signed=False):
 
     Examples
     --------
-    >>> from expfam.structures.min_hash import collision
+    >>> from expfam.structures.hashing.min_hash import collision
     >>> collision([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]])
     0.5
     """
@@ -599,7 +599,7 @@ def first_dart(A, B, *, is_signed=False):
 
     Examples
     --------
-    >>> from expfam.structures.min_hash import first_dart, split_probability
+    >>> from expfam.structures.hashing.min_hash import first_dart, split_probability
     >>> first_dart([[2.0, 1.0]], [[1.0, 2.0]]), split_probability([[2.0, 1.0]], [[1.0, 2.0]])
     (0.25, 0.5)
     """

@@ -16,8 +16,8 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
-from expfam.structures._kernels cimport expfam_popcount1
-from expfam.structures._lsh_buckets cimport (
+from expfam.structures.simd.probe cimport expfam_popcount1
+from expfam.structures.hashing._buckets cimport (
     build_table,
     compact,
     fill_table,
@@ -31,7 +31,7 @@ from expfam.structures._lsh_buckets cimport (
     take_out,
 )
 
-from expfam.structures._threads import resolve_n_threads, run
+from expfam.structures.ground.threads import resolve_n_threads, run
 
 
 cdef double lsh_found(const lsh_state *s, Py_ssize_t i, Py_ssize_t *n_open) noexcept nogil:
@@ -146,7 +146,7 @@ cdef class LshTables:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.structures.lsh import LshTables
+    >>> from expfam.structures.hashing.lsh import LshTables
     >>> tables = LshTables(np.array([[1, 9], [1, 8], [2, 9]], dtype=np.uint64))
     >>> tables.bucket(0, table=0).tolist(), tables.bucket(0, table=1).tolist()
     ([0, 1], [0, 2])

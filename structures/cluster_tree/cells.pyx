@@ -17,12 +17,12 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures._kernels cimport EXPFAM_REACHES, expfam_dot
+from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot
 
 from expfam.errors import ExpFamError
-from expfam.structures._cover_split import build
-from expfam.structures._rng import generator
-from expfam.structures._threads import single_blas
+from expfam.structures.cover_tree._build import build
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import single_blas
 
 cdef double WIDEN = 1e-9                # relative, for the rounding of double sums
 cdef double TOLERANCE = 1e-12           # of b, relative to the terms it is the difference of
@@ -116,7 +116,7 @@ cdef class ClusterCells:
 
     Examples
     --------
-    >>> from expfam.samplers._cluster_cells import ClusterCells
+    >>> from expfam.structures.cluster_tree.cells import ClusterCells
     >>> tree = ClusterCells([[0.0], [0.1], [5.0]], [0.0, 0.0, 12.5], [-1.0, -1.0, -1.0], leaf=1)
     >>> sorted(int(k) for k in tree.order), int(tree.cells["hi"][0])
     ([0, 1, 2], 3)

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.samplers._cluster_cells cimport ClusterCells, cluster_query, cluster_tree
-from expfam.samplers._cluster_search cimport walk
+from expfam.structures.cluster_tree.cells cimport ClusterCells, cluster_query, cluster_tree
+from expfam.structures.cluster_tree.search cimport walk
 
 cdef class Scratch:
     cdef walk w

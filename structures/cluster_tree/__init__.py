@@ -1,0 +1,1 @@
+"""Trees over the parameters of clusters: best clusters of a datum without scoring all."""

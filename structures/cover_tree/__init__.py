@@ -1,0 +1,1 @@
+"""Cover trees: nearest neighbours and nested groups of points."""

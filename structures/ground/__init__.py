@@ -1,0 +1,1 @@
+"""What every other room stands on: random numbers and threads."""

@@ -1,0 +1,1 @@
+"""Sign hashes, weighted min-hash, hash tables and random projections."""

@@ -1,0 +1,1 @@
+"""Vector loops for three instruction sets, chosen when a module is loaded."""
