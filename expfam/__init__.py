@@ -10,10 +10,10 @@ __version__ = _version("expfam")
 
 _HOMES = {
     "expfam.families.base": ["Family"],
-    "expfam.families.multinomial": ["Multinomial"],
-    "expfam.families.categorical": ["Categorical"],
-    "expfam.families.poisson": ["Poisson"],
-    "expfam.families.gaussian": ["Gaussian", "DiagonalGaussian", "SphericalGaussian", "ZeroMeanGaussian"],
+    "expfam.families.counts.multinomial": ["Multinomial"],
+    "expfam.families.counts.categorical": ["Categorical"],
+    "expfam.families.counts.poisson": ["Poisson"],
+    "expfam.families.gaussian.diagonal": ["Gaussian", "DiagonalGaussian", "SphericalGaussian", "ZeroMeanGaussian"],
     "expfam.model.data": ["Dataset"],
     "expfam.model.groups": ["Groups"],
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],

@@ -14,7 +14,7 @@ from expfam.chunks import ChunkLearner
 from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators import checked_input, is_auto, step_numbers
-from expfam.families.multinomial import Multinomial
+from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast import check_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel

@@ -217,7 +217,7 @@ def list_plugins(group=None):
     --------
     >>> from expfam import list_plugins
     >>> [plugin.value for plugin in list_plugins("family") if plugin.qualified_name == "expfam:geometric"]
-    ['expfam.plugins.families:Geometric']
+    ['expfam.families.simple.families:Geometric']
     """
     groups = list(GROUPS.values()) if group is None else [_group(group)]
     with _registry.lock:
@@ -292,7 +292,7 @@ def is_offered(module):
     Examples
     --------
     >>> from expfam.plugins.registry import is_offered
-    >>> is_offered("expfam.plugins.families"), is_offered("antigravity")
+    >>> is_offered("expfam.families.simple.families"), is_offered("antigravity")
     (True, False)
     """
     with _registry.lock:

@@ -41,7 +41,7 @@ _MANY = 50_000  # leaves whose pairs are scored without a warning
 
 def has_index(family, data):
     """Whether scores over an inverted index serve a family: its components are those of counts, with one total."""
-    from expfam.families._counts import CountComponents
+    from expfam.families.counts._components import CountComponents
 
     if getattr(family, "count_model", None) not in ("multinomial", "poisson"):
         return False

@@ -15,7 +15,7 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers._metropolis cimport accept
 from expfam.samplers.proposals.door cimport ProposalDoor
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested

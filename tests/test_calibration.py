@@ -26,7 +26,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.families import base
-from expfam.plugins.families import Bernoulli, Exponential, Geometric, NegativeBinomial, VonMisesFisher
+from expfam.families.simple.families import Bernoulli, Exponential, Geometric, NegativeBinomial, VonMisesFisher
 from expfam.samplers import CollapsedState, GroupedGibbs, TopicGibbs, UpdateHyper
 from expfam.samplers.concentration import CountTable, draw_pseudocounts, draw_shared_pseudocount
 

@@ -16,10 +16,10 @@ from scipy.stats import dirichlet_multinomial, nbinom
 
 from expfam import Categorical, Dataset, Multinomial, Poisson
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
-from expfam.families import _pseudocounts as pseudocounts
-from expfam.families._counts import CountComponents
 from expfam.families.base import Family
 from expfam.families.components import Components
+from expfam.families.counts import pseudocounts
+from expfam.families.counts._components import CountComponents
 
 N, V, K = 60, 12, 7
 

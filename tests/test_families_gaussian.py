@@ -11,10 +11,10 @@ import pytest
 from scipy import sparse, stats
 
 from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
-from expfam.families._columns import inverse
 from expfam.families.base import Family
 from expfam.families.components import Components
-from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.columns import inverse
+from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 from expfam.model.data import Dataset
 
 FULL = [Gaussian, ZeroMeanGaussian]
@@ -830,7 +830,7 @@ ISA_SCRIPT = """
 import sys
 import numpy as np
 from expfam.families.components import Components
-from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 from expfam.model.data import Dataset
 out = []
 for d in (1, 5, 16, 19, 26):

@@ -6,8 +6,7 @@ from scipy import stats
 from scipy.special import ive
 
 from expfam.errors import DataError, SupportError
-from expfam.plugins.conformance import parametrize_with_checks
-from expfam.plugins.families import (
+from expfam.families.simple.families import (
     Bernoulli,
     Exponential,
     Geometric,
@@ -16,6 +15,7 @@ from expfam.plugins.families import (
     _log_bessel_ratio,
     _log_vmf_constant,
 )
+from expfam.plugins.conformance import parametrize_with_checks
 
 SHIPPED = [
     Bernoulli(),

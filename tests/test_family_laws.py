@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import sparse
 
-from expfam.families.categorical import Categorical
-from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
-from expfam.families.multinomial import Multinomial
-from expfam.families.poisson import Poisson
+from expfam.families.counts.categorical import Categorical
+from expfam.families.counts.multinomial import Multinomial
+from expfam.families.counts.poisson import Poisson
+from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 from expfam.plugins.conformance import parametrize_with_checks
 
 

@@ -23,7 +23,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.plugins.families import Geometric
+from expfam.families.simple.families import Geometric
 from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.count_scores import CountScores
 from expfam.samplers.hierarchy import chain_weight, has_index
@@ -591,7 +591,7 @@ def test_scores_are_not_reducible():
 
 
 def _bernoulli():
-    from expfam.plugins.families import Bernoulli
+    from expfam.families.simple.families import Bernoulli
 
     return Bernoulli(a=1.0, b=1.0)
 

@@ -47,7 +47,7 @@ def test_only_python_and_cython_sources_are_changed():
 
 def test_modules_are_named_as_they_are_built():
     assert mutants.module_of("samplers/proposals/hash.pyx") == "expfam.samplers.proposals.hash"
-    assert mutants.module_of("expfam/families/_real.pyx") == "expfam.families._real"
+    assert mutants.module_of("expfam/families/gaussian/_storage.pyx") == "expfam.families.gaussian._storage"
 
 
 def test_the_table_says_who_survived():

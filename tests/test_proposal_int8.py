@@ -23,11 +23,11 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, PluginError, ResourceError
+from expfam.families.gaussian.natural import NaturalLaw
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
 from expfam.samplers.metropolis import update_law
 from expfam.samplers.proposals import int8
-from expfam.samplers.proposals._natural import NaturalLaw
 from expfam.samplers.proposals.door import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.state import CollapsedState

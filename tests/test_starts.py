@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.families.base import Family
-from expfam.families.poisson import Poisson
+from expfam.families.counts.poisson import Poisson
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet

@@ -8,9 +8,9 @@ from scipy.special import gammaln
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.base import Family
-from expfam.families.gaussian import DiagonalGaussian
-from expfam.families.multinomial import Multinomial
-from expfam.families.poisson import Poisson
+from expfam.families.counts.multinomial import Multinomial
+from expfam.families.counts.poisson import Poisson
+from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.tuning import tree_evidence
 from expfam.model.weights import DirichletProcess
 

@@ -23,7 +23,7 @@ from expfam import (
     SphericalGaussian,
     SymmetricDirichlet,
 )
-from expfam.plugins.families import Geometric
+from expfam.families.simple.families import Geometric
 from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, UncollapsedState
 from expfam.samplers.dense_draw import DenseScores, draw_labels
 from expfam.samplers.state import CollapsedState

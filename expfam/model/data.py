@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.families._counts import count_rows
+from expfam.families.counts._components import count_rows
 from expfam.families.support import check_unmasked
 from expfam.model.groups import as_groups
 

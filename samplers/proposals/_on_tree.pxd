@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t
 
 from expfam.contracts cimport proposal_v1
-from expfam.families._rows cimport csr_rows
+from expfam.families.counts.rows cimport csr_rows
 from expfam.structures.cluster_tree.cells cimport cluster_query, cluster_tree
 from expfam.structures.cluster_tree.search cimport walk
 from expfam.structures.cluster_tree.tree cimport ClusterTree

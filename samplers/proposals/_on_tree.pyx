@@ -12,7 +12,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t
 
 from expfam.contracts cimport EXPFAM_ABI, proposal_v1
-from expfam.families._rows cimport entry_column, entry_value, open_rows, row_start
+from expfam.families.counts.rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.structures.cluster_tree.cells cimport cluster_query
 from expfam.structures.cluster_tree.search cimport lay_out, prepare, walk
 from expfam.structures.cluster_tree.tree cimport ClusterTree

@@ -26,7 +26,7 @@ from numpy.random cimport bitgen_t
 from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, proposal_v1,
 )
-from expfam.families._rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.components cimport Components
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave
 from expfam.structures.simd.probe cimport (

@@ -30,10 +30,10 @@ from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
     proposal_v1,
 )
-from expfam.families._real cimport RealComponents, real_state
+from expfam.families.gaussian._storage cimport RealComponents, real_state
 from expfam.families.components cimport Components
 from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
-from expfam.samplers.proposals._natural cimport NaturalLaw, natural_law
+from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
 from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK, EXPFAM_INT8_GROUP, expfam_int8_scores, expfam_sign_pick, expfam_sign_weights,
 )

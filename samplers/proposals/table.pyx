@@ -23,7 +23,7 @@ from expfam.contracts cimport (
     EXPFAM_RANGE,
     proposal_v1,
 )
-from expfam.families._rows cimport (
+from expfam.families.counts.rows cimport (
     ROWS_FLOAT32,
     ROWS_INT32,
     ROWS_ONES,
@@ -49,8 +49,8 @@ from expfam.structures.simd.probe cimport (
 )
 
 from expfam.errors import CapabilityError, DataError
-from expfam.families._counts import count_rows
-from expfam.families._pseudocounts import log_rising
+from expfam.families.counts._components import count_rows
+from expfam.families.counts.pseudocounts import log_rising
 from expfam.samplers.proposals.proposal import Proposal
 from expfam.structures.ground.threads import run
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import gammaln, psi
 
 from expfam.errors import DataTypeError
-from expfam.families._columns import (
+from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
     RealFamily,
@@ -20,7 +20,7 @@ from expfam.families._columns import (
     require_dense,
     usable_variance,
 )
-from expfam.families._wishart import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
 
 __all__ = ["DiagonalGaussian", "Gaussian", "SphericalGaussian", "ZeroMeanGaussian"]
 
@@ -187,7 +187,7 @@ class DiagonalGaussian(RealFamily):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families._diagonal import DiagonalComponents
+        from expfam.families.gaussian._diagonal import DiagonalComponents
 
         return DiagonalComponents(self, data, capacity)
 
@@ -332,6 +332,6 @@ class SphericalGaussian(RealFamily):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families._diagonal import SphericalComponents
+        from expfam.families.gaussian._diagonal import SphericalComponents
 
         return SphericalComponents(self, data, capacity)

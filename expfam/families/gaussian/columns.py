@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError, DataWarning
-from expfam.families._definite import invert_definite
 from expfam.families.base import Family
+from expfam.families.gaussian.definite import invert_definite
 from expfam.families.support import check_scales, dense_rows
 from expfam.structures.ground.threads import single_blas
 

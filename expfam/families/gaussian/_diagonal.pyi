@@ -1,6 +1,6 @@
 from typing import Any
 
-from expfam.families._real import RealComponents
+from expfam.families.gaussian._storage import RealComponents
 
 class DiagonalComponents(RealComponents):
     growth: Any

@@ -22,7 +22,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1
-from expfam.families._rows cimport (
+from expfam.families.counts.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
 from expfam.structures.simd.probe cimport (
@@ -32,7 +32,7 @@ from expfam.structures.simd.probe cimport (
 )
 
 from expfam.errors import CapabilityError, DataError, SupportError
-from expfam.families._pseudocounts import column_sums, row_sums
+from expfam.families.counts.pseudocounts import column_sums, row_sums
 from expfam.families.support import first_where
 
 cdef enum:

@@ -8,7 +8,7 @@ one Cholesky factorisation of the posterior scale, O(d^3), carries every method.
 import numpy as np
 from scipy.special import multigammaln, psi
 
-from expfam.families._columns import (
+from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
     RealFamily,
@@ -272,7 +272,7 @@ class Gaussian(_Wishart):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families._gaussian import GaussianComponents
+        from expfam.families.gaussian._full import GaussianComponents
 
         return GaussianComponents(self, data, capacity)
 
@@ -379,6 +379,6 @@ class ZeroMeanGaussian(_Wishart):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families._gaussian import GaussianComponents
+        from expfam.families.gaussian._full import GaussianComponents
 
         return GaussianComponents(self, data, capacity)

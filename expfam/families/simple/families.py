@@ -27,7 +27,7 @@ class Bernoulli(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.plugins.families import Bernoulli
+    >>> from expfam.families.simple.families import Bernoulli
     >>> Bernoulli(a=1.0, b=1.0).log_marginal(np.array([2.0]), np.array([[1.0]])).round(6)
     array([-1.791759])
 
@@ -97,7 +97,7 @@ class Exponential(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.plugins.families import Exponential
+    >>> from expfam.families.simple.families import Exponential
     >>> Exponential(a=2.0, b=1.0).log_marginal(np.array([1.0]), np.array([[1.0]])).round(6)
     array([-1.386294])
 
@@ -172,7 +172,7 @@ class NegativeBinomial(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.plugins.families import NegativeBinomial
+    >>> from expfam.families.simple.families import NegativeBinomial
     >>> family = NegativeBinomial(r=2.0, a=1.0, b=3.0)
     >>> family.log_marginal(np.array([1.0]), np.array([[0.0]])).round(6)
     array([-0.510826])
@@ -251,7 +251,7 @@ class Geometric(NegativeBinomial):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.plugins.families import Geometric
+    >>> from expfam.families.simple.families import Geometric
     >>> Geometric(a=1.0, b=1.0).log_marginal(np.array([1.0]), np.array([[2.0]])).round(6)
     array([-2.484907])
 
@@ -282,7 +282,7 @@ class VonMisesFisher(Family):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.plugins.families import VonMisesFisher
+    >>> from expfam.families.simple.families import VonMisesFisher
     >>> family = VonMisesFisher(kappa=5.0).bind(np.eye(3))
     >>> family.to_params(*family.map_natural(np.array([1.0]), np.array([[0.0, 0.0, 1.0]])))["mean"].round(2)
     array([[0.2 , 0.2 , 0.96]])

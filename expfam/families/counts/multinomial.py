@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from expfam.errors import DataWarning
-from expfam.families import _pseudocounts as counts
 from expfam.families.base import Family
+from expfam.families.counts import pseudocounts as counts
 
 
 class Multinomial(Family):
@@ -146,8 +146,8 @@ class Multinomial(Family):
         return np.log(p / p.sum(axis=1, keepdims=True)), np.zeros(p.shape[0])
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families._counts`."""
-        from expfam.families._counts import CountComponents
+        """Compiled components; see `expfam.families.counts._components`."""
+        from expfam.families.counts._components import CountComponents
 
         return CountComponents(self, data, capacity, layout=layout)
 

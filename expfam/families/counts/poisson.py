@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import digamma
 
-from expfam.families import _pseudocounts as counts
 from expfam.families.base import Family
+from expfam.families.counts import pseudocounts as counts
 
 
 class Poisson(Family):
@@ -131,8 +131,8 @@ class Poisson(Family):
         return np.log(rate), rate.sum(axis=1)
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families._counts`."""
-        from expfam.families._counts import CountComponents
+        """Compiled components; see `expfam.families.counts._components`."""
+        from expfam.families.counts._components import CountComponents
 
         return CountComponents(self, data, capacity, layout=layout)
 

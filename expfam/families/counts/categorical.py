@@ -12,9 +12,9 @@ from scipy import sparse
 from scipy.special import digamma
 
 from expfam.errors import DataError, SupportError
-from expfam.families import _pseudocounts as counts
 from expfam.families import support as _support
 from expfam.families.base import Family
+from expfam.families.counts import pseudocounts as counts
 
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
@@ -232,7 +232,7 @@ class Categorical(Family):
         return self._log_normalise(np.log(p)), np.zeros(p.shape[0])
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families._counts`."""
-        from expfam.families._counts import CountComponents
+        """Compiled components; see `expfam.families.counts._components`."""
+        from expfam.families.counts._components import CountComponents
 
         return CountComponents(self, data, capacity, layout=layout)

@@ -11,7 +11,7 @@ from libc.math cimport log
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.structures.simd.probe cimport expfam_cholesky, expfam_dot, expfam_scale
 
-from expfam.families.gaussian import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
 
 cdef double ROOT_HALF = 0.70710678118654752
 cdef double LOG_2 = 0.69314718055994531
@@ -139,7 +139,7 @@ cdef class NaturalLaw:
     Examples
     --------
     >>> from expfam import SphericalGaussian
-    >>> from expfam.samplers.proposals._natural import NaturalLaw
+    >>> from expfam.families.gaussian.natural import NaturalLaw
     >>> family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind([[-1.0], [1.0]])
     >>> NaturalLaw(family)(1.0, [2.0])
     (array([1.]), 0.75)

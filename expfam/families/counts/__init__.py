@@ -1,0 +1,1 @@
+"""Families on counts and categories."""

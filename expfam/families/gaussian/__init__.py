@@ -1,0 +1,1 @@
+"""Gaussian families: full, diagonal, spherical and zero-mean."""

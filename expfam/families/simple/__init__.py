@@ -1,0 +1,1 @@
+"""Families written in NumPy, as a plug-in would write them."""
