@@ -399,7 +399,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
 
     def save(self, path, *, labels=False):
         """Write the fitted mixture to a directory of JSON and npz; no pickle, size independent of N without labels."""
-        from expfam.persistence import save_model
+        from expfam.io.models import save_model
 
         check_is_fitted(self)
         save_model(self, path, labels=labels)
@@ -429,7 +429,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.persistence import load_model
+        from expfam.io.models import load_model
 
         return load_model(path, trust=trust)
 

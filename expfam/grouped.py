@@ -20,6 +20,7 @@ from expfam.forecast import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
+from expfam.params import refuse_unused
 from expfam.samplers._group_step import group_step
 from expfam.samplers._sparse_pass import work_size
 from expfam.samplers.callbacks import Progress
@@ -27,7 +28,6 @@ from expfam.samplers.gibbs import GroupedGibbs
 from expfam.samplers.grouped import GroupedVariational
 from expfam.samplers.grouped_stream import GroupedStream
 from expfam.samplers.sampling import sample
-from expfam.samplers.settings import refuse_unused
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.threads import run
 
@@ -476,7 +476,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def save(self, path, *, labels=False):
         """Write the fitted mixture to a directory of JSON and npz, without pickle; with its labels on request."""
-        from expfam.persistence import save_grouped
+        from expfam.io.models import save_grouped
 
         check_is_fitted(self)
         save_grouped(self, path, labels=labels)
@@ -505,7 +505,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.persistence import load_grouped
+        from expfam.io.models import load_grouped
 
         return load_grouped(path, trust=trust)
 

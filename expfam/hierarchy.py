@@ -15,11 +15,11 @@ from expfam.forecast import check_memory, forecast_tree
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
+from expfam.params import refuse_unused
 from expfam.samplers.callbacks import Progress
 from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy_settings import tuned_alpha, ward_state
 from expfam.samplers.sampling import sample
-from expfam.samplers.settings import refuse_unused
 from expfam.structures.ground.rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
@@ -381,7 +381,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def save(self, path):
         """Write the fitted hierarchy to a directory of JSON and npz, with the statistics of its leaves; no pickle."""
-        from expfam.persistence import save_hierarchy
+        from expfam.io.models import save_hierarchy
 
         check_is_fitted(self)
         save_hierarchy(self, path)
@@ -410,7 +410,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.persistence import load_hierarchy
+        from expfam.io.models import load_hierarchy
 
         return load_hierarchy(path, trust=trust)
 

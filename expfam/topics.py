@@ -19,12 +19,12 @@ from expfam.families.support import as_matrix, first_where
 from expfam.forecast import check_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
+from expfam.params import given_settings, refuse_unused
 from expfam.samplers._topic_collapsed import collapsed_counts
 from expfam.samplers.callbacks import Progress, kept_open
 from expfam.samplers.chunk_stream import weight_of
 from expfam.samplers.sampling import sample
 from expfam.samplers.schedules import Memoized, Stochastic
-from expfam.samplers.settings import given_settings, refuse_unused
 from expfam.samplers.topic_gibbs import TopicGibbs
 from expfam.samplers.topic_pass import TopicPass
 from expfam.samplers.topic_stream import TopicStream
@@ -524,7 +524,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def save(self, path):
         """Write the fitted model to a directory of JSON and npz, without pickle."""
-        from expfam.persistence import save_topics
+        from expfam.io.models import save_topics
 
         check_is_fitted(self)
         save_topics(self, path)
@@ -553,7 +553,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.persistence import load_topics
+        from expfam.io.models import load_topics
 
         return load_topics(path, trust=trust)
 

@@ -173,7 +173,7 @@ class Checkpoint:
 
     def write(self, state):
         """Write a checkpoint of the state as it stands."""
-        from expfam.model.archive import write_archive
+        from expfam.archive import write_archive
 
         arrays = {"state": state.to_arrays()}
         if self.trace is not None:
@@ -206,8 +206,8 @@ def restore_checkpoint(path, state, *, trace=None):
         data. The state is as it was before. What a kernel itself keeps, such as a proposal, is read at its next step,
         which raises the same error.
     """
+    from expfam.archive import read_archive
     from expfam.errors import ArchiveError
-    from expfam.model.archive import read_archive
 
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]

@@ -24,7 +24,7 @@ from expfam.errors import CapabilityError
 from expfam.model.admixture import check_clusters
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import SymmetricDirichlet
-from expfam.samplers.concentration import draw_pseudocounts
+from expfam.model.pseudo_counts import draw_pseudocounts
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.starts import starting_labels
 from expfam.structures.ground.rng import generator

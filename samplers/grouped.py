@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError
+from expfam.model.pseudo_counts import PRIOR_RATE
+from expfam.params import refuse_unused
 from expfam.samplers.candidates import GraphCandidates
-from expfam.samplers.concentration import PRIOR_RATE
 from expfam.samplers.gibbs import check_grouped, first_clusters
 from expfam.samplers.grouped_pass import GroupedPass, better_pseudocounts, weights_evidence
 from expfam.samplers.grouped_soft import GroupedSoft, stored_counts
@@ -19,7 +20,6 @@ from expfam.samplers.held_rows import HeldRows
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.settings import refuse_unused
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes

@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, psi
 
+from expfam.model.pseudo_counts import positive
 from expfam.samplers._group_step import group_step
 from expfam.samplers._sparse_pass import work_size
-from expfam.samplers.concentration import positive
 from expfam.samplers.sparse_pass import MOST_ROWS, PassPart, SparsePass, Visit
 from expfam.structures.ground.threads import resolve_n_threads
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ArchiveError
-from expfam.samplers.concentration import LEAST, PRIOR_RATE
+from expfam.model.pseudo_counts import LEAST, PRIOR_RATE
 from expfam.samplers.grouped_pass import GroupedPass, GroupProportions, weights_evidence
 from expfam.samplers.soft_state import SoftState
 from expfam.samplers.sparse_pass import Sums

@@ -12,7 +12,7 @@ from expfam.samplers.state cimport CollapsedState
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
-from expfam.samplers.concentration import CountTable
+from expfam.model.pseudo_counts import CountTable
 from expfam.samplers.state import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.structures.ground.stored import integers, numbers
 

@@ -24,7 +24,7 @@ from expfam.samplers.hierarchy_tree import HierarchyTree
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.merge_scores import OddsScores
 from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
-from expfam.samplers.settings import refuse_unused
+from expfam.params import refuse_unused
 from expfam.samplers.state import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.stored_forest import check_forest, check_index, check_partners
 from expfam.structures.data_cells import Grouping

@@ -12,8 +12,8 @@ import numpy as np
 
 from expfam.errors import CapabilityError
 from expfam.model.data import Dataset
+from expfam.params import Settings
 from expfam.protocols import Info
-from expfam.samplers.settings import Settings
 from expfam.samplers.starts import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 

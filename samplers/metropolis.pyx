@@ -39,7 +39,7 @@ from expfam.samplers.kernel import Kernel
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.proposal import MODES as _MODES
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.samplers.settings import refuse_unused
+from expfam.params import refuse_unused
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run

@@ -17,9 +17,9 @@ from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
+from expfam.params import Settings
 from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.merging import merged_labels
-from expfam.samplers.settings import Settings
 from expfam.samplers.starts import starting_labels
 from expfam.samplers.state import CollapsedState
 from expfam.samplers.variational import SparseVariational

@@ -5,7 +5,7 @@ A schedule is frozen settings; the batches of a pass follow from the number of r
 
 import numpy as np
 
-from expfam.samplers.settings import Settings, refuse_unused
+from expfam.params import Settings, refuse_unused
 from expfam.structures.ground.rng import generator
 
 

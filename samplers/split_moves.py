@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import CapabilityError
+from expfam.params import Settings
 from expfam.samplers.proposals._tables import HashTables
 from expfam.samplers.proposals.allocators import (
     CodeAllocator,
@@ -14,7 +15,6 @@ from expfam.samplers.proposals.allocators import (
     UrnAllocator,
 )
 from expfam.samplers.proposals.anchors import UniformAnchors
-from expfam.samplers.settings import Settings
 
 
 def compiled_code(allocator):

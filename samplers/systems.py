@@ -6,6 +6,7 @@ clusters is open.
 
 from expfam.errors import ExpFamError
 from expfam.families.base import Family
+from expfam.params import refuse_unused
 from expfam.samplers.em import ExpectationMaximization
 from expfam.samplers.gibbs import CollapsedGibbs
 from expfam.samplers.kernel import Cycle, Kernel
@@ -20,7 +21,6 @@ from expfam.samplers.proposals.allocators import (
 )
 from expfam.samplers.proposals.anchors import FarAnchors, NearAnchors, UniformAnchors
 from expfam.samplers.proposals.by_name import named_proposal
-from expfam.samplers.settings import refuse_unused
 from expfam.samplers.split_merge import CollapsedSplitMerge
 from expfam.samplers.split_moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts import default_n_clusters

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
-from expfam.samplers.concentration import CountTable, draw_pseudocounts, draw_shared_pseudocount
+from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.topic_posterior import stored_model

@@ -9,10 +9,10 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.params import refuse_unused
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.lone_state import LoneState
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.settings import refuse_unused
 from expfam.samplers.topic_gibbs import check_admixture
 from expfam.samplers.topic_pass import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topic_posterior import LEARN_AFTER, TopicAccount, TopicPosterior

@@ -9,9 +9,9 @@ drawn parameters leave the posterior invariant; modes or means of them make stoc
 import numpy as np
 
 from expfam.errors import CapabilityError
+from expfam.params import refuse_unused
 from expfam.samplers import dense_draw
 from expfam.samplers.kernel import Kernel
-from expfam.samplers.settings import refuse_unused
 from expfam.samplers.state import UncollapsedState
 from expfam.structures.cluster_tree import tree as cluster_tree
 

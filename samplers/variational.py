@@ -12,11 +12,11 @@ from time import perf_counter
 import numpy as np
 
 from expfam.errors import CapabilityError, DataWarning
+from expfam.params import refuse_unused
 from expfam.samplers.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
 from expfam.samplers.kernel import Kernel
 from expfam.samplers.narrowing import NarrowPasses, graph_pays
 from expfam.samplers.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.settings import refuse_unused
 from expfam.samplers.soft_state import SETTLED_SHARE
 from expfam.samplers.soft_stream import warn_of_few
 from expfam.samplers.sparse_pass import Account, PhiSizes, SparsePass, Sums

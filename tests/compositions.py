@@ -10,6 +10,7 @@ import numpy as np
 
 from expfam import Dataset, DirichletProcess, MixtureModel, PitmanYor, SymmetricDirichlet, list_plugins, load_family
 from expfam.errors import CapabilityError, DataWarning
+from expfam.params import Settings
 from expfam.plugins._conformance_case import made_up_data
 from expfam.samplers import (
     Canopy,
@@ -27,7 +28,6 @@ from expfam.samplers import (
     UncollapsedMetropolis,
     UpdateHyper,
 )
-from expfam.samplers.settings import Settings
 
 FAMILIES = sorted(plugin.name for plugin in list_plugins("family") if plugin.distribution == "expfam")
 WEIGHTS = {

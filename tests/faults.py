@@ -19,7 +19,7 @@ class Fault(NamedTuple):
 
 SLICE, BASE, WEIGHTS = "expfam/families/slice_sampling.py", "expfam/families/base.py", "expfam/model/weights.py"
 GIBBS, METROPOLIS, WALK = "samplers/gibbs.pyx", "samplers/metropolis.pyx", "samplers/_split_walk.pyx"
-ALLOCATORS, CONCENTRATION = "samplers/_allocators.pyx", "samplers/concentration.py"
+ALLOCATORS, CONCENTRATION = "samplers/_allocators.pyx", "expfam/model/pseudo_counts.py"
 STEPS = "samplers/uncollapsed_metropolis.pyx"
 
 FAULTS = [
@@ -731,14 +731,14 @@ FAULTS = [
     ),
     Fault(
         "a saved family forgets what it learned",
-        "expfam/persistence.py",
+        "expfam/io/models.py",
         '"learned": _pack(learned, (*where, "learned"), arrays),',
         '"learned": _pack({}, (*where, "learned"), arrays),',
         "tests/test_persistence.py",
     ),
     Fault(
         "an infinite setting comes back as text",
-        "expfam/persistence.py",
+        "expfam/io/models.py",
         "        return float(inner)\n",
         "        return inner\n",
         "tests/test_persistence.py",

@@ -95,7 +95,7 @@ class Target(NamedTuple):
 
 def _run_reader(data, folder, *, name, **options):
     """Read a file of that name; what comes out must be a matrix that can be worked with."""
-    from expfam.model.readers import read
+    from expfam.io.readers import read
 
     path = folder / name
     path.write_bytes(data)
@@ -108,7 +108,7 @@ def _run_reader(data, folder, *, name, **options):
 
 
 def _run_vocabulary(data, folder):
-    from expfam.model.readers import read
+    from expfam.io.readers import read
 
     np.save(folder / "X.npy", COUNTS)
     (folder / "words.txt").write_bytes(data)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from expfam import archive, staging
+from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
-from expfam.model import archive, staging
-from expfam.model.archive import read_archive, write_archive
 
 WAYS = ("exchange", "fallback", "first")
 SYSTEM = {"posix", "fcntl", "_io", "io"}

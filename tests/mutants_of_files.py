@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.model.readers import read
+from expfam.io.readers import read
 
 MTX = b"%%MatrixMarket matrix "
 PIECES = (

@@ -30,8 +30,8 @@ from expfam import (
     SymmetricDirichlet,
     TopicModel,
 )
+from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError, ExpFamError
-from expfam.model.archive import read_archive, write_archive
 from expfam.samplers import (
     CollapsedGibbs,
     CollapsedMetropolis,

@@ -16,9 +16,9 @@ import pytest
 from killed_saves import WAYS
 from scipy import sparse
 
+from expfam import archive, staging
+from expfam.archive import is_archive, read_archive, write_archive
 from expfam.errors import ArchiveError
-from expfam.model import archive, staging
-from expfam.model.archive import is_archive, read_archive, write_archive
 
 HEADER = {"name": "première", "values": [1, 2.5, None, True], "nested": {"a": "b"}}
 

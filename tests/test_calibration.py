@@ -27,8 +27,8 @@ from expfam import (
 )
 from expfam.families import base
 from expfam.families.simple.families import Bernoulli, Exponential, Geometric, NegativeBinomial, VonMisesFisher
+from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers import CollapsedState, GroupedGibbs, TopicGibbs, UpdateHyper
-from expfam.samplers.concentration import CountTable, draw_pseudocounts, draw_shared_pseudocount
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 

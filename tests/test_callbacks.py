@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from expfam import DirichletProcess, MixtureModel, Poisson
+from expfam.archive import write_archive
 from expfam.errors import ArchiveError
-from expfam.model.archive import write_archive
 from expfam.protocols import Info
 from expfam.samplers import CollapsedGibbs, callbacks, sample
 from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, kept_open, restore_checkpoint

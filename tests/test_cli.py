@@ -322,7 +322,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(command, plac
     def read_nothing(*args, **options):
         raise AssertionError("the place is tried before anything is read")
 
-    monkeypatch.setattr("expfam.model.readers.read", read_nothing)
+    monkeypatch.setattr("expfam.io.readers.read", read_nothing)
     monkeypatch.setattr("sklearn.datasets.load_digits", read_nothing)
     arguments, option, suffix = WRITING[command]
     places = {"documents": documents, "directory": documents.parent, "suffix": suffix}
@@ -412,7 +412,7 @@ def full_disk(*args, **options):
 
 def test_labels_are_saved_where_the_model_cannot_be(documents, tmp_path, capsys, monkeypatch):
     labels = tmp_path / "labels.csv"
-    monkeypatch.setattr("expfam.persistence.write_archive", full_disk)
+    monkeypatch.setattr("expfam.io.models.write_archive", full_disk)
     places = ("--output", tmp_path / "model", "--labels", labels)
     assert run("fit", documents, *QUICK, *places) == 1
     captured = capsys.readouterr()
@@ -437,7 +437,7 @@ def test_the_model_is_saved_where_the_labels_cannot_be(documents, tmp_path, caps
 
 
 def test_the_other_forms_of_a_tree_are_saved_where_one_cannot_be(documents, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("expfam.persistence.write_archive", full_disk)
+    monkeypatch.setattr("expfam.io.models.write_archive", full_disk)
     monkeypatch.setattr("expfam.BayesianHierarchy.to_newick", full_disk)
     names = {"output": "tree", "labels": "l.csv", "linkage": "z.npy", "newick": "t.nwk", "figure": "t.png"}
     places = [part for option, name in names.items() for part in (f"--{option}", tmp_path / name)]

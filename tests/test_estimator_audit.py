@@ -275,7 +275,7 @@ def test_nothing_is_overwritten_when_saving_fails(name, tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("expfam.model.archive.np.savez", full)
+        patch.setattr("expfam.archive.np.savez", full)
         with pytest.raises(OSError, match="no space"):
             model.save(path)
         with pytest.raises(OSError, match="no space"):

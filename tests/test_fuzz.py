@@ -152,7 +152,7 @@ def test_a_number_names_an_input():
 def test_there_is_a_target_for_every_format_every_load_and_every_kernel():
     from killed_runs import RUNS
 
-    from expfam.model.readers import _READERS
+    from expfam.io.readers import _READERS
 
     pytest.importorskip("pyarrow")
     names = {name for name, target in targets().items() if target.mutate is not None}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from killed_runs import RUNS, digest, digest_of, run, run_on, started
 
+from expfam.archive import read_archive
 from expfam.errors import ArchiveError
-from expfam.model.archive import read_archive
 from expfam.samplers.callbacks import restore_checkpoint
 
 KILLS = 6

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from expfam.samplers.settings import Settings
+from expfam.params import Settings
 
 PUBLIC = {
     "expfam": """

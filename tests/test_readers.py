@@ -12,7 +12,7 @@ import pytest
 from scipy import io, sparse
 
 from expfam.errors import DataError, DataWarning
-from expfam.model.readers import read
+from expfam.io.readers import read
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -424,7 +424,7 @@ def test_matrix_market_files_that_crash_the_reader_of_scipy(tmp_path):
     for number, content in enumerate(CRASHES.values()):
         (tmp_path / f"{number}.mtx").write_bytes(content)
     code = (
-        "import sys; from expfam.errors import DataError; from expfam.model.readers import read\n"
+        "import sys; from expfam.errors import DataError; from expfam.io.readers import read\n"
         "for path in sys.argv[1:]:\n"
         "    try: read(path)\n"
         "    except DataError as error: print('refused', error, flush=True)"

@@ -16,6 +16,7 @@ from expfam import (
     TopicModel,
 )
 from expfam.errors import CapabilityError
+from expfam.params import refuse_unused
 from expfam.samplers import (
     Canopy,
     CollapsedMetropolis,
@@ -31,7 +32,6 @@ from expfam.samplers import (
     UncollapsedGibbs,
     UrnAllocator,
 )
-from expfam.samplers.settings import refuse_unused
 
 X = np.random.default_rng(0).poisson([[4.0, 1.0, 1.0], [1.0, 4.0, 1.0]] * 15)
 GROUPS = np.arange(30) % 3

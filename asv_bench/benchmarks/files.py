@@ -9,7 +9,7 @@ from scipy import io, sparse
 from sklearn.datasets import dump_svmlight_file
 
 from expfam import BayesianHierarchy, Dataset, Mixture, MixtureModel, Multinomial, SymmetricDirichlet, TopicModel
-from expfam.model.readers import read
+from expfam.io.readers import read
 from expfam.samplers import Checkpoint, CollapsedGibbs
 from expfam.samplers.callbacks import restore_checkpoint
 

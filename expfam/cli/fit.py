@@ -88,7 +88,7 @@ def add_arguments(parser):
 def run(args):
     """Run the command: its exit code."""
     from expfam import DirichletProcess, Mixture, SymmetricDirichlet
-    from expfam.model.readers import read
+    from expfam.io.readers import read
     from expfam.samplers import load_sampler
     from expfam.structures.ground.rng import resolve_seed
 

@@ -42,7 +42,7 @@ def check_file(args, path, option, suffixes):
 
 def require_place(path, option):
     """Refuse the path of a file that cannot be made there."""
-    from expfam.model.archive import is_archive
+    from expfam.archive import is_archive
 
     with _refusing(option, path):
         if not path.parent.is_dir():
@@ -67,8 +67,8 @@ def _refusing(option, path):
 
 
 def _check_directory(path, kind):
+    from expfam.archive import check_place
     from expfam.errors import ArchiveError
-    from expfam.model.archive import check_place
 
     try:
         check_place(path, kind)

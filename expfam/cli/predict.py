@@ -32,7 +32,7 @@ def add_arguments(parser):
 def run(args):
     """Run the command: its exit code."""
     from expfam import Mixture
-    from expfam.model.readers import read
+    from expfam.io.readers import read
 
     suffixes = (".csv", ".npy", ".npz")
     if args.output is not None:

@@ -58,7 +58,7 @@ def add_arguments(parser):
 def run(args):
     """Run the command: its exit code."""
     from expfam import BayesianHierarchy
-    from expfam.model.readers import read
+    from expfam.io.readers import read
 
     forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": (".png", ".pdf", ".svg")}
     check_outputs(args, "hierarchy", **forms)

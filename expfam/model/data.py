@@ -68,8 +68,8 @@ class Dataset:
 
     @classmethod
     def read(cls, path, family, **options):
-        """Dataset from a file; see `expfam.model.readers`."""
-        from expfam.model.readers import read
+        """Dataset from a file; see `expfam.io.readers`."""
+        from expfam.io.readers import read
 
         table = read(path, **options)
         return cls(table.X, family, row_ids=table.row_ids)

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 
 from expfam.errors import CapabilityError
+from expfam.params import Settings
 from expfam.samplers.proposals._neighbours import neighbourhood
-from expfam.samplers.settings import Settings
 from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.min_hash import WeightedMinHash
 from expfam.structures.hashing.sign_hash import SignHash

@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import CapabilityError
+from expfam.params import Settings
 from expfam.samplers.proposals._tables import coordinates
-from expfam.samplers.settings import Settings
 from expfam.structures.hashing.sign_hash import SignHash
 
 _CODE_BITS = 128

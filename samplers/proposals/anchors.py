@@ -7,8 +7,8 @@ O(1) each.
 
 import numpy as np
 
+from expfam.params import Settings
 from expfam.samplers.proposals._tables import HashTables, warn_of_large_buckets
-from expfam.samplers.settings import Settings
 from expfam.structures.hashing.lsh import LshTables
 
 _TRIES = 4

@@ -5,7 +5,7 @@ predictive makes any such law exact, provided that both directions of a move are
 modes of `CollapsedMetropolis` arrange: a proposal is shown statistics from which the data in question are left out.
 """
 
-from expfam.samplers.settings import Settings
+from expfam.params import Settings
 
 MODES = ("crossfit", "removed", "included", "frozen", "published", "asynchronous")
 

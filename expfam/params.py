@@ -56,7 +56,7 @@ def refuse_unused(owner, names, *, why, remedy):
     Examples
     --------
     >>> from expfam.samplers import Memoized
-    >>> from expfam.samplers.settings import refuse_unused
+    >>> from expfam.params import refuse_unused
     >>> refuse_unused(Memoized(), ["run_length"], why="this schedule", remedy="take another one")
     >>> refuse_unused(Memoized(run_length=9), ["run_length"], why="this schedule", remedy="take another one")
     Traceback (most recent call last):

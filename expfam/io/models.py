@@ -10,13 +10,13 @@ import math
 import numpy as np
 from scipy import sparse
 
+from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
-from expfam.model.archive import read_archive, write_archive
-from expfam.samplers.settings import Settings
+from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
+from expfam.io.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
+from expfam.params import Settings
 from expfam.samplers.trace import WarmedColumns
-from expfam.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
-from expfam.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
 from expfam.structures.ground.stored import restoring
 
 KIND = "mixture"
@@ -58,7 +58,7 @@ class StoredTrace(WarmedColumns):
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.persistence import StoredTrace
+    >>> from expfam.io.models import StoredTrace
     >>> trace = StoredTrace({"step": np.array([1, 2]), "objective": np.array([-9.0, -7.5])})
     >>> len(trace), trace.column("objective").max().item()
     (2, -7.5)

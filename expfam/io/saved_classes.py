@@ -10,7 +10,7 @@ from importlib import import_module
 
 from expfam.errors import PluginError
 from expfam.families.base import Family
-from expfam.samplers.settings import Settings
+from expfam.params import Settings
 
 WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -24,7 +24,7 @@ def path_of(cls):
     Examples
     --------
     >>> from expfam import DirichletProcess
-    >>> from expfam.saved_classes import path_of
+    >>> from expfam.io.saved_classes import path_of
     >>> path_of(DirichletProcess)
     'expfam:DirichletProcess'
     """
@@ -65,7 +65,7 @@ class SavedClasses:
 
     Examples
     --------
-    >>> from expfam.saved_classes import SavedClasses
+    >>> from expfam.io.saved_classes import SavedClasses
     >>> SavedClasses("model").weights("expfam:DirichletProcess").__name__
     'DirichletProcess'
     >>> SavedClasses("model").weights("payload:Weights")

@@ -92,7 +92,7 @@ def read(path, *, vocab=None, memory_limit=None, **options):
     Examples
     --------
     >>> import os, tempfile
-    >>> from expfam.model.readers import read
+    >>> from expfam.io.readers import read
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "points.csv")
     ...     with open(path, "w") as file:

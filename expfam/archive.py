@@ -2,7 +2,7 @@
 
 An archive is a directory of two files, `header.json` and `arrays.npz`, tied together by a checksum. It is written
 beside its place and put there in one call, so a reader finds the old archive or the new one, never a half, also after a
-kill or a loss of power; see `expfam.model.staging`. Nothing is pickled, neither way; anything that is not as it was
+kill or a loss of power; see `expfam.staging`. Nothing is pickled, neither way; anything that is not as it was
 written raises an `ArchiveError`. O(bytes) time and memory.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ArchiveError
-from expfam.model.staging import put_in_place, staged, staging_place, standing
+from expfam.staging import put_in_place, staged, staging_place, standing
 
 FORMAT = 1
 _MARK = "expfam"
@@ -52,7 +52,7 @@ def write_archive(path, kind, *, header, arrays):
     --------
     >>> import os, tempfile
     >>> import numpy as np
-    >>> from expfam.model.archive import read_archive, write_archive
+    >>> from expfam.archive import read_archive, write_archive
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "run")
     ...     write_archive(path, "sums", header={"sweep": 3}, arrays={"cluster": {"n": np.ones(2)}})
@@ -143,7 +143,7 @@ def check_place(path, kind):
     Examples
     --------
     >>> import os, tempfile
-    >>> from expfam.model.archive import check_place
+    >>> from expfam.archive import check_place
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     check_place(os.path.join(folder, "runs", "first"), "sums")
     ...     os.listdir(folder)

@@ -31,7 +31,7 @@ class CountTable:
 
     Examples
     --------
-    >>> from expfam.samplers.concentration import CountTable
+    >>> from expfam.model.pseudo_counts import CountTable
     >>> table = CountTable([1, 1, 3, 6], width=4, n_groups=2)
     >>> list(zip(table.group.tolist(), table.count.tolist(), table.times.tolist()))
     [(0, 1, 2), (0, 3, 1), (1, 2, 1)]

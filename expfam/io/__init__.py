@@ -1,0 +1,1 @@
+"""Files: tables to read, models to save and load."""
