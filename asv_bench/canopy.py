@@ -38,7 +38,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from expfam import Dataset, DiagonalGaussian, MixtureModel, SphericalGaussian, SymmetricDirichlet, purity, samplers
-from expfam.forecast import forecast_memory, format_bytes
+from expfam.forecast.memory import forecast_memory, format_bytes
 
 try:
     import faiss

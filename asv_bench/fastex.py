@@ -24,7 +24,7 @@ from reports import clocks, print_table, report, resident, timed_step, with_peak
 from scipy import sparse
 
 from expfam import Dataset, MixtureModel, Multinomial, SymmetricDirichlet, variation_of_information
-from expfam.forecast import forecast_memory, format_bytes
+from expfam.forecast.memory import forecast_memory, format_bytes
 from expfam.samplers import (
     CollapsedGibbs,
     CollapsedMetropolis,

@@ -205,7 +205,7 @@ def draw_systems(panels, rows, unit, path):
 
 def draw_dendrogram(hierarchy, path):
     """The top of a tree, merges in the colours of their odds."""
-    from expfam.dendrogram import DendrogramDisplay
+    from expfam.displays.dendrogram import DendrogramDisplay
 
     display = DendrogramDisplay.from_estimator(hierarchy).plot(n_tips=40)
     display.figure_.savefig(path, dpi=160, bbox_inches="tight")

@@ -19,12 +19,12 @@ _HOMES = {
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
     "expfam.model.mixture": ["MixtureModel"],
     "expfam.model.admixture": ["AdmixtureModel"],
-    "expfam.estimators": ["Mixture"],
-    "expfam.topics": ["TopicModel"],
-    "expfam.grouped": ["GroupedMixture"],
-    "expfam.hierarchy": ["BayesianHierarchy"],
-    "expfam.merger": ["merge"],
-    "expfam.metrics": ["variation_of_information", "purity"],
+    "expfam.estimators.mixture": ["Mixture"],
+    "expfam.estimators.topics": ["TopicModel"],
+    "expfam.estimators.grouped": ["GroupedMixture"],
+    "expfam.estimators.hierarchy": ["BayesianHierarchy"],
+    "expfam.estimators.merge": ["merge"],
+    "expfam.evaluation.metrics": ["variation_of_information", "purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

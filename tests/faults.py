@@ -696,21 +696,21 @@ FAULTS = [
     # ---- estimators and files
     Fault(
         "log joint of a fit without the prior of the partition",
-        "expfam/estimators.py",
+        "expfam/estimators/mixture.py",
         "log_joint = model.weights.log_prior(n) + model.family",
         "log_joint = 0.0 * model.weights.log_prior(n) + model.family",
         "tests/test_estimator.py",
     ),
     Fault(
         "probabilities of clusters share with a new one",
-        "expfam/estimators.py",
+        "expfam/estimators/mixture.py",
         "p = _softmax(scores[:, :-1])",
         "p = _softmax(scores)[:, :-1]",
         "tests/test_estimator.py",
     ),
     Fault(
         "density of a row without its base measure",
-        "expfam/estimators.py",
+        "expfam/estimators/mixture.py",
         "return np.concatenate(parts) + self.family_.log_base(data.X)",
         "return np.concatenate(parts)",
         "tests/test_estimator.py",
@@ -724,7 +724,7 @@ FAULTS = [
     ),
     Fault(
         "merged models count what they have in common twice",
-        "expfam/merger.py",
+        "expfam/estimators/merge.py",
         "n += model.n_[:K] - common.n_",
         "n += model.n_[:K]",
         "tests/test_merger.py",

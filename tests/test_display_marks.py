@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from expfam import Mixture
-from expfam.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
+from expfam.displays.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
 from expfam.errors import CapabilityError, DataError
 from expfam.families.base import Family
 

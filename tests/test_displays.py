@@ -10,7 +10,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from expfam import Mixture
-from expfam.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
+from expfam.displays.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
 from expfam.errors import DataError
 
 

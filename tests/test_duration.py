@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import expfam.duration as duration_module
+import expfam.forecast.time as duration_module
 from expfam import (
     AdmixtureModel,
     BayesianHierarchy,
@@ -18,7 +18,8 @@ from expfam import (
     TopicModel,
 )
 from expfam.cli import main
-from expfam.duration import (
+from expfam.errors import ResourceError
+from expfam.forecast.time import (
     Duration,
     check_duration,
     forecast_duration,
@@ -26,7 +27,6 @@ from expfam.duration import (
     format_seconds,
     parse_seconds,
 )
-from expfam.errors import ResourceError
 from expfam.samplers import CollapsedGibbs, ExpectationMaximization, TopicGibbs, TopicVariational, topic_start
 
 
@@ -122,7 +122,7 @@ def test_a_mixture_asks_only_where_there_is_a_limit(monkeypatch):
     X = np.random.default_rng(0).standard_normal((400, 3))
     asked = []
     real = forecast_duration
-    monkeypatch.setattr("expfam.duration.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
+    monkeypatch.setattr("expfam.forecast.time.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
     Mixture(n_steps=2).fit(X)
     assert not asked
     free, limited = (Mixture(n_steps=5, random_state=0, time_limit=limit).fit(X) for limit in (None, "1h"))
@@ -161,7 +161,7 @@ ESTIMATORS = {
 def test_other_estimators_have_the_same_door(name, monkeypatch):
     make, data, options, n_steps = ESTIMATORS[name]
     asked, real = [], forecast_duration
-    monkeypatch.setattr("expfam.duration.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
+    monkeypatch.setattr("expfam.forecast.time.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))
     free = make(n_steps=50).fit(data, **options)
     assert not asked
     limited = make(n_steps=50, time_limit="1h").fit(data, **options)

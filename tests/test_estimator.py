@@ -21,7 +21,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import CapabilityError, ResourceError, SupportError
-from expfam.metrics import variation_of_information
+from expfam.evaluation.metrics import variation_of_information
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge, UncollapsedGibbs
 
 

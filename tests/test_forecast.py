@@ -5,7 +5,7 @@ import pytest
 
 from expfam import Dataset, Gaussian, Mixture, Poisson
 from expfam.errors import ResourceError
-from expfam.forecast import check_memory, forecast_memory, forecast_sizes, format_bytes, parse_bytes
+from expfam.forecast.memory import check_memory, forecast_memory, forecast_sizes, format_bytes, parse_bytes
 
 
 def test_parts_add_up():

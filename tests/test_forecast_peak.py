@@ -20,7 +20,7 @@ from expfam import (
     TopicModel,
 )
 from expfam.errors import ResourceError
-from expfam.forecast import (
+from expfam.forecast.memory import (
     available_memory,
     check_memory,
     forecast_memory,
@@ -37,7 +37,7 @@ import sys
 import numpy as np
 from scipy import sparse
 from expfam import Dataset, Mixture, load_family
-from expfam.forecast import forecast_memory
+from expfam.forecast.memory import forecast_memory
 
 def kilobytes(name):
     return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024
@@ -82,7 +82,7 @@ OTHERS = """
 import sys
 import numpy as np
 from scipy import sparse
-import expfam.grouped, expfam.hierarchy, expfam.topics
+import expfam.estimators.grouped, expfam.estimators.hierarchy, expfam.estimators.topics
 from expfam import BayesianHierarchy, GroupedMixture, TopicModel
 from expfam.samplers import topic_start
 
@@ -110,7 +110,7 @@ def fit(size):
     return lambda: GroupedMixture("gaussian_diag", 200, **steps).fit(X, groups=np.arange(size) // 5)
 fit(100)()  # what is imported on use is not the fit's
 found = []
-for module in (expfam.grouped, expfam.hierarchy, expfam.topics):
+for module in (expfam.estimators.grouped, expfam.estimators.hierarchy, expfam.estimators.topics):
     module.check_memory = lambda forecast, limit: found.append(forecast.beside_data)
 run = fit(int(sys.argv[2]))
 before = kilobytes("VmRSS")
@@ -246,10 +246,10 @@ def test_the_limit_itself_is_allowed():
 
 def test_without_a_limit_the_free_memory_counts(monkeypatch):
     forecast = forecast_sizes("poisson", n_rows=1000, n_features=10, n_components=3)
-    monkeypatch.setattr("expfam.forecast.available_memory", lambda: forecast.beside_data - 1)
+    monkeypatch.setattr("expfam.forecast.memory.available_memory", lambda: forecast.beside_data - 1)
     with pytest.raises(ResourceError, match="are free"):
         check_memory(forecast)
-    monkeypatch.setattr("expfam.forecast.available_memory", lambda: None)
+    monkeypatch.setattr("expfam.forecast.memory.available_memory", lambda: None)
     check_memory(forecast)
 
 

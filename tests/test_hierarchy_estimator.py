@@ -27,7 +27,7 @@ from expfam import (
     SphericalGaussian,
 )
 from expfam.cli import main
-from expfam.dendrogram import DendrogramDisplay
+from expfam.displays.dendrogram import DendrogramDisplay
 from expfam.errors import ArchiveError
 from expfam.samplers.hierarchy_settings import tree_evidence, tuned_alpha, ward_state
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from expfam.errors import DataError
-from expfam.metrics import purity, variation_of_information
+from expfam.evaluation.metrics import purity, variation_of_information
 
 
 def entropy(labels):

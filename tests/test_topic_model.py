@@ -7,8 +7,8 @@ from scipy import sparse
 
 from expfam import TopicModel
 from expfam.errors import ArchiveError, DataError
+from expfam.estimators.topics import document_completion, document_weights, split_documents
 from expfam.samplers import Memoized, Stochastic
-from expfam.topics import document_completion, document_weights, split_documents
 
 QUICK = {"n_steps": 40, "random_state": 0}
 

@@ -3,8 +3,8 @@
 import warnings
 
 from expfam import AdmixtureModel, Dataset, Multinomial, TopicModel
+from expfam.estimators.topics import document_completion, document_weights
 from expfam.samplers import TopicGibbs, TopicVariational
-from expfam.topics import document_completion, document_weights
 
 from . import data
 

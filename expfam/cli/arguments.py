@@ -34,7 +34,7 @@ positive_float = _checked_type(float, lambda value: 0 < value < float("inf"), "m
 
 def memory_amount(text):
     """Bytes."""
-    from expfam.forecast import parse_bytes
+    from expfam.forecast.memory import parse_bytes
 
     try:
         return parse_bytes(text)
@@ -44,7 +44,7 @@ def memory_amount(text):
 
 def time_amount(text):
     """Seconds."""
-    from expfam.duration import parse_seconds
+    from expfam.forecast.time import parse_seconds
 
     try:
         return parse_seconds(text)

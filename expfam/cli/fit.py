@@ -144,7 +144,7 @@ def run(args):
 
 def _forecast(X, family, n_components):
     from expfam import Dataset
-    from expfam.forecast import forecast_memory
+    from expfam.forecast.memory import forecast_memory
 
     return forecast_memory(Dataset(X, family), n_components=n_components)
 
@@ -152,7 +152,7 @@ def _forecast(X, family, n_components):
 def _forecast_time(args, mixture, X):
     """Duration of a fit with a limit, or of many rows; refused above the limit. None where timing would not pay."""
     from expfam import Dataset, MixtureModel
-    from expfam.duration import check_duration, forecast_duration
+    from expfam.forecast.time import check_duration, forecast_duration
     from expfam.samplers import load_sampler
 
     if args.time_limit is None and (X.shape[0] < _TIMED_ROWS or args.quiet or args.json):
@@ -187,7 +187,7 @@ def _largest(mixture, column_names):
     order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
     clusters = [{"cluster": k, "size": int(mixture.cluster_sizes_[k])} for k in order]
     if column_names is not None and mixture.family_.support == "counts":
-        from expfam.displays import ClusterMeansDisplay
+        from expfam.displays.displays import ClusterMeansDisplay
 
         display = ClusterMeansDisplay.from_estimator(mixture, feature_names=column_names, n_max=_LISTED)
         for entry, words in zip(clusters, display.top_words(_WORDS)):

@@ -132,7 +132,7 @@ def _form_writers(args, hierarchy, table):
     def draw(path):
         from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
 
-        from expfam.dendrogram import DendrogramDisplay
+        from expfam.displays.dendrogram import DendrogramDisplay
 
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         DendrogramDisplay.from_estimator(hierarchy, names=table.row_ids).plot(figure.subplots())

@@ -131,7 +131,7 @@ def load_model(path, *, trust=False):
     PluginError
         A class that the file names is not installed, or comes from elsewhere and `trust` is False.
     """
-    from expfam.estimators import Mixture
+    from expfam.estimators.mixture import Mixture
     from expfam.model.mixture import MixtureModel
 
     estimator, results, parts = _read(path, KIND, Mixture, trust)
@@ -178,7 +178,7 @@ def load_hierarchy(path, *, trust=False):
     -------
     BayesianHierarchy
     """
-    from expfam.hierarchy import BayesianHierarchy
+    from expfam.estimators.hierarchy import BayesianHierarchy
     from expfam.samplers.hierarchy_tree import HierarchyTree
 
     estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy, trust)
@@ -221,7 +221,7 @@ def load_topics(path, *, trust=False):
     -------
     TopicModel
     """
-    from expfam.topics import TopicModel
+    from expfam.estimators.topics import TopicModel
 
     estimator, results, parts = _read(path, TOPICS, TopicModel, trust)
     with restoring(path):
@@ -266,7 +266,7 @@ def load_grouped(path, *, trust=False):
     -------
     GroupedMixture
     """
-    from expfam.grouped import GroupedMixture
+    from expfam.estimators.grouped import GroupedMixture
 
     estimator, results, parts = _read(path, GROUPED, GroupedMixture, trust)
     with restoring(path):

@@ -9,12 +9,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from expfam.chunks import ChunkedFit
-from expfam.duration import check_time
+from expfam.estimators.chunks import ChunkedFit
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.support import check_given
-from expfam.forecast import check_memory, forecast_memory, most_kept_partitions
+from expfam.forecast.memory import check_memory, forecast_memory, most_kept_partitions
+from expfam.forecast.time import check_time
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
@@ -34,7 +34,7 @@ class FamilyEstimator(BaseEstimator):
 
     Examples
     --------
-    >>> from expfam.estimators import FamilyEstimator, Mixture
+    >>> from expfam.estimators.mixture import FamilyEstimator, Mixture
     >>> issubclass(Mixture, FamilyEstimator)
     True
     """

@@ -13,11 +13,11 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError
-from expfam.estimators import Mixture
+from expfam.estimators.mixture import Mixture
+from expfam.estimators.topic_merge import merged_topics, topic_difference
+from expfam.estimators.topics import TopicModel
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.merging import merged_clusters
-from expfam.topic_merger import merged_topics, topic_difference
-from expfam.topics import TopicModel
 
 _ROUNDING = 1e-9
 

@@ -11,12 +11,12 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.chunks import ChunkLearner
-from expfam.duration import check_time
 from expfam.errors import DataError, SupportError
-from expfam.estimators import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
+from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.mixture import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.families.components import Components
-from expfam.forecast import check_memory, forecast_memory
+from expfam.forecast.memory import check_memory, forecast_memory
+from expfam.forecast.time import check_time
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -607,7 +607,7 @@ def held_rows(groups, *, share=_HELD_SHARE, seed=0):
 
     Examples
     --------
-    >>> from expfam.grouped import held_rows
+    >>> from expfam.estimators.grouped import held_rows
     >>> from expfam.model.groups import Groups
     >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()
     np.int64(1)

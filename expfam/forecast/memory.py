@@ -92,7 +92,7 @@ def forecast_memory(data, *, n_components=None, kernel=None, model=None):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
-    >>> from expfam.forecast import forecast_memory
+    >>> from expfam.forecast.memory import forecast_memory
     >>> forecast_memory(Dataset(np.ones((1000, 8)), Poisson()), n_components=5).data
     64000
     """
@@ -167,7 +167,7 @@ def forecast_tree(data, *, n_leaves=None, n_neighbors=0, n_trees=1):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
-    >>> from expfam.forecast import forecast_tree
+    >>> from expfam.forecast.memory import forecast_tree
     >>> forecast_tree(Dataset(np.ones((1000, 8)), Poisson())).n_components
     1000
     """

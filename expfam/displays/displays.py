@@ -34,7 +34,7 @@ class TraceDisplay:
 
     Examples
     --------
-    >>> from expfam.displays import TraceDisplay
+    >>> from expfam.displays.displays import TraceDisplay
     >>> display = TraceDisplay([1, 2, 3], [-90.0, -70.0, -68.0], [9, 5, 4], [0.1, 0.1, 0.1])
     >>> display.plot(against="seconds").axes_[1].get_ylabel()
     'clusters'
@@ -101,7 +101,7 @@ class SizesDisplay:
 
     Examples
     --------
-    >>> from expfam.displays import SizesDisplay
+    >>> from expfam.displays.displays import SizesDisplay
     >>> SizesDisplay([5, 40, 12]).plot().ax_.get_title(loc="left")
     '57 data in 3 clusters'
     """
@@ -164,7 +164,7 @@ class ClusterMeansDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.displays import ClusterMeansDisplay
+    >>> from expfam.displays.displays import ClusterMeansDisplay
     >>> display = ClusterMeansDisplay(np.eye(64)[:4], sizes=[4, 3, 2, 1])
     >>> display.plot().kind_
     'image'

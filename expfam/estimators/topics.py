@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.chunks import ChunkLearner
-from expfam.duration import check_time
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators import checked_input, is_auto, step_numbers
+from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.mixture import checked_input, is_auto, step_numbers
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
-from expfam.forecast import check_memory, forecast_topics
+from expfam.forecast.memory import check_memory, forecast_topics
+from expfam.forecast.time import check_time
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.params import given_settings, refuse_unused
@@ -626,7 +626,7 @@ def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
 
     Examples
     --------
-    >>> from expfam.topics import document_weights
+    >>> from expfam.estimators.topics import document_weights
     >>> document_weights([[9.0, 1.0], [1.0, 9.0]], 0.1, [[5, 0]]).round(1)
     array([[1., 0.]])
     """
@@ -710,7 +710,7 @@ def document_completion(
 
     Examples
     --------
-    >>> from expfam.topics import document_completion
+    >>> from expfam.estimators.topics import document_completion
     >>> X = [[3, 3, 0, 0], [0, 0, 3, 3]]
     >>> good, bad = [[9, 9, 1, 1], [1, 1, 9, 9]], [[9, 1, 9, 1], [1, 9, 1, 9]]
     >>> document_completion(good, 0.1, X)[0] > document_completion(bad, 0.1, X)[0]
@@ -753,7 +753,7 @@ def split_documents(X, *, share=0.2, unit="type", seed=0):
 
     Examples
     --------
-    >>> from expfam.topics import split_documents
+    >>> from expfam.estimators.topics import split_documents
     >>> seen, held, n_skipped = split_documents([[1, 2, 0], [0, 5, 0]])
     >>> seen.shape, held.nnz, n_skipped
     ((1, 3), 1, 1)

@@ -84,7 +84,7 @@ def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
-    >>> from expfam.duration import forecast_duration
+    >>> from expfam.forecast.time import forecast_duration
     >>> from expfam.samplers import CollapsedGibbs
     >>> data = Dataset(np.random.default_rng(0).poisson(3.0, (3000, 2)), Poisson())
     >>> duration = forecast_duration(CollapsedGibbs(), MixtureModel(data.family, SymmetricDirichlet(4)), data, 10)
@@ -117,7 +117,7 @@ def forecast_tree_duration(grow, data, *, seed=0):
     --------
     >>> import numpy as np
     >>> from expfam import BayesianHierarchy, Dataset, Poisson
-    >>> from expfam.duration import forecast_tree_duration
+    >>> from expfam.forecast.time import forecast_tree_duration
     >>> data = Dataset(np.random.default_rng(0).poisson(3.0, (900, 2)), Poisson())
     >>> duration = forecast_tree_duration(lambda rows, sample: BayesianHierarchy("poisson").fit(sample.X), data)
     >>> 0 < duration.low < duration.high
@@ -241,7 +241,7 @@ def parse_seconds(value):
 
     Examples
     --------
-    >>> from expfam.duration import parse_seconds
+    >>> from expfam.forecast.time import parse_seconds
     >>> parse_seconds("1.5h"), parse_seconds(90)
     (5400.0, 90.0)
     """

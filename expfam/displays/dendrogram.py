@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam.displays import _GREY, _clean, _pyplot
+from expfam.displays.displays import _GREY, _clean, _pyplot
 
 _MANY = 40  # tips whose names are not written
 
@@ -27,7 +27,7 @@ class DendrogramDisplay:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from expfam import BayesianHierarchy
-    >>> from expfam.dendrogram import DendrogramDisplay
+    >>> from expfam.displays.dendrogram import DendrogramDisplay
     >>> hierarchy = BayesianHierarchy("gaussian").fit(load_iris().data)
     >>> DendrogramDisplay.from_estimator(hierarchy).plot().ax_.get_title(loc="left")
     '150 data in 2 clusters'

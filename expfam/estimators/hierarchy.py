@@ -8,10 +8,10 @@ from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.duration import check_duration, forecast_tree_duration
-from expfam.estimators import FamilyEstimator, log_scores, log_sum_exp
+from expfam.estimators.mixture import FamilyEstimator, log_scores, log_sum_exp
 from expfam.families.support import check_structure
-from expfam.forecast import check_memory, forecast_tree
+from expfam.forecast.memory import check_memory, forecast_tree
+from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
-from expfam.forecast import check_memory, forecast_memory
+from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.callbacks import close_all

@@ -1,0 +1,1 @@
+"""Figures of fitted models and traces."""
