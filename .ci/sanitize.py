@@ -50,7 +50,7 @@ class Canary(NamedTuple):
 
 SELECT = """
 import numpy as np
-from expfam.samplers._sparse_pass import select_rows, work_size
+from expfam.samplers.variational._local_step import select_rows, work_size
 def select(m, K, L, scores, indices, values=None):
     values = np.empty((m, L)) if values is None else values
     select_rows(scores, None, None, None, values, indices, np.empty(m), np.empty(m), np.empty(work_size(K)))

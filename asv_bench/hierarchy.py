@@ -34,9 +34,10 @@ from sklearn.metrics import adjusted_rand_score
 from expfam import BayesianHierarchy, Dataset, DiagonalGaussian, DirichletProcess, Gaussian, MixtureModel, Multinomial
 from expfam.errors import DataWarning
 from expfam.forecast.memory import format_bytes
-from expfam.samplers import HierarchicalClustering, hierarchy
-from expfam.samplers.coordinates import Rows
-from expfam.samplers.neighbours import hash_graph, neighbour_graph
+from expfam.samplers import HierarchicalClustering
+from expfam.samplers.geometry.coordinates import Rows
+from expfam.samplers.geometry.graphs import hash_graph, neighbour_graph
+from expfam.samplers.hierarchy import kernel as hierarchy
 
 try:
     import fastcluster

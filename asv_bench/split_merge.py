@@ -32,7 +32,7 @@ from expfam.samplers import (
     merged_labels,
     starting_labels,
 )
-from expfam.samplers.diagnostics import bulk_ess, rhat
+from expfam.samplers.chain.diagnostics import bulk_ess, rhat
 
 GIBBS, CYCLE = "gibbs", "cycle"
 RIVAL = "BayesianGaussianMixture, 2 K"

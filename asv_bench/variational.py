@@ -42,7 +42,7 @@ from expfam.samplers import (
     Stochastic,
     starting_labels,
 )
-from expfam.samplers._sparse_pass import select_rows, soft_rows, work_size
+from expfam.samplers.variational._local_step import select_rows, soft_rows, work_size
 from expfam.structures.ground.threads import run
 
 PARTS = ("statistics", "weights", "select", "summary", "global")

@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from expfam.families.support import dense_rows
 from expfam.plugins._conformance_case import Inapplicable, made_up_data
-from expfam.samplers.proposals.proposal import MODES
+from expfam.samplers.proposals.base import MODES
 
 LAWS: dict = {}  # name -> function, in order of definition
 
@@ -89,7 +89,7 @@ class ProposalCase:
 
     def door(self, snapshot=None):
         """The bound proposal, refreshed."""
-        from expfam.samplers.proposals.door import ProposalDoor
+        from expfam.samplers.proposals.handle import ProposalDoor
 
         door = ProposalDoor(self.proposal.bind(self.model, self.data, seed=self.seed), repr(self.proposal))
         door.reserve(2 * _SLOTS + 2)

@@ -18,9 +18,13 @@ class Fault(NamedTuple):
 
 
 SLICE, BASE, WEIGHTS = "expfam/families/slice_sampling.py", "expfam/families/base.py", "expfam/model/weights.py"
-GIBBS, METROPOLIS, WALK = "samplers/gibbs.pyx", "samplers/metropolis.pyx", "samplers/_split_walk.pyx"
-ALLOCATORS, CONCENTRATION = "samplers/_allocators.pyx", "expfam/model/pseudo_counts.py"
-STEPS = "samplers/uncollapsed_metropolis.pyx"
+GIBBS, METROPOLIS, WALK = (
+    "samplers/collapsed/gibbs.pyx",
+    "samplers/collapsed/metropolis.pyx",
+    "samplers/split_merge/_moves.pyx",
+)
+ALLOCATORS, CONCENTRATION = "samplers/split_merge/_allocators.pyx", "expfam/model/pseudo_counts.py"
+STEPS = "samplers/uncollapsed/metropolis.pyx"
 
 FAULTS = [
     # ---- slice sampling and learned hyper-parameters
@@ -103,14 +107,14 @@ FAULTS = [
     ),
     Fault(
         "update of family and weights from the same random numbers",
-        "samplers/hyper.py",
+        "samplers/hyper/slice.py",
         'generator(state.seed, "hyper", unit=1, step=state.n_steps)',
         'generator(state.seed, "hyper", unit=0, step=state.n_steps)',
         "tests/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
         "every update of the family's hyper-parameters from the same random numbers",
-        "samplers/hyper.py",
+        "samplers/hyper/slice.py",
         'generator(state.seed, "hyper", unit=0, step=state.n_steps)',
         'generator(state.seed, "hyper", unit=0, step=0)',
         "tests/test_reproducible.py -k share_their_random_numbers",
@@ -340,7 +344,7 @@ FAULTS = [
     # ---- uncollapsed, canopy, EM
     Fault(
         "weights and parameters drawn from the same random numbers",
-        "samplers/state.pyx",
+        "samplers/states/collapsed.pyx",
         'generator(self.seed, "posterior", unit=1, step=self.n_steps)',
         'generator(self.seed, "posterior", unit=0, step=self.n_steps)',
         "tests/test_reproducible.py -k share_their_random_numbers",
@@ -382,7 +386,7 @@ FAULTS = [
     ),
     Fault(
         "EM: the likelihood ignores the weights of rows",
-        "samplers/em.pyx",
+        "samplers/uncollapsed/em.pyx",
         "float(weight @ (best + np.log(total)))",
         "float((best + np.log(total)).sum())",
         "tests/test_em.py -k 'repetitions or in_double'",
@@ -460,14 +464,14 @@ FAULTS = [
     ),
     Fault(
         "anchors: a datum is paired with itself",
-        "samplers/proposals/anchors.py",
+        "samplers/split_merge/anchors.py",
         "np.column_stack([u, v + (v >= u)])",
         "np.column_stack([u, v])",
         "tests/test_split_merge.py -k uniform_anchors_are",
     ),
     Fault(
         "anchors: a datum is paired with itself, by moves in vain",
-        "samplers/proposals/anchors.py",
+        "samplers/split_merge/anchors.py",
         "np.column_stack([u, v + (v >= u)])",
         "np.column_stack([u, v])",
         "tests/test_split_merge.py -k every_move_of_two_data",
@@ -482,28 +486,28 @@ FAULTS = [
     # ---- greedy merges and trees
     Fault(
         "merge score without the prior of the weights",
-        "samplers/merging.py",
+        "samplers/starts/greedy_merge.py",
         "gain - opened[B - 1] <= 0",
         "gain <= 0",
         "tests/test_merger.py -k 'merges_are or evidence or number_by'",
     ),
     Fault(
         "merge gain without the sizes of the clusters",
-        "samplers/merging.py",
+        "samplers/starts/greedy_merge.py",
         "return gammaln(n + self.offset) - gammaln(1.0 + self.offset)",
         "return 0.0 * gammaln(n + self.offset)",
         "tests/test_merger.py -k 'merges_are or evidence or number_by'",
     ),
     Fault(
         "odds of a merge without the factorial of its size",
-        "samplers/merge_scores.pyx",
+        "samplers/hierarchy/scores.pyx",
         "out[i] = (s.log_alpha + s.log_gamma[n] + out[i])",
         "out[i] = (s.log_alpha + out[i])",
         "tests/test_hierarchy.py -k 'scores_are_those or to_the_bit'",
     ),
     Fault(
         "evidence of a tree without its normaliser",
-        "samplers/hierarchy_tree.py",
+        "samplers/hierarchy/tree.py",
         "- math.lgamma(self.alpha + n_data) + math.lgamma(self.alpha)",
         "- math.lgamma(self.alpha + n_data)",
         "tests/test_hierarchy_tree.py",
@@ -511,70 +515,70 @@ FAULTS = [
     # ---- variational
     Fault(
         "order of sticks by the lower bound",
-        "samplers/posterior.py",
+        "samplers/variational/posterior.py",
         "return falling if self.optimum(n, falling) >= self.optimum(n, order) else order",
         "return falling if self.optimum(n, falling) <= self.optimum(n, order) else order",
         "tests/test_variational.py -k 'sticks'",
     ),
     Fault(
         "closed sticks of Pitman-Yor: wrong rest of the last one",
-        "samplers/posterior.py",
+        "samplers/variational/posterior.py",
         "self.weights.strength - self.weights.offset * n.size",
         "self.weights.strength + self.weights.offset * n.size",
         "tests/test_variational.py -k 'sticks'",
     ),
     Fault(
         "truncation: closed sticks are scored as open ones",
-        "samplers/posterior.py",
+        "samplers/variational/posterior.py",
         "            log_pi[-1] -= psi(first) - psi(first + rest)\n",
         "            pass\n",
         "tests/test_variational.py -k 'sticks'",
     ),
     Fault(
         "entropy of weighted rows without their weights",
-        "samplers/variational_state.py",
+        "samplers/variational/state.py",
         "return entropy if weight is None else entropy * weight",
         "return entropy",
         "tests/test_variational.py tests/test_cluster_moves.py -k 'stand_for_copies or trials_are_those'",
     ),
     Fault(
         "shift of parameters in single precision without g",
-        "samplers/sparse_pass.py",
+        "samplers/variational/local_step.py",
         "            c = c + self.g_0\n",
         "",
         "tests/test_variational.py -k 'single_precision'",
     ),
     Fault(
         "step sizes of stochastic passes forget the delay",
-        "samplers/schedules.py",
+        "samplers/variational/schedules.py",
         "np.power(t + self.delay, -self.kappa)",
         "np.power(t + 0.0, -self.kappa)",
         "tests/test_variational.py -k 'stochastic_steps'",
     ),
     Fault(
         "memoized passes visit the batches in the same order each time",
-        "samplers/schedules.py",
+        "samplers/variational/schedules.py",
         'generator(seed, "order", unit=1, step=step)',
         'generator(seed, "order", unit=1, step=0)',
         "tests/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
         "stochastic passes draw the same batches each time",
-        "samplers/schedules.py",
+        "samplers/variational/schedules.py",
         'generator(seed, "order", unit=2, step=step)',
         'generator(seed, "order", unit=2, step=0)',
         "tests/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
         "a trial's old entropy is not taken away",
-        "samplers/cluster_moves.py",
+        "samplers/variational/cluster_moves.py",
         "        visit.replaced.entropy = self._entropy(rows, values)\n",
         "        visit.replaced.entropy = 0.0\n",
         "tests/test_cluster_moves.py -k 'trials_are_those or lowers'",
     ),
     Fault(
         "trials are taken where the bound falls",
-        "samplers/cluster_moves.py",
+        "samplers/variational/cluster_moves.py",
         "not trial.bound > self.bound + _GAIN * abs(self.bound)",
         "not trial.bound > self.bound - 0.1 * abs(self.bound)",
         "tests/test_cluster_moves.py -k 'trials_are_those or lowers'",
@@ -582,7 +586,7 @@ FAULTS = [
     # ---- topics and groups
     Fault(
         "a token counts itself in its topic's size",
-        "samplers/topic_tokens.pyx",
+        "samplers/topics/tokens.pyx",
         "(c.topic_size[old] - 1 + c.strength)",
         "(c.topic_size[old] + c.strength)",
         "tests/test_topic_gibbs.py -k 'conditional or lists'",
@@ -617,28 +621,28 @@ FAULTS = [
     ),
     Fault(
         "pseudo-counts of topics drawn from the same random numbers each time",
-        "samplers/topic_gibbs.py",
+        "samplers/topics/gibbs.py",
         'generator(state.seed, "hyper", unit=0, step=state.n_steps)',
         'generator(state.seed, "hyper", unit=0, step=0)',
         "tests/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
         "pseudo-counts of topics and of words from the same random numbers",
-        "samplers/topic_gibbs.py",
+        "samplers/topics/gibbs.py",
         'generator(state.seed, "hyper", unit=1, step=state.n_steps)',
         'generator(state.seed, "hyper", unit=0, step=state.n_steps)',
         "tests/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
         "tangents of documents are counted twice",
-        "samplers/urn_tangents.py",
+        "samplers/variational/alpha_bound.py",
         "        self.rest -= tangent(alpha, rising, falling)\n",
         "",
         "tests/test_topic_chunks.py -k tangent_touches",
     ),
     Fault(
         "pseudo-counts of groups without the rate of their prior",
-        "samplers/grouped_pass.py",
+        "samplers/grouped/local_step.py",
         "- psi(alpha.sum())).sum() + rate))",
         "- psi(alpha.sum())).sum()))",
         "tests/test_grouped_variational.py -k stationary_point",
@@ -646,49 +650,49 @@ FAULTS = [
     # ---- states, chains, traces, diagnostics
     Fault(
         "a resumed chain forgets how long its sums have drifted",
-        "samplers/state.pyx",
+        "samplers/states/collapsed.pyx",
         'log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()',
         'log_joint, n_moves = numbers(arrays, "scalars", (2,))[0], 0',
         "tests/test_reproducible.py -k stores_what_it_was_restored",
     ),
     Fault(
         "a random scan ignores its probabilities",
-        "samplers/kernel.py",
+        "samplers/chain/kernel.py",
         ".choice(len(p), p=p / p.sum())",
         ".choice(len(p))",
         "tests/test_gibbs.py -k keeps_to_its_probabilities",
     ),
     Fault(
         "the kept partitions are thinned from the wrong end",
-        "samplers/trace.py",
+        "samplers/chain/trace.py",
         "range(len(self._kept) % 2, len(self._kept), 2)",
         "range(1 - len(self._kept) % 2, len(self._kept), 2)",
         "tests/test_trace.py",
     ),
     Fault(
         "variation of information with one joint entropy",
-        "samplers/trace.py",
+        "samplers/chain/trace.py",
         "- 2.0 * float(n_ab @ np.log(n_ab))",
         "- float(n_ab @ np.log(n_ab))",
         "tests/test_trace.py",
     ),
     Fault(
         "interval of the number of clusters in the order of the steps",
-        "samplers/trace.py",
+        "samplers/chain/trace.py",
         'values = np.sort(self.counted("n_clusters", n_warmup=n_warmup))',
         'values = self.counted("n_clusters", n_warmup=n_warmup)',
         "tests/test_trace.py",
     ),
     Fault(
         "split R-hat compares the first halves with themselves",
-        "samplers/diagnostics.py",
+        "samplers/chain/diagnostics.py",
         "np.concatenate([draws[:, :half], draws[:, -half:]])",
         "np.concatenate([draws[:, :half], draws[:, :half]])",
         "tests/test_diagnostics.py",
     ),
     Fault(
         "ties do not share their ranks",
-        "samplers/diagnostics.py",
+        "samplers/chain/diagnostics.py",
         "rank = np.cumsum(counts) - (counts - 1) / 2.0",
         "rank = np.cumsum(counts) * 1.0",
         "tests/test_diagnostics.py",

@@ -349,7 +349,7 @@ def _checkpoint_seeds(name):
 
 def _run_checkpoint(data, folder, name):
     """Restore a state, and take steps from what was taken for a checkpoint: they may refuse it, but not die of it."""
-    from expfam.samplers.callbacks import restore_checkpoint
+    from expfam.samplers.chain.callbacks import restore_checkpoint
 
     kernel, state = _started(name)
     restore_checkpoint(_unpacked(data, folder), state)

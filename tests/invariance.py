@@ -4,7 +4,7 @@ import numpy as np
 from enumeration import canonical
 from scipy import stats
 
-from expfam.samplers._split_proofs import moved_partitions
+from expfam.samplers.split_merge.laws import moved_partitions
 
 FEWEST = 8  # expected visits of a cell of its own
 

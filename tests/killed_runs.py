@@ -26,7 +26,7 @@ from expfam.samplers import (
     UncollapsedGibbs,
     UpdateHyper,
 )
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 N, STEPS = 300, 20
 _rng = np.random.default_rng(0)

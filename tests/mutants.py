@@ -62,7 +62,9 @@ class Tree:
         if built.returncode:
             raise SystemExit(f"the unchanged tree does not build:\n{built.stderr[-4000:]}")
         # without the working directory, whose folder expfam/ is only a part of the package; tests leave it out too
-        found = self.python("-c", "import sys; sys.path.pop(0); import expfam.samplers.gibbs as m; print(m.__file__)")
+        found = self.python(
+            "-c", "import sys; sys.path.pop(0); import expfam.samplers.collapsed.gibbs as m; print(m.__file__)"
+        )
         found = found.stdout.strip()
         if not found.startswith(str(self.overlay)):
             raise SystemExit(f"the copy {self.root} is not what is imported, but {found or 'nothing'}")

@@ -49,8 +49,8 @@ from expfam.samplers import (
     UncollapsedGibbs,
     UncollapsedMetropolis,
 )
-from expfam.samplers.callbacks import Checkpoint, restore_checkpoint
-from expfam.samplers.trace import Trace
+from expfam.samplers.chain.callbacks import Checkpoint, restore_checkpoint
+from expfam.samplers.chain.trace import Trace
 
 N = 60
 _rng = np.random.default_rng(0)

@@ -43,7 +43,7 @@ from expfam.samplers import (
     UpdateHyper,
     sample,
 )
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 FOLDER = Path(__file__).with_name("saved_before")
 N_STEPS = 3

@@ -3,7 +3,7 @@
 import numpy as np
 
 from expfam.samplers import Checkpoint
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 
 def stepped(kernel, state, n_steps):

@@ -31,7 +31,7 @@ from expfam.samplers import (
     TableProposal,
     sample,
 )
-from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalDoor
 from expfam.structures.merge_queue import MergeQueue
 
 X = np.repeat([[9.0, 1.0], [0.0, 7.0], [3.0, 3.0]], 4, axis=0)

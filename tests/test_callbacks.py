@@ -10,9 +10,10 @@ from expfam import DirichletProcess, MixtureModel, Poisson
 from expfam.archive import write_archive
 from expfam.errors import ArchiveError
 from expfam.protocols import Info
-from expfam.samplers import CollapsedGibbs, callbacks, sample
-from expfam.samplers.callbacks import Checkpoint, Collect, Progress, Stop, kept_open, restore_checkpoint
-from expfam.samplers.trace import Trace
+from expfam.samplers import CollapsedGibbs, sample
+from expfam.samplers.chain import callbacks
+from expfam.samplers.chain.callbacks import Checkpoint, Collect, Progress, Stop, kept_open, restore_checkpoint
+from expfam.samplers.chain.trace import Trace
 
 
 def info(step, objective=0.0, seconds=0.0):

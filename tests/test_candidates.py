@@ -8,7 +8,7 @@ from scipy import sparse
 from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, Multinomial, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError
 from expfam.samplers import Cycle, Full, Memoized, SparseVariational, Stochastic, UpdateHyper
-from expfam.samplers.narrowing import graph_pays
+from expfam.samplers.variational.narrowing import graph_pays
 from expfam.structures import SignHash, nearest_codes
 
 SCHEDULES = {"full": Full(), "memoized": Memoized(4)}

@@ -33,9 +33,9 @@ from expfam.samplers import (
     UncollapsedMetropolis,
     load_sampler,
 )
-from expfam.samplers.proposals._neighbours import means_groups, neighbourhood
-from expfam.samplers.proposals.door import ProposalDoor
-from expfam.samplers.uncollapsed_metropolis import update_law
+from expfam.samplers.geometry.neighbourhood import means_groups, neighbourhood
+from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.uncollapsed.metropolis import update_law
 from expfam.structures import Grouping
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
@@ -454,7 +454,7 @@ def test_labels_do_not_depend_on_threads(name, redraw, monkeypatch):
 
 @pytest.mark.parametrize("name", ["gaussian", "diagonal", "plain_poisson"])
 def test_statistics_made_on_the_way_give_the_same_labels(name, monkeypatch):
-    import expfam.samplers.uncollapsed_metropolis as module
+    import expfam.samplers.uncollapsed.metropolis as module
 
     state = make_state(name, N=500)
 

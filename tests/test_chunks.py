@@ -23,7 +23,8 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, DataError, DataWarning, ExpFamError
-from expfam.samplers import Full, Memoized, SparseVariational, Stochastic, VariationalState, stream
+from expfam.samplers import Full, Memoized, SparseVariational, Stochastic, VariationalState
+from expfam.samplers.variational import stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
 EXACT = {"dtype": "float64", "tol": 0.0}
@@ -177,7 +178,7 @@ def test_both_memos_give_the_same():
 
 
 def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr("expfam.samplers.sparse_pass.PART_ROWS", 10)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.PART_ROWS", 10)
     family, X = planted("gaussian")
     results = []
     for n_threads in (1, 3):

@@ -8,8 +8,8 @@ from scipy import sparse
 from expfam import Dataset, DirichletProcess, Gaussian, Mixture, MixtureModel, PitmanYor, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError
 from expfam.samplers import ClusterMoves, CollapsedGibbs, Cycle, Full, Memoized, SparseVariational, sample
-from expfam.samplers import cluster_moves as moves
-from expfam.samplers.variational_state import entropy_of
+from expfam.samplers.variational import cluster_moves as moves
+from expfam.samplers.variational.state import entropy_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
 

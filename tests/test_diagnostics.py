@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from expfam.protocols import Info
-from expfam.samplers.diagnostics import _autocovariance, _rank_normal, bulk_ess, diagnose, rhat, tail_ess
-from expfam.samplers.trace import Trace
+from expfam.samplers.chain.diagnostics import _autocovariance, _rank_normal, bulk_ess, diagnose, rhat, tail_ess
+from expfam.samplers.chain.trace import Trace
 
 
 def autoregressive(rho, *, chains=4, n=5000, seed=0):

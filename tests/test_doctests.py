@@ -50,7 +50,7 @@ def test_examples_of(name, tmp_path, monkeypatch):
 
 
 def test_examples_of_compiled_modules_are_found():
-    for name in ("expfam.structures.ground.rng", "expfam.samplers.gibbs"):
+    for name in ("expfam.structures.ground.rng", "expfam.samplers.collapsed.gibbs"):
         module = importlib.import_module(name)
         assert not module.__file__.endswith(".py")
         assert examples(module)

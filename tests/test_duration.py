@@ -27,7 +27,8 @@ from expfam.forecast.time import (
     format_seconds,
     parse_seconds,
 )
-from expfam.samplers import CollapsedGibbs, ExpectationMaximization, TopicGibbs, TopicVariational, topic_start
+from expfam.samplers import CollapsedGibbs, ExpectationMaximization, TopicGibbs, TopicVariational
+from expfam.samplers.topics import start as topic_start
 
 
 class Clock:

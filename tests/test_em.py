@@ -32,7 +32,7 @@ from expfam.samplers import (
     load_sampler,
     sample,
 )
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

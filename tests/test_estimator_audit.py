@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 import expfam
 from expfam import BayesianHierarchy, GroupedMixture, Mixture, Poisson, TopicModel
 from expfam.errors import ArchiveError, CapabilityError
-from expfam.samplers.systems import _BY_NAME
+from expfam.samplers.named import _BY_NAME
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(np.array([[1.0, 20.0, 5.0], [20.0, 1.0, 5.0], [8.0, 8.0, 1.0]])[np.arange(60) % 3])

@@ -36,8 +36,8 @@ from expfam.samplers import (
     load_sampler,
     sample,
 )
-from expfam.samplers.proposals.door import ProposalDoor
-from expfam.samplers.systems import proposal_for
+from expfam.samplers.named import proposal_for
+from expfam.samplers.proposals.handle import ProposalDoor
 
 CASES = {
     "table": (Multinomial(), TEXT, TableProposal()),

@@ -30,7 +30,8 @@ from expfam.forecast.memory import (
     format_bytes,
     parse_bytes,
 )
-from expfam.samplers import TopicGibbs, TopicVariational, topic_start
+from expfam.samplers import TopicGibbs, TopicVariational
+from expfam.samplers.topics import start as topic_start
 
 FIT = """
 import sys
@@ -84,7 +85,7 @@ import numpy as np
 from scipy import sparse
 import expfam.estimators.grouped, expfam.estimators.hierarchy, expfam.estimators.topics
 from expfam import BayesianHierarchy, GroupedMixture, TopicModel
-from expfam.samplers import topic_start
+from expfam.samplers.topics import start as topic_start
 
 def kilobytes(name):
     return int(next(line for line in open("/proc/self/status") if line.startswith(name)).split()[1]) * 1024

@@ -278,7 +278,7 @@ def test_weights_of_rows_stand_for_copies_in_their_group(schedule):
 
 
 def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr("expfam.samplers.sparse_pass.PART_ROWS", 10)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.PART_ROWS", 10)
     family, chunks = rows_in_groups("gaussian")
     data, results = data_of(family, chunks), []
     for n_threads in (1, 3):

@@ -21,8 +21,8 @@ from expfam.samplers import (
     UpdateHyper,
     sample,
 )
-from expfam.samplers.callbacks import restore_checkpoint
-from expfam.samplers.gibbs import conditional
+from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.collapsed.gibbs import conditional
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

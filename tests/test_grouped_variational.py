@@ -15,11 +15,11 @@ from tiny import FAMILIES, PlainPoisson
 from expfam import AdmixtureModel, Dataset, DiagonalGaussian, Gaussian, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, SupportError
 from expfam.samplers import Checkpoint, Full, GroupedVariational, Memoized, SparseVariational, Stochastic, sample
-from expfam.samplers import grouped_pass as passes
-from expfam.samplers._group_step import group_step
-from expfam.samplers._sparse_pass import work_size
-from expfam.samplers.callbacks import restore_checkpoint
-from expfam.samplers.grouped_pass import better_pseudocounts, weights_evidence
+from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.grouped import local_step as passes
+from expfam.samplers.grouped._local_step import group_step
+from expfam.samplers.grouped.local_step import better_pseudocounts, weights_evidence
+from expfam.samplers.variational._local_step import work_size
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -316,7 +316,7 @@ def test_threads_and_blocks_do_not_change_results(name, n_active, monkeypatch):
     np.testing.assert_array_equal(one.group_counts().toarray(), two.group_counts().toarray())
     exact, values = run_of(family, X, groups, **{**options, "dtype": "float64"})
     many = exact.passes.block_rows()
-    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 6 * 8 * 64)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 6 * 8 * 64)
     small, same = run_of(family, X, groups, **{**options, "dtype": "float64"})
     assert small.passes.block_rows() < many
     np.testing.assert_allclose(values, same, rtol=1e-12)
@@ -329,7 +329,7 @@ def test_a_group_whose_scores_cannot_be_held_gets_one_turn(n_active, monkeypatch
     _, values = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     monkeypatch.setattr(passes, "MOST_ROWS", 64)
     monkeypatch.setattr(passes, "HELD_BYTES", 0)
-    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 1)
     long, same = run_of(family, X, groups, n_active=n_active, max_iterations=1)
     assert long.passes.block_rows() == 64
     np.testing.assert_allclose(values, same, rtol=1e-12)
@@ -348,7 +348,7 @@ def test_a_group_longer_than_a_block_has_its_turns_and_restarts(name, n_active, 
     settings = {"n_active": n_active, "n_restarts": 2, "tol": 0.01, "dtype": dtype}
     short, values = run_of(family, X, groups, n_steps=6, **settings)
     monkeypatch.setattr(passes, "MOST_ROWS", 64)
-    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 1)
     long, same = run_of(family, X, groups, n_steps=6, **settings)
     assert long.passes.block_rows() == 64
     slack = 1e-12 if dtype == "float64" else 1e-6
@@ -367,7 +367,7 @@ def test_the_forecast_of_memory_has_the_scores_that_long_groups_hold(n_active, n
     family, X, _ = planted("gaussian_diag", n=1804)
     groups = np.repeat(np.arange(4), [900, 700, 200, 4])
     settings = {"n_active": n_active, "n_candidates": n_candidates, "dtype": dtype}
-    monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+    monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 1)
     short, kernel = begin(family, X, groups, np.full(9, 0.2), start="random", **settings)
     without = kernel.memory(short.model, short.data, 9)  # all groups fit into a block
     monkeypatch.setattr(passes, "MOST_ROWS", 64)
@@ -424,7 +424,7 @@ def test_a_long_group_keeps_its_candidates(monkeypatch):
     found = []
     for rows in (4096, 32):
         monkeypatch.setattr(passes, "MOST_ROWS", rows)
-        monkeypatch.setattr("expfam.samplers.sparse_pass.SCORE_BYTES", 1)
+        monkeypatch.setattr("expfam.samplers.variational.local_step.SCORE_BYTES", 1)
         settings = {"n_active": 2, "n_candidates": 3, "n_restarts": 1}
         family, X, _ = planted("gaussian_diag", n=300)
         state, kernel = begin(family, X, np.arange(300) % 2, np.full(9, 0.2), start="random", full_every=99, **settings)

@@ -25,10 +25,10 @@ from expfam import (
 from expfam.errors import CapabilityError, DataWarning
 from expfam.families.simple.families import Geometric
 from expfam.samplers import HierarchicalClustering, sample
-from expfam.samplers.count_scores import CountScores
-from expfam.samplers.hierarchy import chain_weight, has_index
-from expfam.samplers.merge_scores import OddsScores
-from expfam.samplers.neighbours import hash_graph, leaf_graph, neighbour_graph
+from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
+from expfam.samplers.hierarchy.count_scores import CountScores
+from expfam.samplers.hierarchy.kernel import chain_weight, has_index
+from expfam.samplers.hierarchy.scores import OddsScores
 from expfam.structures import MergeTable
 
 
@@ -242,7 +242,7 @@ def test_copies_have_one_score(name):
 @pytest.mark.parametrize("name", ["spherical", "diagonal", "full", "mean zero", "categorical", "numpy", "poisson"])
 def test_copies_that_share_their_scores_change_nothing(name, monkeypatch):
     """Merges, ties and bits; for lists of every length, and when the search is written and read back."""
-    from expfam.samplers import hierarchy
+    from expfam.samplers.hierarchy import kernel as hierarchy
 
     rng = np.random.default_rng(5)
     family, X = problems()[name]
@@ -552,7 +552,7 @@ def test_leaves_are_candidates_where_their_data_are():
 
 
 def test_many_leaves_are_warned_of(monkeypatch):
-    from expfam.samplers import hierarchy
+    from expfam.samplers.hierarchy import kernel as hierarchy
 
     monkeypatch.setattr(hierarchy, "_MANY", 50)
     model, data = model_of("diagonal")

@@ -7,9 +7,11 @@ import pytest
 
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
 from expfam.families.components import Components
-from expfam.samplers import HierarchicalClustering, graph_partners, hierarchy
-from expfam.samplers.merge_scores import OddsScores
-from expfam.samplers.neighbours import leaf_graph, neighbour_graph
+from expfam.samplers import HierarchicalClustering
+from expfam.samplers.geometry.graphs import leaf_graph, neighbour_graph
+from expfam.samplers.hierarchy import kernel as hierarchy
+from expfam.samplers.hierarchy import pairs as graph_partners
+from expfam.samplers.hierarchy.scores import OddsScores
 
 
 class Unbounded(OddsScores):

@@ -29,7 +29,7 @@ from expfam import (
 from expfam.cli import main
 from expfam.displays.dendrogram import DendrogramDisplay
 from expfam.errors import ArchiveError
-from expfam.samplers.hierarchy_settings import tree_evidence, tuned_alpha, ward_state
+from expfam.samplers.hierarchy.tuning import tree_evidence, tuned_alpha, ward_state
 
 
 @pytest.fixture(autouse=True)

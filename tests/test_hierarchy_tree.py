@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 from expfam import Dataset, Multinomial, Poisson, SphericalGaussian
 from expfam.errors import ResourceError
-from expfam.samplers.hierarchy_tree import HierarchyTree
+from expfam.samplers.hierarchy.tree import HierarchyTree
 
 
 def random_children(n_leaves, rng, n_merges=None):

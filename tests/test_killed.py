@@ -12,7 +12,7 @@ from killed_runs import RUNS, digest, digest_of, run, run_on, started
 
 from expfam.archive import read_archive
 from expfam.errors import ArchiveError
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 KILLS = 6
 DETERMINISTIC = {"em", "hierarchy"}

@@ -143,7 +143,7 @@ def test_merged_clusters_number_by_appearance_and_block_their_work(monkeypatch):
     n, S = np.full(7, 5.0), np.array([[400.0], [3.0], [90.0], [4.0], [410.0], [2.0], [88.0]])
     expected = [0, 1, 2, 1, 0, 1, 2]
     assert merged_clusters(model, n, S).tolist() == expected
-    monkeypatch.setattr("expfam.samplers.merging._BLOCK_BYTES", 16)
+    monkeypatch.setattr("expfam.samplers.starts.greedy_merge._BLOCK_BYTES", 16)
     assert merged_clusters(model, n, sparse.csr_array(S)).tolist() == expected
     assert merged_clusters(model, n, S, n_clusters=2).tolist() == [0, 1, 1, 1, 0, 1, 1]
     assert merged_clusters(model, n[:1], S[:1]).tolist() == [0]

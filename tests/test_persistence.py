@@ -19,7 +19,7 @@ from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
 from expfam.errors import ArchiveError, PluginError
 from expfam.plugins import registry
 from expfam.samplers import CollapsedGibbs, Cycle, Memoized, SparseVariational, Stochastic, UpdateHyper
-from expfam.samplers.diagnostics import diagnose
+from expfam.samplers.chain.diagnostics import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -282,7 +282,7 @@ Path({mark!r}).write_text("the module was run")
 from expfam.families.base import Family
 from expfam.model.weights import DirichletProcess
 from expfam.samplers import CollapsedGibbs, SparseVariational, TopicVariational, GroupedVariational
-from expfam.samplers.schedules import Memoized
+from expfam.samplers.variational.schedules import Memoized
 from tiny import FAMILIES
 from test_persistence import Halved as Base
 

@@ -18,8 +18,8 @@ from expfam import (
 from expfam.errors import CapabilityError
 from expfam.families.components import Components
 from expfam.samplers import CollapsedGibbs, FastEx, Kernel, Progressive, merged_labels, starting_labels
-from expfam.samplers.merging import near_clusters
-from expfam.samplers.progressive import _Division
+from expfam.samplers.starts.greedy_merge import near_clusters
+from expfam.samplers.warm_starts.progressive import _Division
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

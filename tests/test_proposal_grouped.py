@@ -10,10 +10,10 @@ from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, Po
 from expfam.errors import CapabilityError, DataError, PluginError
 from expfam.families.support import dense_rows
 from expfam.samplers import BucketProposal, CollapsedMetropolis, GroupedProposal
-from expfam.samplers.metropolis import update_law
-from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.collapsed.metropolis import update_law
+from expfam.samplers.proposals.handle import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.samplers.state import CollapsedState
+from expfam.samplers.states.collapsed import CollapsedState
 from expfam.structures import Grouping
 
 N = 6

@@ -16,12 +16,12 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Categorical, Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
 from expfam.errors import DataError, PluginError
 from expfam.families.components import Components
-from expfam.samplers.gibbs import conditional
-from expfam.samplers.metropolis import CollapsedMetropolis, update_law
-from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.collapsed.gibbs import conditional
+from expfam.samplers.collapsed.metropolis import CollapsedMetropolis, update_law
+from expfam.samplers.proposals.handle import ProposalDoor
 from expfam.samplers.proposals.hash import HashProposal
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.samplers.state import CollapsedState
+from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

@@ -26,11 +26,11 @@ from expfam.errors import CapabilityError, PluginError, ResourceError
 from expfam.families.gaussian.natural import NaturalLaw
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
-from expfam.samplers.metropolis import update_law
+from expfam.samplers.collapsed.metropolis import update_law
 from expfam.samplers.proposals import int8
-from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.samplers.state import CollapsedState
+from expfam.samplers.states.collapsed import CollapsedState
 from expfam.structures.simd import probe as _kernels
 
 DENSE = ["categorical", "poisson", "plain_poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]

@@ -8,7 +8,7 @@ from scipy import sparse, stats
 from expfam import Dataset, DiagonalGaussian, MixtureModel, Multinomial, Poisson, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, ExpFamError, PluginError
 from expfam.samplers import CollapsedMetropolis, CoverTreeProposal, NearestProposal
-from expfam.samplers.proposals.door import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalDoor
 from expfam.samplers.proposals.snapshot import Snapshot
 
 K = 40

@@ -84,7 +84,7 @@ def test_labels_of_a_shard_are_those_of_its_rows_in_the_whole():
     )
     whole.draw_parameters()
     shard.Theta, shard.G, shard.log_pi = whole.Theta, whole.G, whole.log_pi
-    from expfam.samplers.dense_draw import draw_labels
+    from expfam.samplers.uncollapsed.dense import draw_labels
 
     assert (draw_labels(whole, 1)[300:] == draw_labels(shard, 1)).all()
 

@@ -55,10 +55,10 @@ from expfam.samplers import (
     load_sampler,
     sample,
 )
-from expfam.samplers.proposals._tables import HashTables
-from expfam.samplers.proposals.allocators import urn_log_q
-from expfam.samplers.split_moves import moves_of
-from expfam.samplers.systems import PRESETS
+from expfam.samplers.geometry.hash_tables import HashTables
+from expfam.samplers.named import PRESETS
+from expfam.samplers.split_merge.allocators import urn_log_q
+from expfam.samplers.split_merge.moves import moves_of
 from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.lsh import LshTables
 

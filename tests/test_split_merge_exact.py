@@ -26,7 +26,7 @@ from expfam.samplers import (
     UniformAnchors,
     UrnAllocator,
 )
-from expfam.samplers.proposals._tables import HashTables
+from expfam.samplers.geometry.hash_tables import HashTables
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 LEAST = 1e-4

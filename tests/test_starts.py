@@ -20,9 +20,9 @@ from expfam.samplers import (
     starts,
     tree_start,
 )
-from expfam.samplers.coordinates import NearestSeeds, nearest
-from expfam.samplers.starts import default_n_clusters, distant_rows, starting_labels
-from expfam.samplers.tree_start import _level
+from expfam.samplers.geometry.coordinates import NearestSeeds, nearest
+from expfam.samplers.starts.rules import default_n_clusters, distant_rows, starting_labels
+from expfam.samplers.starts.tree import _level
 from expfam.structures import CoverTree, CoverTreeWarning
 
 
@@ -226,7 +226,7 @@ def test_kmeans_on_sparse_counts_is_that_on_dense_ones():
 def test_kmeans_in_blocks_is_the_same(monkeypatch):
     X, _ = blobs()
     whole = starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8)
-    monkeypatch.setattr("expfam.samplers.coordinates._BLOCK_BYTES", 800)
+    monkeypatch.setattr("expfam.samplers.geometry.coordinates._BLOCK_BYTES", 800)
     np.testing.assert_array_equal(whole, starting_labels("kmeans++", *setup(X), seed=2, n_clusters=8))
 
 
@@ -305,7 +305,7 @@ def test_trees_do_not_depend_on_threads_blocks_or_units(monkeypatch, start, K):
     np.testing.assert_array_equal(first, starting_labels(start, *setup(X), seed=2, n_clusters=K, n_threads=2))
     np.testing.assert_array_equal(first, starting_labels(start, *setup(X * 2.0**10), seed=2, n_clusters=K))
     assert (first != starting_labels(start, *setup(X), seed=3, n_clusters=K)).any()
-    monkeypatch.setattr("expfam.samplers.coordinates._BLOCK_BYTES", 800)
+    monkeypatch.setattr("expfam.samplers.geometry.coordinates._BLOCK_BYTES", 800)
     np.testing.assert_array_equal(first, starting_labels(start, *setup(X), seed=2, n_clusters=K, n_threads=2))
 
 

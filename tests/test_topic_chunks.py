@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from expfam import AdmixtureModel, Dataset, Multinomial, TopicModel
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.samplers import Full, Memoized, Stochastic, TopicStream, TopicVariational
-from expfam.samplers.topic_sums import (
+from expfam.samplers.topics.statistics import (
     LEAST,
     TopicSums,
     better_shared_pseudocount,

@@ -10,9 +10,10 @@ from scipy.special import gammaln
 from expfam import AdmixtureModel, Categorical, Dataset, MixtureModel, Multinomial, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.model.pseudo_counts import CountTable, draw_log_beta, draw_pseudocounts, draw_shared_pseudocount
-from expfam.samplers import Checkpoint, TopicGibbs, sample, topic_start
-from expfam.samplers.callbacks import restore_checkpoint
-from expfam.samplers.topic_tokens import TokenTopics
+from expfam.samplers import Checkpoint, TopicGibbs, sample
+from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.topics import start as topic_start
+from expfam.samplers.topics.tokens import TokenTopics
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

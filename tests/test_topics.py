@@ -14,9 +14,9 @@ from scipy import sparse
 from expfam import AdmixtureModel, Dataset, Multinomial
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.samplers import Checkpoint, CollapsedGibbs, Full, Memoized, Stochastic, TopicVariational, sample
-from expfam.samplers._topic_collapsed import collapsed_counts
-from expfam.samplers.callbacks import restore_checkpoint
-from expfam.samplers.topic_pass import Counts, TopicPass
+from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.topics.held_out import collapsed_counts
+from expfam.samplers.topics.local_step import Counts, TopicPass
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
@@ -367,7 +367,7 @@ def test_single_precision_gives_nearly_the_same_bound():
 
 @pytest.mark.parametrize("schedule", [Full(), Memoized(3), Stochastic(25)])
 def test_threads_change_no_bit(schedule, monkeypatch):
-    monkeypatch.setattr("expfam.samplers.topic_pass._CHUNK_ENTRIES", 200)
+    monkeypatch.setattr("expfam.samplers.topics.local_step._CHUNK_ENTRIES", 200)
     runs = [start(schedule=schedule, local="active", n_threads=n) for n in (1, 2, 5)]
     found = [(bounds(*run, 4), run[0].word_counts, run[0].labels) for run in runs]
     for other in found[1:]:
@@ -377,7 +377,7 @@ def test_threads_change_no_bit(schedule, monkeypatch):
 
 def test_full_outputs_are_emptied_and_gone_on_with(monkeypatch):
     whole = start(local="dense")
-    monkeypatch.setattr("expfam.samplers.topic_pass._TASK_VALUES", 300)
+    monkeypatch.setattr("expfam.samplers.topics.local_step._TASK_VALUES", 300)
     pieces = start(local="dense")
     np.testing.assert_array_equal(bounds(*whole, 3), bounds(*pieces, 3))
 

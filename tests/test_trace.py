@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from expfam.protocols import Info
-from expfam.samplers.trace import Trace, compact_labels
+from expfam.samplers.chain.trace import Trace, compact_labels
 
 
 def info(step, objective=0.0, n_clusters=1, **extra):

@@ -6,8 +6,8 @@ from enumeration import canonical, exact_posterior, move_matrix
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Dataset, MixtureModel
-from expfam.samplers.gibbs import conditional
-from expfam.samplers.state import CollapsedState
+from expfam.samplers.collapsed.gibbs import conditional
+from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

@@ -25,8 +25,8 @@ from expfam import (
 )
 from expfam.families.simple.families import Geometric
 from expfam.samplers import StochasticEM, UncollapsedGibbs, UncollapsedKernel, UncollapsedState
-from expfam.samplers.dense_draw import DenseScores, draw_labels
-from expfam.samplers.state import CollapsedState
+from expfam.samplers.states.collapsed import CollapsedState
+from expfam.samplers.uncollapsed.dense import DenseScores, draw_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 

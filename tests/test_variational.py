@@ -44,12 +44,12 @@ from expfam.samplers import (
     sample,
     variational,
 )
-from expfam.samplers import sparse_pass as passes
-from expfam.samplers._sparse_pass import select_rows, work_size
-from expfam.samplers.callbacks import restore_checkpoint
-from expfam.samplers.candidates import GraphCandidates
-from expfam.samplers.posterior import Posterior, Proportions
-from expfam.samplers.variational_state import VariationalState
+from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.variational import local_step as passes
+from expfam.samplers.variational._local_step import select_rows, work_size
+from expfam.samplers.variational.candidates import GraphCandidates
+from expfam.samplers.variational.posterior import Posterior, Proportions
+from expfam.samplers.variational.state import VariationalState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty", "ignore:.*clusters for .* data")
 
@@ -297,7 +297,7 @@ def test_kept_rows_with_l_equal_k_are_dense_rows():
     state, _ = begin(family, X, SymmetricDirichlet(5), n_active=None)
     whole = state.passes.visit(slice(0, 400), state.tables())
     scores = np.empty((400, 5))
-    from expfam.samplers._sparse_pass import dense_scores
+    from expfam.samplers.variational._local_step import dense_scores
 
     tables = state.tables()
     dense_scores(state.phi.fill(slice(0, 400), np.empty((400, 9))), tables.theta, tables.c, scores)

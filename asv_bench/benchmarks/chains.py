@@ -13,7 +13,7 @@ from expfam.samplers import (
     SplitMerge,
     UncollapsedGibbs,
 )
-from expfam.samplers.diagnostics import bulk_ess
+from expfam.samplers.chain.diagnostics import bulk_ess
 
 from . import data
 

@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 from expfam import BayesianHierarchy, Dataset, Mixture, MixtureModel, Multinomial, SymmetricDirichlet, TopicModel
 from expfam.io.readers import read
 from expfam.samplers import Checkpoint, CollapsedGibbs
-from expfam.samplers.callbacks import restore_checkpoint
+from expfam.samplers.chain.callbacks import restore_checkpoint
 
 from . import data
 

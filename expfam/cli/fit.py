@@ -171,7 +171,7 @@ def _forecast_time(args, mixture, X):
 
 def fit_with_progress(args, mixture, X):
     """The mixture, fitted; a bar on standard error where that is a terminal."""
-    from expfam.samplers.callbacks import Progress
+    from expfam.samplers.chain.callbacks import Progress
 
     n_steps = mixture.n_steps
     total = n_steps + (min(50, n_steps) if mixture.n_warmup == "auto" else mixture.n_warmup)

@@ -104,7 +104,7 @@ def run(args):
 
 
 def _grow_with_progress(args, hierarchy, X):
-    from expfam.samplers.callbacks import Progress
+    from expfam.samplers.chain.callbacks import Progress
 
     bar = Progress(disable=True if args.quiet else None, leave=False, file=sys.stderr)
     hierarchy.set_params(callbacks=[bar]).fit(X).set_params(callbacks=None)

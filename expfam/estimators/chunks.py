@@ -14,10 +14,10 @@ from expfam.errors import CapabilityError, DataError
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.samplers.callbacks import close_all
-from expfam.samplers.stream import VariationalStream
-from expfam.samplers.systems import load_sampler
-from expfam.samplers.trace import Trace
+from expfam.samplers.chain.callbacks import close_all
+from expfam.samplers.chain.trace import Trace
+from expfam.samplers.named import load_sampler
+from expfam.samplers.variational.stream import VariationalStream
 from expfam.structures.ground.rng import resolve_seed
 
 

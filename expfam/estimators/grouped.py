@@ -21,13 +21,13 @@ from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.params import refuse_unused
-from expfam.samplers._group_step import group_step
-from expfam.samplers._sparse_pass import work_size
-from expfam.samplers.callbacks import Progress
-from expfam.samplers.gibbs import GroupedGibbs
-from expfam.samplers.grouped import GroupedVariational
-from expfam.samplers.grouped_stream import GroupedStream
-from expfam.samplers.sampling import sample
+from expfam.samplers.chain.callbacks import Progress
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.collapsed.gibbs import GroupedGibbs
+from expfam.samplers.grouped._local_step import group_step
+from expfam.samplers.grouped.stream import GroupedStream
+from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.variational._local_step import work_size
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.threads import run
 

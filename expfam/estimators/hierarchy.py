@@ -16,10 +16,10 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import refuse_unused
-from expfam.samplers.callbacks import Progress
-from expfam.samplers.hierarchy import HierarchicalClustering, MergeState
-from expfam.samplers.hierarchy_settings import tuned_alpha, ward_state
-from expfam.samplers.sampling import sample
+from expfam.samplers.chain.callbacks import Progress
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
+from expfam.samplers.hierarchy.tuning import tuned_alpha, ward_state
 from expfam.structures.ground.rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions

@@ -17,7 +17,7 @@ from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
 from expfam.model.mixture import MixtureModel
-from expfam.samplers.merging import merged_clusters
+from expfam.samplers.starts.greedy_merge import merged_clusters
 
 _ROUNDING = 1e-9
 

@@ -20,11 +20,11 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.plugins.registry import load_family
-from expfam.samplers.callbacks import Progress, kept_open
-from expfam.samplers.hyper import UpdateHyper
-from expfam.samplers.kernel import Cycle
-from expfam.samplers.sampling import sample
-from expfam.samplers.trace import Trace
+from expfam.samplers.chain.callbacks import Progress, kept_open
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.trace import Trace
+from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.threads import run
 

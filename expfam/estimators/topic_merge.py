@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from expfam.errors import CapabilityError
-from expfam.samplers.schedules import Stochastic
-from expfam.samplers.topic_sums import log_evidence_of_topics
+from expfam.samplers.topics.statistics import log_evidence_of_topics
+from expfam.samplers.variational.schedules import Stochastic
 
 _ROUNDING = 1e-9
 

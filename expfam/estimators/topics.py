@@ -20,17 +20,17 @@ from expfam.forecast.time import check_time
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.params import given_settings, refuse_unused
-from expfam.samplers._topic_collapsed import collapsed_counts
-from expfam.samplers.callbacks import Progress, kept_open
-from expfam.samplers.chunk_stream import weight_of
-from expfam.samplers.sampling import sample
-from expfam.samplers.schedules import Memoized, Stochastic
-from expfam.samplers.topic_gibbs import TopicGibbs
-from expfam.samplers.topic_pass import TopicPass
-from expfam.samplers.topic_stream import TopicStream
-from expfam.samplers.topic_sums import TopicSums, log_evidence_of_topics
-from expfam.samplers.topics import TopicVariational
-from expfam.samplers.trace import Trace
+from expfam.samplers.chain.callbacks import Progress, kept_open
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.trace import Trace
+from expfam.samplers.topics.gibbs import TopicGibbs
+from expfam.samplers.topics.held_out import collapsed_counts
+from expfam.samplers.topics.local_step import TopicPass
+from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
+from expfam.samplers.topics.stream import TopicStream
+from expfam.samplers.topics.variational import TopicVariational
+from expfam.samplers.variational.schedules import Memoized, Stochastic
+from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.threads import run, segments
 

@@ -16,7 +16,7 @@ import numpy as np
 from expfam.errors import ResourceError
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
-from expfam.samplers.starts import default_n_clusters
+from expfam.samplers.starts.rules import default_n_clusters
 from expfam.structures.ground.rng import generator
 
 _FIRST_ROWS = 500

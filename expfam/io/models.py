@@ -16,7 +16,7 @@ from expfam.families.base import Family
 from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
 from expfam.io.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
 from expfam.params import Settings
-from expfam.samplers.trace import WarmedColumns
+from expfam.samplers.chain.trace import WarmedColumns
 from expfam.structures.ground.stored import restoring
 
 KIND = "mixture"
@@ -179,7 +179,7 @@ def load_hierarchy(path, *, trust=False):
     BayesianHierarchy
     """
     from expfam.estimators.hierarchy import BayesianHierarchy
-    from expfam.samplers.hierarchy_tree import HierarchyTree
+    from expfam.samplers.hierarchy.tree import HierarchyTree
 
     estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy, trust)
     with restoring(path):

@@ -1,7 +1,7 @@
 from typing import Any
 
 from expfam.samplers.proposals._on_tree import OnTree
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 
 class CoverTreeProposal(Proposal):
     modes: frozenset[str]

@@ -19,7 +19,7 @@ from expfam.structures.cluster_tree.search cimport walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.errors import CapabilityError
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 from expfam.structures.cover_tree.tree import CoverTree
 from expfam.structures.data_cells import Grouping
 
@@ -40,7 +40,7 @@ class CoverTreeProposal(Proposal):
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, SphericalGaussian, SymmetricDirichlet
     >>> from expfam.samplers.proposals.cover_tree import CoverTreeProposal
-    >>> from expfam.samplers.proposals.door import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalDoor
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[-1.0], [0.0], [9.0]]), SphericalGaussian())
     >>> model = MixtureModel(data.family, SymmetricDirichlet(2))

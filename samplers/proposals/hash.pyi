@@ -4,7 +4,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 from expfam.structures.hashing.sign_hash import SignHash
 
 class HashProposal(Proposal):

@@ -28,7 +28,7 @@ from expfam.contracts cimport (
 )
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.components cimport Components
-from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave
+from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave
 from expfam.structures.simd.probe cimport (
     expfam_exp1, expfam_log1, expfam_log_rising1, expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64,
     expfam_sign_bits_real, expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
@@ -38,8 +38,8 @@ from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.families.support import dense_rows
-from expfam.samplers.proposals.proposal import MODES as _MODES
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import MODES as _MODES
+from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 from expfam.structures.ground.threads import run
@@ -96,7 +96,7 @@ class HashProposal(Proposal):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial
-    >>> from expfam.samplers.proposals.door import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalDoor
     >>> from expfam.samplers.proposals.hash import HashProposal
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.repeat([[4, 0, 1], [0, 5, 1]], 5, axis=0), Multinomial(concentration=0.5))

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 
 class Int8Proposal(Proposal):
     modes: frozenset[str]

@@ -32,7 +32,7 @@ from expfam.contracts cimport (
 )
 from expfam.families.gaussian._storage cimport RealComponents, real_state
 from expfam.families.components cimport Components
-from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
+from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
 from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK, EXPFAM_INT8_GROUP, expfam_int8_scores, expfam_sign_pick, expfam_sign_weights,
@@ -41,7 +41,7 @@ from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.structures.ground.stored import integers
 from expfam.structures.ground.stored import numbers as stored_numbers
@@ -78,7 +78,7 @@ class Int8Proposal(Proposal):
     >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
     >>> from expfam.samplers import Int8Proposal
-    >>> from expfam.samplers.proposals.door import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalDoor
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[0.0], [0.1], [5.0], [5.1]]), DiagonalGaussian())
     >>> model = MixtureModel(data.family, DirichletProcess(alpha=1.0))

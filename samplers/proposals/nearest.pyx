@@ -20,7 +20,7 @@ from expfam.structures.cluster_tree.cells cimport cluster_query
 from expfam.structures.cluster_tree.search cimport search, walk
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 
 
 class NearestProposal(Proposal):
@@ -37,7 +37,7 @@ class NearestProposal(Proposal):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, SphericalGaussian, SymmetricDirichlet
-    >>> from expfam.samplers.proposals.door import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalDoor
     >>> from expfam.samplers.proposals.nearest import NearestProposal
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[-1.0], [0.0], [9.0]]), SphericalGaussian())

@@ -23,8 +23,8 @@ from expfam.structures.simd.probe cimport expfam_above, expfam_biased_tops, expf
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
-from expfam.samplers.proposals._neighbours import is_taken_as_it_is, means_groups, neighbourhood
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
+from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
 from expfam.structures.ground.threads import run

@@ -3,7 +3,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 
 class TableProposal(Proposal):
     dtype: Literal["uint8", "float32"]

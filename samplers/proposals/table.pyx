@@ -33,7 +33,7 @@ from expfam.families.counts.rows cimport (
     open_rows,
     row_start,
 )
-from expfam.samplers.proposals._masses cimport Masses, mass_enter, mass_leave, mass_table
+from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK,
     expfam_add_row,
@@ -51,7 +51,7 @@ from expfam.structures.simd.probe cimport (
 from expfam.errors import CapabilityError, DataError
 from expfam.families.counts._components import count_rows
 from expfam.families.counts.pseudocounts import log_rising
-from expfam.samplers.proposals.proposal import Proposal
+from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.threads import run
 
 cdef enum:

@@ -3,7 +3,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from expfam.samplers.state import UncollapsedState
+from expfam.samplers.states.collapsed import UncollapsedState
 from expfam.structures.cluster_tree.cells import ClusterCells
 
 class Scratch:

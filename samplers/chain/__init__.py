@@ -1,0 +1,1 @@
+"""Kernels, their compositions, the loop over steps, and what is recorded of it."""

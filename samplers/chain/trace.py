@@ -1,0 +1,364 @@
+"""What a run leaves behind: one row of numbers for each step, and some of its partitions.
+
+Rows are columns of Info. The leading steps may be a warm-up: columns show them, but nothing that is computed of the
+posterior counts them. Partitions are kept every so many steps, and when there are too many every second one is
+dropped, so they stay evenly spaced over the run. Everything that is computed from partitions, the point estimate
+among it, goes pair by pair through sparse contingency tables: O(M^2 N) time for M kept ones, never N x N memory.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError
+from expfam.protocols import Info
+from expfam.structures.ground.stored import integers, numbers
+
+_COLUMNS = {"step": np.int64, "objective": np.float64, "n_clusters": np.int64, "proposed": np.int64}
+_COLUMNS |= {"accepted": np.int64, "seconds": np.float64}
+
+
+class WarmedColumns:
+    """Columns of a run whose leading steps are a warm-up, and what they say of the posterior.
+
+    Subclasses have `column`, `n_warmup` and a length.
+    """
+
+    n_warmup: int
+
+    def counted(self, name, *, n_warmup=None):
+        """One number of every step after the warm-up.
+
+        Parameters
+        ----------
+        name : str
+            As of `column`.
+        n_warmup : int, optional
+            Leading steps to leave out in place of the trace's own warm-up.
+
+        Returns
+        -------
+        (T,) int64 or float64 ndarray
+            Empty where the run ended in its warm-up.
+        """
+        return self.column(name)[_as_warmup(self.n_warmup if n_warmup is None else n_warmup) :]
+
+    def n_clusters_interval(self, probability=0.9, *, n_warmup=None):
+        """Shortest interval that holds the number of clusters in at least this share of the steps after the warm-up.
+
+        Parameters
+        ----------
+        probability : float in (0, 1]
+        n_warmup : int, optional
+            Leading steps to leave out in place of the trace's own warm-up.
+
+        Returns
+        -------
+        (low, high) : int
+            Both included.
+
+        Raises
+        ------
+        ValueError
+            Where the run has no step after the warm-up.
+        """
+        if not 0 < probability <= 1:
+            raise ValueError(f"probability must lie in (0, 1]; got {probability!r}")
+        values = np.sort(self.counted("n_clusters", n_warmup=n_warmup))
+        if values.size == 0:
+            n_warmup = self.n_warmup if n_warmup is None else n_warmup
+            raise ValueError(
+                f"no steps are left: the trace has {len(self)}, and the warm-up takes {n_warmup}; make more steps"
+            )
+        inside = int(np.ceil(probability * values.size - 1e-9))
+        widths = values[inside - 1 :] - values[: values.size - inside + 1]
+        start = int(np.argmin(widths))
+        return int(values[start]), int(values[start + inside - 1])
+
+
+class Trace(WarmedColumns):
+    """Numbers of each step of a run, and kept partitions.
+
+    Parameters
+    ----------
+    keep_every : int, optional
+        Keep the partition after every so many steps; None keeps none.
+    max_kept : int
+        Most partitions held at a time, M; each takes 4 N bytes. When one more is due, every second one is dropped
+        and from then on they are kept half as often: they are always evenly spaced.
+    n_warmup : int
+        Leading steps that are a warm-up: no partition is kept in them, and no summary counts them.
+
+    Attributes
+    ----------
+    n_warmup : int
+        Steps of the warm-up, those to come included. Setting it forgets the partitions kept in it.
+    interrupted : bool
+        Whether the run was stopped by Ctrl-C.
+    kept_steps : (M,) int64 ndarray
+        Step of each kept partition.
+    partitions : (M, N) int32 ndarray
+        The kept partitions as labels 0..K-1.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from expfam.protocols import Info
+    >>> from expfam.samplers.chain.trace import Trace
+    >>> trace = Trace(keep_every=1)
+    >>> for step, labels in enumerate([[0, 0, 1], [0, 1, 1], [5, 5, 2]]):
+    ...     trace.append(Info(step + 1, -float(step), 2, 3, 1, 0.1, {}), SimpleNamespace(labels=labels))
+    >>> trace.column("objective")
+    array([-0., -1., -2.])
+    >>> trace.point_partition()
+    array([0, 0, 1], dtype=int32)
+    """
+
+    def __init__(self, *, keep_every=None, max_kept=100, n_warmup=0):
+        if max_kept != int(max_kept) or max_kept < 2:
+            raise ValueError(f"max_kept must be an integer of at least 2; got {max_kept!r}")
+        self.max_kept = int(max_kept)
+        self.interrupted = False
+        self._rows, self._extra = [], {}
+        self._kept, self._kept_rows = [], []
+        self.keep_every, self.n_warmup = keep_every, n_warmup
+
+    def __len__(self):
+        return len(self._rows)
+
+    def __repr__(self):
+        return f"Trace({len(self)} steps, {self.n_kept} partitions kept)"
+
+    @property
+    def keep_every(self):
+        """Steps between kept partitions as asked for; setting it counts anew from the present step."""
+        return self._keep_every
+
+    @keep_every.setter
+    def keep_every(self, value):
+        if value is not None and (value != int(value) or value < 1):
+            raise ValueError(f"keep_every must be None or an integer of at least 1; got {value!r}")
+        self._keep_every = None if value is None else int(value)
+        self._stride, self._origin = self._keep_every, len(self)
+
+    @property
+    def n_warmup(self):
+        """Leading steps that are a warm-up; setting it forgets the partitions that were kept in them."""
+        return self._n_warmup
+
+    @n_warmup.setter
+    def n_warmup(self, value):
+        self._n_warmup = _as_warmup(value)
+        later = [m for m, row in enumerate(self._kept_rows) if row >= self._n_warmup]
+        self._kept, self._kept_rows = ([held[m] for m in later] for held in (self._kept, self._kept_rows))
+
+    @property
+    def n_kept(self):
+        """Number of kept partitions."""
+        return len(self._kept)
+
+    @property
+    def kept_steps(self):
+        """Step of each kept partition: (M,) int64."""
+        return self.column("step")[self._kept_rows]
+
+    @property
+    def partitions(self):
+        """Kept partitions: (M, N) int32, a copy."""
+        return np.array(self._kept, dtype=np.int32) if self._kept else np.zeros((0, 0), dtype=np.int32)
+
+    def append(self, info, state):
+        """Record a step.
+
+        Parameters
+        ----------
+        info : Info
+            Numbers among ``info.extra`` become columns of their own.
+        state : State
+            Only its `labels` are read, and only when a partition is due.
+        """
+        row = len(self._rows)
+        self._rows.append(tuple(info[:6]))
+        for name, value in info.extra.items():
+            if isinstance(value, (int, float, np.integer, np.floating)):
+                self._extra.setdefault(name, {})[row] = float(value)
+        n_since = row + 1 - max(self._origin, self._n_warmup)
+        if self._keep_every is not None and n_since > 0 and n_since % self._stride == 0:
+            self._keep(row, compact_labels(state.labels))
+
+    def _keep(self, row, labels):
+        if self._kept and labels.shape != self._kept[0].shape:
+            raise ValueError(f"labels of {labels.shape[0]} data cannot join those of {self._kept[0].shape[0]}")
+        if len(self._kept) == self.max_kept:
+            # from the newest backwards, so that the one just due continues the wider spacing
+            chosen = range(len(self._kept) % 2, len(self._kept), 2)
+            self._kept = [self._kept[m] for m in chosen]
+            self._kept_rows = [self._kept_rows[m] for m in chosen]
+            self._stride *= 2
+            self._origin = row + 1
+        self._kept.append(labels)
+        self._kept_rows.append(row)
+
+    def column(self, name):
+        """One number of every step.
+
+        Parameters
+        ----------
+        name : str
+            "step", "objective", "n_clusters", "proposed", "accepted", "seconds", or a name from `extra`.
+
+        Returns
+        -------
+        (len(trace),) int64 or float64 ndarray
+            NaN where a step had no such extra.
+        """
+        if name in _COLUMNS:
+            return np.array([row[Info._fields.index(name)] for row in self._rows], dtype=_COLUMNS[name])
+        if name not in self._extra:
+            raise KeyError(f"no column {name!r}; there are {[*_COLUMNS, *self._extra]}")
+        values = np.full(len(self), np.nan)
+        values[list(self._extra[name])] = list(self._extra[name].values())
+        return values
+
+    # ---- what the partitions say -------------------------------------------------------------------------------------
+
+    def point_partition(self, loss="vi"):
+        """The kept partition nearest to the others on average.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}
+            Variation of information in nats, or the share of ordered pairs of data on which two partitions disagree.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+            Labels numbered by first appearance; the earliest of equals.
+
+        Notes
+        -----
+        Minimises the Monte-Carlo estimate of the posterior expected loss over the kept partitions: Wade & Ghahramani
+        2018, "Bayesian cluster analysis", restricted to what was visited.
+        """
+        best = int(np.argmin(self.mean_losses(loss)))
+        labels = self._kept[best]
+        _, first = np.unique(labels, return_index=True)
+        rank = np.empty(first.size, dtype=np.int32)
+        rank[np.argsort(first)] = np.arange(first.size)
+        return rank[labels]
+
+    def mean_losses(self, loss="vi"):
+        """Mean loss of each kept partition to all of them, itself included: (M,) float64; see `point_partition`."""
+        if loss not in _LOSSES:
+            raise ValueError(f"loss must be one of {list(_LOSSES)}; got {loss!r}")
+        self._require_kept()
+        total = np.zeros(self.n_kept)
+        for a in range(self.n_kept):
+            for b in range(a):
+                value = _LOSSES[loss](self._kept[a], self._kept[b])
+                total[[a, b]] += value
+        return total / self.n_kept
+
+    def coclustering(self, pairs):
+        """Share of the kept partitions in which the two data of a pair are together.
+
+        Parameters
+        ----------
+        pairs : (P, 2) array_like of int
+
+        Returns
+        -------
+        (P,) float64 ndarray
+        """
+        self._require_kept()
+        pairs = np.asarray(pairs, dtype=np.intp)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ValueError(f"pairs must have shape (P, 2); got {pairs.shape}")
+        together = np.zeros(pairs.shape[0])
+        for labels in self._kept:
+            together += labels[pairs[:, 0]] == labels[pairs[:, 1]]
+        return together / self.n_kept
+
+    def _require_kept(self):
+        if not self._kept:
+            raise ValueError("no partition was kept: set keep_every before the run, and make steps after the warm-up")
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """The whole trace as a dict of arrays, extras in a dict of their own."""
+        settings = [self._keep_every or 0, self._stride or 0, self._origin, self.max_kept, int(self.interrupted)]
+        return {
+            **{name: self.column(name) for name in _COLUMNS},
+            "extra": {name: self.column(name) for name in self._extra},
+            "partitions": self.partitions,
+            "kept_rows": np.array(self._kept_rows, dtype=np.int64),
+            "settings": np.array(settings, dtype=np.int64),
+            "n_warmup": np.array(self._n_warmup, dtype=np.int64),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; the trace goes on as if it had not been stored.
+
+        Arrays of versions that did not store the warm-up have none.
+        """
+        T = len(arrays["step"])
+        columns = [
+            integers(arrays, name, (T,)).tolist()
+            if dtype is np.int64
+            else numbers(arrays, name, (T,), finite=False).tolist()
+            for name, dtype in _COLUMNS.items()
+        ]
+        extra = {
+            name: {row: value for row, value in enumerate(_column(values, T)) if value == value}
+            for name, values in arrays.get("extra", {}).items()
+        }
+        rows = integers(arrays, "kept_rows", (None,), 0, max(T, 1)).tolist()
+        kept = list(integers(arrays, "partitions", (len(rows), None), 0, 2**31 - 1, dtype=np.int32))
+        keep_every, stride, origin, most, interrupted = integers(arrays, "settings", (5,)).tolist()
+        if stride < keep_every or most < 2:
+            raise ArchiveError(f"the trace has the settings {arrays['settings'].tolist()}: the file was altered")
+        self._rows, self._extra, self._kept, self._kept_rows = list(zip(*columns)), extra, kept, rows
+        self._origin, self.max_kept = origin, most
+        self._keep_every, self._stride, self.interrupted = keep_every or None, stride or None, bool(interrupted)
+        self._n_warmup = int(integers({"n_warmup": 0} | dict(arrays), "n_warmup", (), 0))
+
+
+def _as_warmup(value):
+    if isinstance(value, bool) or value != int(value) or value < 0:
+        raise ValueError(f"n_warmup must be a non-negative integer; got {value!r}")
+    return int(value)
+
+
+def _column(values, T):
+    """Numbers of an extra of T steps, text among them."""
+    values = np.asarray(values)
+    if values.shape != (T,):
+        raise ArchiveError(f"the trace has {T} steps and an extra of shape {values.shape}: the file was altered")
+    return values.tolist()
+
+
+def compact_labels(labels):
+    """Labels without gaps, 0..K-1 in the order of the given ones: (N,) int32, a copy; O(N + max)."""
+    labels = np.asarray(labels)
+    used = np.bincount(labels) > 0
+    return (np.cumsum(used) - 1).astype(np.int32)[labels]
+
+
+def _contingency(a, b):
+    """Counts by cluster of `a`, of `b`, and of every pair that occurs."""
+    table = sparse.coo_array((np.ones(a.size), (a, b))).tocsr()
+    return np.bincount(a), np.bincount(b), table.data
+
+
+def _variation_of_information(a, b):
+    n_a, n_b, n_ab = _contingency(a, b)
+    value = sum(float(m @ np.log(m)) for m in (n_a, n_b)) - 2.0 * float(n_ab @ np.log(n_ab))
+    return max(value / a.size, 0.0)
+
+
+def _binder(a, b):
+    n_a, n_b, n_ab = (np.asarray(m, dtype=np.float64) for m in _contingency(a, b))
+    return float(n_a @ n_a + n_b @ n_b - 2.0 * (n_ab @ n_ab)) / a.size**2
+
+
+_LOSSES = {"vi": _variation_of_information, "binder": _binder}

@@ -1,0 +1,1 @@
+"""Collapsed samplers: parameters integrated out, labels drawn one by one."""

@@ -1,0 +1,440 @@
+"""Exact Gibbs sweeps with parameters integrated out, one datum at a time.
+
+A sweep scores a datum against all clusters in one call of the components, takes its own cluster's score without it,
+draws, and touches statistics only if it moves: O(K nnz(x)) or O(K d) a datum, sequential by nature and float64
+throughout. Each datum has its own random stream. Rows in groups with weights of their own are visited group by group:
+the counts of one group are held, O(K), and made anew from the labels of its rows when the next is entered.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
+from expfam.families.components cimport Components
+from expfam.samplers.grouped.gibbs_state cimport GroupedState
+from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
+from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+
+from expfam.errors import CapabilityError
+from expfam.model.admixture import check_clusters
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import SymmetricDirichlet
+from expfam.model.pseudo_counts import draw_pseudocounts
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.starts.rules import starting_labels
+from expfam.structures.ground.rng import generator
+
+cdef enum:
+    GROW = 1                    # result of a block: stop, every slot is taken
+    FIRST_ROWS = 16             # rows of the first nogil call of a sweep; then by the clock, which changes no label
+
+cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+
+
+ctypedef struct group_counts:   # of the group that is visited; of_row is NULL where all rows share their weights
+    const Py_ssize_t *of_row    # (N,)
+    const Py_ssize_t *rows      # (N,) by group
+    const Py_ssize_t *starts    # (G + 1,)
+    const double *alpha         # (K,)
+    int64_t *counts             # (K,)
+    double *log_mass            # (K,) log(n + alpha)
+    Py_ssize_t visited          # -1 before the first
+
+
+ctypedef struct sweep:          # what the rows of one sweep share
+    components_v1 *c
+    slot_table *slots
+    group_counts groups
+    int32_t *labels
+    const Py_ssize_t *order     # NULL for the order of the rows
+    const double *log_new_mass  # by number of clusters among the other data
+    double *scores              # (n_slots,)
+    double *sums                # (n_slots / 64,)
+    double *work
+    uint64_t seed
+    uint64_t step
+    uint64_t row_offset
+    double log_joint            # one running sum: how the rows are cut into calls must not show in its rounding
+    Py_ssize_t n_moved
+
+
+cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
+    """Log masses of the clusters and of a new one without a datum of slot `old`, added to the scores."""
+    cdef slot_table *t = s.slots
+    cdef Py_ssize_t spare = t.spare
+    cdef double fresh = s.scores[spare] if spare >= 0 else 0.0
+    expfam_add_row(s.scores, t.log_mass, 1.0, t.n_slots)    # empty slots fall to -inf
+    if t.counts[old] == 1:                          # alone: its own slot, empty without it, is the new cluster
+        s.scores[old] = s.log_new_mass[t.n_live - 1] + own
+    else:
+        s.scores[old] = log(t.counts[old] - 1 + t.offset) + own
+        if spare >= 0:
+            s.scores[spare] = s.log_new_mass[t.n_live] + fresh
+
+
+cdef void add_group_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
+    """Log masses of all clusters in the visited group without a datum of cluster `old`, added to the scores."""
+    expfam_add_row(s.scores, s.groups.log_mass, 1.0, s.slots.n_slots)
+    s.scores[old] = log(s.groups.counts[old] - 1 + s.groups.alpha[old]) + own
+
+
+cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *total) noexcept nogil:
+    """Weights of all slots for datum i given the others into `scores`: exp(score - best), their sum in `total`."""
+    cdef Py_ssize_t old = s.labels[i], m = s.slots.n_slots
+    cdef double own
+    cdef int code = s.c.log_predictive(s.c.self, i, NULL, m, s.scores, s.work)
+    if code:
+        return code
+    code = s.c.log_predictive_self(s.c.self, i, old, &own, s.work)
+    if code:
+        return code
+    if s.groups.of_row == NULL:
+        add_masses(s, old, own)
+    else:
+        add_group_masses(s, old, own)
+    old_score[0] = s.scores[old]
+    best[0] = expfam_max(s.scores, m)
+    if not -INFINITY < best[0] < INFINITY:
+        return EXPFAM_NUMERICAL
+    total[0] = expfam_exp_blocks(s.scores, best[0], s.sums, m)
+    if not 0.5 <= total[0] < INFINITY:
+        return EXPFAM_NUMERICAL                     # a NaN among the scores
+    return EXPFAM_OK
+
+
+cdef void visit_group(sweep *s, Py_ssize_t g) noexcept nogil:
+    """Counts and masses of a group's clusters from the labels of its rows."""
+    cdef group_counts *t = &s.groups
+    cdef Py_ssize_t k, place
+    if t.visited == g:
+        return
+    t.visited = g
+    for k in range(s.slots.n_slots):
+        t.counts[k] = 0
+    for place in range(t.starts[g], t.starts[g + 1]):
+        t.counts[s.labels[t.rows[place]]] += 1
+    for k in range(s.slots.n_slots):
+        t.log_mass[k] = log(t.counts[k] + t.alpha[k])
+
+
+cdef void change_group(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
+    """One datum more or less of cluster k, in the visited group and in all."""
+    s.groups.counts[k] += change
+    s.groups.log_mass[k] = log(s.groups.counts[k] + s.groups.alpha[k])
+    s.slots.n_live -= s.slots.counts[k] > 0
+    s.slots.counts[k] += change
+    s.slots.n_live += s.slots.counts[k] > 0
+
+
+cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
+    """Draw the cluster of datum i from its exact conditional, and move it."""
+    cdef Py_ssize_t old = s.labels[i], new
+    cdef double old_score, new_score, best, total
+    cdef int code = weigh(s, i, &old_score, &best, &total)
+    if code:
+        return code
+    new = expfam_pick(s.scores, s.sums, total, philox_double(rng), s.slots.n_slots)
+    if new == old:
+        return EXPFAM_OK
+    new_score = log(s.scores[new]) + best           # the weights have replaced the scores
+    code = s.c.remove(s.c.self, i, old)
+    if code:
+        return code
+    code = s.c.add(s.c.self, i, new)
+    if code:
+        s.c.add(s.c.self, i, old)
+        return code
+    if s.groups.of_row == NULL:
+        slot_leave(s.slots, old)
+        slot_enter(s.slots, new)
+    else:
+        change_group(s, old, -1)
+        change_group(s, new, 1)
+    s.labels[i] = <int32_t> new
+    s.log_joint += new_score - old_score
+    s.n_moved += 1
+    return EXPFAM_OK
+
+
+cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+    """Redraw consecutive places of the sweep; `at` is the first place that was not finished."""
+    cdef philox_stream rng
+    cdef Py_ssize_t place, i
+    cdef int code
+    philox_init(&rng, s.seed, MOVE)
+    for place in range(start, stop):
+        at[0] = place
+        if not slot_find_spare(s.slots):
+            return GROW
+        i = place if s.order == NULL else s.order[place]
+        if s.groups.of_row != NULL:
+            visit_group(s, s.groups.of_row[i])
+        philox_aim(&rng, s.row_offset + <uint64_t> i, s.step)
+        code = redraw(s, i, &rng)
+        if code:
+            return code
+    at[0] = stop
+    return EXPFAM_OK
+
+
+class CollapsedGibbs(Kernel):
+    """Exact Gibbs sweep over labels with parameters and weights integrated out.
+
+    One thread, float64. Works with every family and every weights of this package: the clusters of a symmetric
+    Dirichlet with K components, a Dirichlet process and a Pitman-Yor process differ in two numbers only.
+
+    Parameters
+    ----------
+    order : {"sequential", "random"}
+        Visit rows as they stand, or in a new random order at each sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedGibbs, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = CollapsedGibbs()
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.n_clusters
+    2
+
+    Notes
+    -----
+    Neal 2000, "Markov chain sampling methods for Dirichlet process mixture models", algorithm 3.
+    """
+
+    state_type = CollapsedState
+
+    def __init__(self, *, order="sequential"):
+        self.order = order
+
+    def check(self, model, data):
+        """Refuse an unknown order."""
+        if self.order not in ("sequential", "random"):
+            raise ValueError(f"order must be 'sequential' or 'random'; got {self.order!r}")
+
+    def init_state(self, model, data, labels, *, seed):
+        """Collapsed state of the labels."""
+        return self.state_type(model, data, labels, seed=seed)
+
+    def move(self, state):
+        """One sweep over all data; an interrupt leaves a valid state between two rows."""
+        return collapsed_sweep(state, self.order)
+
+
+class GroupedGibbs(CollapsedGibbs):
+    """Exact Gibbs sweep over the clusters of rows in groups; parameters and the groups' weights integrated out.
+
+    Each datum is drawn with mass n_gk + alpha_k of cluster k in its group g, times the predictive of the datum given
+    all data of the cluster, whatever groups they are in. One thread, float64, any family; O(K) memory beside the state.
+
+    Parameters
+    ----------
+    order : {"sequential", "random"}
+        Visit the groups as they are numbered and their rows as they stand, or both in a new random order at each sweep.
+    learn_alpha : bool
+        Draw the pseudo-count of each cluster from its conditional law, under a Gamma(1, 1) prior.
+    learn_every : int
+        Sweeps from one such draw to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedGibbs, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> data = Dataset(X, Poisson(), groups=np.arange(40) % 4)
+    >>> kernel = GroupedGibbs(learn_alpha=False)
+    >>> state = kernel.init(AdmixtureModel(data.family, 2, alpha=0.5), data, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.group_counts().toarray().tolist() == [[5, 5]] * 4
+    True
+
+    Notes
+    -----
+    Griffiths and Steyvers 2004, "Finding scientific topics", whose words are here rows of any family.
+    """
+
+    state_type = GroupedState
+    takes_groups = True
+
+    def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
+        super().__init__(order=order)
+        self.learn_alpha, self.learn_every = learn_alpha, learn_every
+
+    def check(self, model, data):
+        """Refuse models that are no admixtures, data without groups, and settings out of their ranges."""
+        super().check(model, data)
+        check_grouped(model, data, "GroupedGibbs")
+        every = self.learn_every
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+            raise ValueError(f"GroupedGibbs: learn_every must be an integer of at least 1; got {every!r}")
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Clusters of the rows, as a start of a mixture gives them."""
+        return first_clusters(start, model, data, seed, n_clusters)
+
+    def move(self, state):
+        """One sweep over all data, and every so often a draw of the pseudo-counts."""
+        result = collapsed_sweep(state, self.order)
+        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
+            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
+            alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
+            state.set_model(state.model.with_alpha(alpha))
+        return result
+
+
+def check_grouped(model, data, kernel):
+    """Refuse models that are no admixtures, and data without groups."""
+    if getattr(model, "n_topics", None) is None:
+        raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
+    if data.groups is None:
+        raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
+
+
+def first_clusters(start, model, data, seed, n_clusters, n_threads=None):
+    """Starting clusters of rows in groups, by the rules for mixtures, below K: (N,) int32."""
+    if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
+        return check_clusters(start, data.n_rows, model.n_topics)
+    mixture = MixtureModel(model.family, SymmetricDirichlet(model.n_topics))
+    return starting_labels(start, mixture, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
+
+
+cdef class Sweep:
+    """The buffers and pointers of one sweep over a collapsed state."""
+
+    cdef sweep s
+    cdef CollapsedState state
+    cdef object order, table, scores, sums, kept
+
+    def __init__(self, CollapsedState state, order):
+        self.state = state
+        if isinstance(state, GroupedState):
+            self.take_groups(order)
+        else:
+            self.take_rows(order)
+        self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
+        self.s.n_moved = 0
+        self.scores = np.empty(0)
+
+    cdef int take_rows(self, order) except -1:
+        """Masses of new clusters and the order of the rows, which share their weights."""
+        cdef const double[::1] new_mass
+        cdef Py_ssize_t[::1] places
+        weights, N = self.state.model.weights, self.state.data.n_rows
+        most = N if weights.max_components is None else min(N, weights.max_components)
+        self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
+        new_mass = self.table
+        self.s.log_new_mass = &new_mass[0]
+        self.s.groups.of_row = NULL
+        self.s.order = NULL
+        if order == "random":
+            self.order = generator(self.state.seed, "order", step=self.state.n_steps).permutation(N).astype(np.intp)
+            places = self.order
+            self.s.order = &places[0]
+        return 0
+
+    cdef int take_groups(self, order) except -1:
+        """Tables of one group's counts, and the order in which groups and their rows are visited."""
+        cdef const Py_ssize_t[::1] of_row, rows, starts, places
+        cdef const double[::1] alpha
+        cdef int64_t[::1] counts
+        cdef double[::1] log_mass
+        groups, K = self.state.data.groups, self.state.model.n_topics
+        self.order = groups.rows
+        if order == "random":
+            rng = generator(self.state.seed, "order", step=self.state.n_steps)
+            rows_at_random, rank = rng.permutation(groups.of_row.size), rng.permutation(groups.n_groups)
+            by_group = np.argsort(rank[groups.of_row[rows_at_random]], kind="stable")
+            self.order = rows_at_random[by_group].astype(np.intp)
+        self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
+        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, self.order
+        alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
+        self.s.log_new_mass = NULL
+        self.s.order = &places[0]
+        self.s.groups.of_row, self.s.groups.rows, self.s.groups.starts = &of_row[0], &rows[0], &starts[0]
+        self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
+        self.s.groups.visited = -1
+        return 0
+
+    cdef void aim(self):
+        """Take the addresses that a grown state may have changed, with scratch for its slots."""
+        cdef CollapsedState state = self.state
+        cdef Components components = state.components
+        cdef int32_t[::1] labels = state.labels
+        cdef double[::1] scores, sums
+        if self.scores.shape[0] < state.slots.capacity:
+            self.scores = np.empty(state.slots.capacity)
+            self.sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 1)
+        scores, sums = self.scores, self.sums
+        self.s.c, self.s.slots, self.s.labels = &components.c, &state.slots, &labels[0]
+        self.s.log_joint = state.log_joint
+        self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
+
+
+def collapsed_sweep(CollapsedState state, order):
+    """One sweep of exact draws; returns (proposed, accepted, extra)."""
+    cdef Sweep buffers = Sweep(state, order)
+    cdef sweep *s = &buffers.s
+    cdef Py_ssize_t N = state.data.n_rows, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
+    cdef int code = EXPFAM_OK
+    while start < N:
+        state.ensure_spare()
+        buffers.aim()
+        stop = min(N, start + rows)
+        clock = perf_counter()
+        with nogil:
+            code = redraw_rows(s, start, stop, &at)
+        clock = perf_counter() - clock
+        state.log_joint = s.log_joint
+        state.n_moves += s.n_moved
+        state.stamp += 1
+        n_moved += s.n_moved
+        s.n_moved = 0
+        if code == EXPFAM_NUMERICAL and failed_at != at:    # once more from recomputed statistics
+            failed_at = at
+            state.refresh()
+        elif code not in (EXPFAM_OK, GROW):
+            i = at if s.order == NULL else s.order[at]
+            raise (<Components> state.components).fail(code, i, s.labels[i])
+        start = at
+        if clock < LONGEST_CALL / 2:
+            rows *= 2
+        elif clock > 2 * LONGEST_CALL:
+            rows = max(1, rows // 2)
+    state.settle()
+    return N, n_moved, {}
+
+
+def conditional(CollapsedState state, Py_ssize_t i):
+    """Exact conditional law of the cluster of datum `i`, by the code that the sweep runs.
+
+    Parameters
+    ----------
+    state : CollapsedState
+    i : int
+
+    Returns
+    -------
+    (n_slots,) float64 ndarray
+        Probability of each slot; an empty slot with a positive one stands for a new cluster.
+    """
+    cdef Sweep buffers = Sweep(state, "sequential")
+    cdef double old_score = 0.0, best = 0.0, total = 0.0
+    if not 0 <= i < state.data.n_rows:
+        raise IndexError(f"datum {i} of {state.data.n_rows}")
+    state.ensure_spare()
+    buffers.aim()
+    if buffers.s.groups.of_row != NULL:
+        visit_group(&buffers.s, buffers.s.groups.of_row[i])
+    cdef int code = weigh(&buffers.s, i, &old_score, &best, &total)
+    if code:
+        raise (<Components> state.components).fail(code, i, state.labels[i])
+    return buffers.scores[: state.n_slots] / total

@@ -1,0 +1,1 @@
+"""Rows as points where distance makes sense: coordinates, hash tables, graphs of neighbours."""

@@ -1,0 +1,223 @@
+"""Graphs over leaves whose edges are the merges that a hierarchy may try first."""
+
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import CapabilityError
+from expfam.families.support import check_structure
+from expfam.samplers.geometry.coordinates import Rows, squared_norms
+from expfam.samplers.geometry.hash_tables import HashTables
+from expfam.structures.cover_tree.tree import CoverTree
+from expfam.structures.ground.threads import run, segments
+
+_BLOCK = 512  # rows of a block of products
+
+
+def neighbour_graph(data, n_neighbors, *, n_threads=None):
+    """Edges from each datum to its nearest ones in the coordinates of `Rows`.
+
+    By a cover tree; between sparse counts by the products of rows that share a word.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_neighbors : int
+        Of each datum, itself not counted.
+    n_threads : int or None
+
+    Returns
+    -------
+    (N, N) CSR of float64
+        Ones; not symmetric. Multinomial and sparse rows are compared by direction, so that their lengths do not matter.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, SphericalGaussian
+    >>> from expfam.samplers.geometry.graphs import neighbour_graph
+    >>> neighbour_graph(Dataset([[0.0], [1.0], [5.0]], SphericalGaussian()), 1).indices.tolist()
+    [1, 0, 1]
+    """
+    N, k = data.n_rows, min(n_neighbors, data.n_rows - 1)
+    if k < 1:
+        return sparse.csr_array((N, N))
+    points = _points(data, n_threads)
+    if sparse.issparse(points):
+        return _by_shared_words(points, k, n_threads)
+    tree = CoverTree(points, n_threads=n_threads)
+    found = run(lambda a, b: tree.knn(points[a:b], k + 1)[1], segments(N), n_threads)
+    near = np.concatenate(found)
+    own = near == np.arange(N)[:, None]
+    own[~own.any(axis=1), -1] = True  # of many copies of a datum it may not be among the nearest
+    return sparse.csr_array((np.ones(N * k), near[~own].astype(np.int32), np.arange(0, N * k + 1, k)), shape=(N, N))
+
+
+def _by_shared_words(points, k, n_threads):
+    """Nearest directions of sparse rows, by their products: few where words are rare. Rows without any have no edge."""
+    words = sparse.csr_array(points.T)
+    N = points.shape[0]
+    tasks = [(points, words, a, min(a + _BLOCK, N), k) for a in range(0, N, _BLOCK)]
+    found = run(_block_by_shared_words, tasks, n_threads)
+    i, j = (np.concatenate(part) for part in zip(*found))
+    return sparse.csr_array((np.ones(len(i)), (i, j)), shape=(N, N))
+
+
+def _block_by_shared_words(points, words, start, stop, k):
+    product = sparse.csr_array(points[start:stop] @ words)
+    row = np.repeat(np.arange(start, stop), np.diff(product.indptr))
+    other = row != product.indices
+    row, column, value = row[other], product.indices[other], product.data[other]
+    order = np.lexsort((column, -value, row))  # of each row the largest first, ties by number
+    row, column = row[order], column[order]
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    return row[rank < k], column[rank < k]
+
+
+def hash_graph(data, n_neighbors, *, n_tables=8, seed=0, n_threads=None):
+    """Edges from each datum to the nearest ones of those that it meets in hash tables, and of their neighbours.
+
+    Tables of `HashTables`: weighted MinHash of counts, categories and binary data, signs of random projections of
+    others. Buckets are in the order of the next table's keys, and a datum is compared with the `n_neighbors` before and
+    after it; then with the neighbours of those found.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_neighbors : int
+        Of each datum at most, itself not counted.
+    n_tables : int
+        More find more of the nearest.
+    seed : int
+        Of the hash functions.
+    n_threads : int or None
+
+    Returns
+    -------
+    (N, N) CSR of float64
+        Ones; not symmetric. Distances are those of `neighbour_graph`, which finds all of the nearest; this one misses
+        some and costs O(N n_neighbors (n_tables + n_neighbors)) distances, however many data share a word.
+
+    Raises
+    ------
+    CapabilityError
+        For a single column of real data, whose signs tell sides of the mean apart and no more.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, Multinomial
+    >>> from expfam.samplers.geometry.graphs import hash_graph
+    >>> data = Dataset([[3, 1, 0, 0], [0, 0, 2, 1], [2, 1, 0, 0], [0, 0, 3, 1]], Multinomial())
+    >>> hash_graph(data, 1).indices.tolist()
+    [2, 3, 0, 1]
+    """
+    tables = HashTables(n_tables=n_tables)
+    tables.check(data)
+    if data.n_features == 1 and tables.chosen(data) == "sign":
+        raise CapabilityError(
+            f"hashes by signs need two columns or more; family {data.family.name!r} got one: 'knn' costs little"
+        )
+    N, k = data.n_rows, min(n_neighbors, data.n_rows - 1)
+    if k < 1:
+        return sparse.csr_array((N, N))
+    points = _points(data, n_threads)
+    keys = tables.keys(data, seed=seed, epoch=0, n_threads=n_threads)
+    orders = run(_bucket_order, [(keys, table) for table in range(n_tables)], n_threads)
+    met = partial(_met, keys, orders, np.argsort(orders, axis=1), k)
+    near = _nearest_of(met, points, k, n_threads)
+    near = _nearest_of(partial(_neighbours_of, near), points, k, n_threads)
+    i, place = np.nonzero(near >= 0)
+    return sparse.csr_array((np.ones(len(i)), (i, near[i, place])), shape=(N, N))
+
+
+def _points(data, n_threads):
+    """Coordinates whose distances count; of a multinomial's rows, and of sparse ones, by their direction."""
+    rows = Rows(data)
+    if data.family.support == "counts" and data.is_sparse:
+        points = sparse.csr_array(rows.take(slice(None)))
+        lengths = np.sqrt(squared_norms(points))
+        return sparse.csr_array(points.multiply(1.0 / np.where(lengths > 0, lengths, 1.0)[:, None]))
+    points = rows.embedding(0, n_threads)
+    if getattr(data.family, "count_model", None) == "multinomial":
+        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+        points /= np.where(lengths > 0, lengths, 1.0)
+    return points
+
+
+def _bucket_order(keys, table):
+    """Data by their bucket in a table, within it by the next table's."""
+    following = (table + 1) % keys.shape[1]
+    return np.lexsort((keys[:, following], keys[:, table]))
+
+
+def _met(keys, orders, places, k, start, stop):
+    """Data that stand within k places of each row in its bucket of some table, and -1: (m, 2 k n_tables)."""
+    shifts = np.concatenate([np.arange(-k, 0), np.arange(1, k + 1)])
+    found = []
+    for table, order in enumerate(orders):
+        place = places[table, start:stop, None] + shifts
+        other = order[np.clip(place, 0, len(order) - 1)]
+        is_met = (place >= 0) & (place < len(order)) & (keys[other, table] == keys[start:stop, table, None])
+        found.append(np.where(is_met, other, -1))
+    return np.concatenate(found, axis=1)
+
+
+def _neighbours_of(near, start, stop):
+    """Neighbours of each row and theirs, and -1: (m, k + k**2)."""
+    own = near[start:stop]
+    theirs = np.where(own[:, :, None] >= 0, near[own], -1).reshape(len(own), -1)
+    return np.concatenate([own, theirs], axis=1)
+
+
+def _nearest_of(candidates, points, k, n_threads):
+    """The k nearest of the candidates of each row, and -1: (N, k) int64."""
+    N = points.shape[0]
+    tasks = [(candidates, points, a, min(a + _BLOCK, N), k) for a in range(0, N, _BLOCK)]
+    return np.concatenate(run(_block_nearest_of, tasks, n_threads))
+
+
+def _block_nearest_of(candidates, points, start, stop, k):
+    other = np.sort(candidates(start, stop), axis=1)
+    other[:, 1:][other[:, 1:] == other[:, :-1]] = -1
+    other[other == np.arange(start, stop)[:, None]] = -1
+    row, column = np.nonzero(other >= 0)
+    distance = np.full(other.shape, np.inf)
+    distance[row, column] = _distances(points, start + row, other[row, column])
+    chosen = np.argsort(distance, axis=1, kind="stable")[:, :k]  # ties by number
+    return np.take_along_axis(np.where(np.isfinite(distance), other, -1), chosen, axis=1)
+
+
+def _distances(points, i, j):
+    """Squared distances of pairs of rows; of sparse ones minus their product: (m,)."""
+    if sparse.issparse(points):
+        return -np.asarray(points[i].multiply(points[j]).sum(axis=1)).ravel()
+    return ((points[i] - points[j]) ** 2).sum(axis=1)
+
+
+def leaf_graph(graph, leaf):
+    """Symmetric graph over leaves with an edge wherever one joins data of theirs: (L, L) CSR.
+
+    Parameters
+    ----------
+    graph : (N, N) sparse matrix
+        Stored entries other than zero are edges.
+    leaf : (N,) int32 ndarray
+        Leaf of each datum.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for indices that do not fit it.
+    """
+    N = len(leaf)
+    if not sparse.issparse(graph) or graph.shape != (N, N):
+        found = graph.shape if hasattr(graph, "shape") else type(graph).__name__
+        raise ValueError(f"candidates must be a sparse ({N}, {N}) matrix over the data; got {found}")
+    check_structure(graph, owner="candidates")
+    edges = sparse.coo_array(graph)
+    i, j = leaf[edges.row[edges.data != 0]], leaf[edges.col[edges.data != 0]]
+    i, j = np.concatenate([i, j])[np.tile(i != j, 2)], np.concatenate([j, i])[np.tile(i != j, 2)]
+    L = int(leaf.max()) + 1
+    joined = sparse.coo_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(L, L)).tocsr()
+    joined.sum_duplicates()
+    return joined

@@ -1,0 +1,138 @@
+"""Hash tables of the data themselves: keys under which near data are likely to meet.
+
+Real data are hashed by signs of random projections, after centring (angles about the origin say nothing of data that
+lie on one side of it), counts by weighted MinHash. Nothing here reads labels. O(N F n_bits), or O(nnz n_tables).
+"""
+
+import warnings
+
+import numpy as np
+
+from expfam.errors import CapabilityError
+from expfam.params import Settings
+from expfam.samplers.geometry.neighbourhood import neighbourhood
+from expfam.structures.ground.rng import generator
+from expfam.structures.hashing.min_hash import WeightedMinHash
+from expfam.structures.hashing.sign_hash import SignHash
+
+_TABLE_UNIT = 7  # stream of the purpose "tables"
+_FEW = 100  # data among which any bucket may be large
+
+
+class HashTables(Settings):
+    """Keys of the data in several hash tables.
+
+    Parameters
+    ----------
+    n_bits : int in 1..62 or "auto"
+        Bits of a key by signs; ``"auto"`` is log2 N - 3 within 2 and 16. By MinHash, hashes that a key combines: 1 for
+        ``"auto"``.
+    n_tables : int
+    method : {"auto", "sign", "minhash"}
+        ``"auto"`` is MinHash for counts, categories and binary data, signs for others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.geometry.hash_tables import HashTables
+    >>> data = Dataset(np.random.default_rng(0).normal(size=(50, 3)), DiagonalGaussian())
+    >>> HashTables(n_bits=4, n_tables=2).keys(data, seed=0, epoch=0).shape
+    (50, 2)
+    """
+
+    def __init__(self, *, n_bits="auto", n_tables=10, method="auto"):
+        self.n_bits, self.n_tables, self.method = n_bits, n_tables, method
+
+    def check(self, data):
+        """Refuse settings out of range."""
+        if self.n_bits != "auto" and not (isinstance(self.n_bits, (int, np.integer)) and 1 <= self.n_bits <= 62):
+            raise ValueError(f"n_bits must be an integer in 1..62 or 'auto'; got {self.n_bits!r}")
+        if not isinstance(self.n_tables, (int, np.integer)) or not 1 <= self.n_tables <= 1000:
+            raise ValueError(f"n_tables must be an integer in 1..1000; got {self.n_tables!r}")
+        if self.method not in ("auto", "sign", "minhash"):
+            raise ValueError(f"method must be 'auto', 'sign' or 'minhash'; got {self.method!r}")
+        if self.chosen(data) == "minhash" and data.family.support not in (*_DISCRETE, "nonnegative"):
+            raise CapabilityError(f"MinHash needs data that are not negative, not {data.family.support!r} ones")
+
+    def memory_per_row(self, data):
+        """Bytes a datum while tables are made: keys, coordinates and codes, and the tables themselves."""
+        return 24 * self.n_tables + (8 * min(data.n_features, 256) if self.chosen(data) == "sign" else 0)
+
+    def chosen(self, data):
+        """The method that "auto" stands for."""
+        if self.method != "auto":
+            return self.method
+        if data.family.support not in _DISCRETE:
+            return "sign"
+        # codes of missing categories are negative, where the family does not make counts of them
+        is_negative = data.family.support == "categories" and not data.has_sparse_phi and (data.X < 0).any()
+        return "sign" if is_negative else "minhash"
+
+    def keys(self, data, *, seed, epoch, n_threads=None):
+        """Key of each datum in each table: (N, n_tables) uint64, other ones in each epoch."""
+        own = int(generator(seed, "tables", unit=_TABLE_UNIT, step=epoch).integers(1 << 63))
+        if self.chosen(data) == "minhash":
+            n_hashes = 1 if self.n_bits == "auto" else int(self.n_bits)
+            X = data.phi_csr(0, data.n_rows) if data.has_sparse_phi else data.X
+            tables = WeightedMinHash(X.shape[1], n_tables=self.n_tables, n_hashes=n_hashes, seed=own)
+            return tables.keys(X, n_threads=n_threads)
+        return _sign_keys(coordinates(data, seed), self.bits_of(data), self.n_tables, own, n_threads)
+
+    def bits_of(self, data):
+        """Bits of a key by signs."""
+        if self.n_bits == "auto":
+            return int(np.clip(np.log2(data.n_rows) - 3, 2, 16))
+        return int(self.n_bits)
+
+    def compared(self, data, keys):
+        """What tells how similar two data are, (N, n_words) uint64, and whether by its bits or by equal words."""
+        if self.chosen(data) == "minhash":
+            return keys, False
+        n_bits = self.bits_of(data)
+        each = 64 // n_bits  # keys that a word holds
+        words = np.zeros((len(keys), -(-self.n_tables // each)), dtype=np.uint64)
+        for which in range(self.n_tables):
+            words[:, which // each] |= keys[:, which] << np.uint64(which % each * n_bits)
+        return words, True
+
+
+_DISCRETE = ("counts", "categories", "binary")
+
+
+def coordinates(data, seed):
+    """Centred coordinates of the data, (N, d) float32: near data have similar ones."""
+    points = neighbourhood(data, seed)
+    return points - points.mean(axis=0, dtype=np.float64).astype(np.float32)  # a copy: the points may be the data
+
+
+def _sign_keys(points, n_bits, n_tables, seed, n_threads):
+    """Keys of n_bits signs each, bits of one long code after the other."""
+    keys = np.zeros((len(points), n_tables), dtype=np.uint64)
+    most = 4096 // n_bits  # tables that one hash serves
+    for first in range(0, n_tables, most):
+        n = min(most, n_tables - first)
+        # signs as entries would give two planes in two dimensions, and ties of equal coordinates
+        codes = SignHash(n_bits * n, entries="gaussian8", seed=seed + first).codes(points, n_threads=n_threads)
+        for which in range(n):
+            keys[:, first + which] = _bits(codes, which * n_bits, n_bits)
+    return keys
+
+
+def _bits(codes, start, n_bits):
+    """Some consecutive bits of each row of words, fewer than 64 of them: (N,) uint64."""
+    word, offset = divmod(start, 64)
+    found = codes[:, word] >> np.uint64(offset)
+    if offset + n_bits > 64:
+        found |= codes[:, word + 1] << np.uint64(64 - offset)
+    return found & np.uint64((1 << n_bits) - 1)
+
+
+def warn_of_large_buckets(largest, n_rows):
+    """Say so where more than half of the data share a bucket of most tables: near is then about as good as uniform."""
+    if n_rows >= _FEW and 2 * largest > n_rows:
+        warnings.warn(
+            f"the largest bucket of a hash table holds {largest} of {n_rows} data: take more bits, or other anchors",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,1 @@
+"""Mixtures of rows in groups: Gibbs and variational."""

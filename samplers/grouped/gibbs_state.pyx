@@ -1,0 +1,154 @@
+"""State of a chain over rows in groups: clusters with names, shared by all groups, and counts of each group's rows.
+
+A cluster keeps its slot for good, with data or without: pseudo-counts may differ, and which clusters a group lacks has
+nothing to do with which are empty. Counts of groups are not held; they are those of the labels.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.families.components cimport Components
+from expfam.samplers.states.collapsed cimport CollapsedState
+
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.model.admixture import check_clusters
+from expfam.model.pseudo_counts import CountTable
+from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.structures.ground.stored import integers, numbers
+
+_TINY = np.finfo(np.float64).tiny
+
+
+cdef class GroupedState(CollapsedState):
+    """Clusters of rows in groups with the statistics of the clusters; parameters and weights integrated out.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        With groups.
+    labels : (N,) array_like of int in 0..K-1
+    seed : int
+    n_steps : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Cluster of each datum.
+    components : Components
+        Of all K clusters.
+    counts : (K,) int64 ndarray
+        Data in each cluster.
+    log_joint : float
+        log p(labels) + log p(X | labels), nats, without log-base.
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedState
+    >>> data = Dataset([[0], [1], [40]], Poisson(), groups=[0, 0, 1])
+    >>> state = GroupedState(AdmixtureModel(data.family, 3), data, [2, 2, 0], seed=0)
+    >>> state.group_counts().toarray()
+    array([[0, 0, 2],
+           [1, 0, 0]])
+    """
+
+    def __init__(self, model, data, labels, *, seed, n_steps=0):
+        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.stamp = 0
+        self.memory = {}
+        self.labels = check_clusters(labels, data.n_rows, model.n_topics)
+        self.components = Components(model.family, data, model.n_topics)
+        self._adopt()
+        self.components.refresh(self.labels)
+        self.n_moves = 0
+        self.log_joint = self.compute_log_joint()
+
+    def _adopt(self):
+        """Counts made anew from the labels; every cluster has its slot, and none stands for a new one."""
+        K = self.model.n_topics
+        self.label_view = self.labels
+        self.counts = np.bincount(self.labels, minlength=K).astype(np.int64)
+        self.log_mass, self.free_slots = np.zeros(K), np.zeros(K, dtype=np.intp)
+        self.slots.n_free, self.slots.n_slots, self.slots.spare, self.slots.max_live = 0, K, -1, 0
+        self.slots.n_live = np.count_nonzero(self.counts)
+        self.slots.offset = 0.0
+        self._point()
+
+    def ensure_spare(self):
+        """Nothing: all clusters are there."""
+
+    def open_all(self):
+        """Nothing: all clusters are there."""
+
+    def statistics(self):
+        """Counts (K,) and sums (K, F), dense or CSR, of all clusters."""
+        n, S = self.components.export()
+        return n[: self.slots.n_slots], S[: self.slots.n_slots]
+
+    def group_counts(self):
+        """Rows of each group in each cluster: (G, K) int64 CSR."""
+        of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.model.n_topics)
+        counts = sparse.csr_array((np.ones(len(of_row), dtype=np.int64), (of_row, self.labels)), shape=shape)
+        counts.sum_duplicates()
+        return counts
+
+    def count_table(self):
+        """How often each count of a group's rows occurs, by cluster."""
+        counts = self.group_counts()
+        return CountTable.of_counts(counts.indices, counts.data, self.model.n_topics)
+
+    def compute_log_joint(self):
+        """Log joint of labels and data from scratch: nats, without log-base."""
+        alpha = self.model.pseudocounts
+        totals = CountTable.of_histogram(np.bincount(self.data.groups.sizes))
+        prior = self.count_table().log_rising(alpha) - totals.log_rising(np.array([alpha.sum()]))
+        return float(prior + self.components.log_marginal(np.arange(self.slots.n_slots)).sum())
+
+    def settle(self):
+        """End of a step: refresh real-valued statistics every 10 N moves."""
+        self.check_drift()
+
+    def take(self, other):
+        """Refused: a state of another type has no clusters of groups."""
+        raise CapabilityError("a GroupedState cannot be combined with states of other types in one chain")
+
+    def as_type(self, state_type):
+        """This state; no other type has what it holds."""
+        if state_type is GroupedState:
+            return self
+        raise CapabilityError(
+            f"a GroupedState cannot become a {state_type.__name__}, whose weights all rows share: begin one with"
+            " start=state.partition"
+        )
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays and numbers."""
+        return {
+            "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
+            "labels": self.labels.copy(),
+            "components": self.components.to_arrays(),
+            "scalars": np.array([self.log_joint, float(self.n_moves)]),
+            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+            "memory": memory_arrays(self.memory),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened.
+
+        Raises
+        ------
+        ArchiveError
+            Arrays that are not those of such a chain over these data.
+        """
+        K = self.model.n_topics
+        if len(arrays["model"]["alpha"]) != K:
+            raise ExpFamError(f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {K}")
+        family = with_family_arrays(self.model.family, arrays["model"])
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        integers(arrays, "labels", (self.data.n_rows,), 0, K)
+        if numbers(arrays["components"], "n", (None,)).size < K:
+            raise ArchiveError(f"the statistics are not those of {K} clusters: the file was altered")
+        self.take_labels(arrays, model)
+        self.memory = stored_memory(arrays)

@@ -1,0 +1,446 @@
+"""Variational inference of rows in groups: clusters of any family that all groups share, weights of each group's own.
+
+A pass works out the weights of each group and the responsibilities of its rows at fixed parameters; the posterior of
+the parameters follows from the sums. Deterministic but for the start and the order of batches. Weights of groups are
+Dirichlet, each row keeps its L most probable clusters; what a group remembers is how much of its rows each cluster has.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ExpFamError
+from expfam.model.pseudo_counts import PRIOR_RATE
+from expfam.params import refuse_unused
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.collapsed.gibbs import check_grouped, first_clusters
+from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts, weights_evidence
+from expfam.samplers.grouped.state import GroupedSoft, stored_counts
+from expfam.samplers.grouped.stream import GroupedStream
+from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.variational.candidates import GraphCandidates
+from expfam.samplers.variational.held_rows import HeldRows
+from expfam.samplers.variational.local_step import Account, PhiSizes
+from expfam.samplers.variational.narrowing import NarrowPasses, graph_pays
+from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.variational.soft_state import SETTLED_SHARE
+from expfam.samplers.variational.soft_stream import warn_of_few
+from expfam.samplers.variational.state import stored_rows
+from expfam.structures.ground.stored import integers, numbers
+
+_TINY = np.finfo(np.float64).tiny
+
+_MOST_BATCHES = 20
+_BATCH_ROWS = 200  # rows of a batch for each cluster
+_NARROW = 64  # statistics up to which a family can be differentiated
+
+
+class GroupedVariational(NarrowPasses, Kernel):
+    """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
+
+    Parameters
+    ----------
+    n_active : int or None
+        L, clusters that a row keeps at most; None (or K and more) for all of them.
+    schedule : "auto", Full, Memoized or Stochastic
+        When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
+        rows and up to 20 of them, Full where that is one; for chunks, Memoized. Stochastic is for chunks alone.
+    max_iterations : int
+        Turns of a group's weights and its rows in one pass. A group whose scores take more than 64 MB, as those of
+        16,000 rows for 1000 clusters do, or of 300,000 for 50, gets one.
+    tol : float
+        A group has converged where no count changes by more, in rows.
+    n_restarts, restart_iterations : int
+        Clusters of each group, the smallest first, that are taken away on trial, and turns of each trial; the bound
+        decides. They find groups with fewer clusters.
+    n_candidates : "auto", int or None
+        Clusters against which a row is scored between passes over all of them: those nearest to the cluster that it had
+        last, and its last ones. None for all clusters always, "auto" for all of up to 127 and where there are few rows
+        for each, else 48. Chunks are scored against all.
+    full_every : int
+        Passes from one that scores all clusters to the next. The first ones do too, until one changes less than a tenth
+        of the labels, and the last one.
+    bound_tol : float
+        The run has converged where a pass over all clusters gains less than this share of the bound.
+    learn_alpha : bool
+        Raise the bound over the pseudo-counts of clusters after each pass, under a Gamma(1, 1) prior.
+    dtype : {"float32", "float64"}
+        Of scores and responsibilities; sums over blocks are float64.
+    n_threads : int or None
+        The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedVariational, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> data = Dataset(X, Poisson(), groups=np.arange(40) % 4)
+    >>> kernel = GroupedVariational()
+    >>> state = kernel.init(AdmixtureModel(data.family, 2, alpha=0.5), data, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.group_counts().toarray().round(1).tolist() == [[5.0, 5.0]] * 4
+    True
+
+    Notes
+    -----
+    Blei, Ng and Jordan 2003, "Latent Dirichlet allocation", for rows of any family; sparse responsibilities as in
+    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". A group begins a pass with
+    the weights that it had last, and a row's candidates have its last clusters among them, so the bound never falls,
+    for any L, Full or Memoized, with or without restarts.
+    """
+
+    takes_weight = True
+    takes_groups = True
+
+    def __init__(
+        self,
+        n_active=4,
+        *,
+        schedule="auto",
+        max_iterations=5,
+        tol=0.05,
+        n_restarts=1,
+        restart_iterations=2,
+        n_candidates="auto",
+        full_every=10,
+        bound_tol=1e-5,
+        learn_alpha=False,
+        dtype="float32",
+        n_threads=None,
+    ):
+        self.n_active, self.schedule, self.max_iterations, self.tol = n_active, schedule, max_iterations, tol
+        self.n_restarts, self.restart_iterations = n_restarts, restart_iterations
+        self.n_candidates, self.full_every, self.bound_tol = n_candidates, full_every, bound_tol
+        self.learn_alpha, self.dtype, self.n_threads = learn_alpha, dtype, n_threads
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def check(self, model, data):
+        """Refuse settings out of their ranges, models that are no admixtures, and data without groups."""
+        self._check_settings(model, data)
+        if isinstance(self.schedule, Stochastic):
+            raise ValueError(
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
+                f" {self.schedule!r}: learn them in chunks"
+            )
+        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings(model, data)
+        self.stream_schedule().check_settings()
+
+    def _check_settings(self, model, data):
+        check_grouped(model, data, "GroupedVariational")
+        self._check_numbers()
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
+        if data.n_statistics > _NARROW:
+            model.family.require("variational", "GroupedVariational")
+
+    def _check_numbers(self):
+        least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        least |= {"n_candidates": 1, "full_every": 1}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if name in ("n_active", "n_candidates") and value is None:
+                continue
+            if name == "n_candidates" and isinstance(value, str) and value == "auto":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
+                raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
+        for name in ("tol", "bound_tol"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(
+                    f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
+                )
+        is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
+        if not (is_auto or isinstance(self.schedule, Schedule)):
+            raise ValueError(
+                f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
+                f" {self.schedule!r}"
+            )
+        if self.n_restarts == 0:
+            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
+
+    def schedule_of(self, n_clusters, data):
+        """The schedule for so many clusters and the data's rows and groups."""
+        if not isinstance(self.schedule, str):
+            return self.schedule
+        n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
+        return Memoized(n_batches) if n_batches > 1 else Full()
+
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks."""
+        return Memoized() if isinstance(self.schedule, str) else self.schedule
+
+    def n_active_of(self, n_clusters):
+        """L among so many clusters."""
+        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of tables, sums of batches, counts of groups, and scores that long groups hold."""
+        K = model.n_topics
+        n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
+        counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
+        kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
+        held = self._held_memory(K, data)
+        return int(8 * (n_batches + 8) * K * (data.n_statistics + 1) + counts + kept + held + 16 * data.n_rows)
+
+    def _held_memory(self, n_clusters, data):
+        phi = PhiSizes(data, np.dtype(self.dtype).itemsize)
+        passes = GroupedPass(phi, n_clusters, self.n_active_of(n_clusters), data.groups, self, weight=data.weight)
+        if not self.has_candidates(n_clusters):
+            return passes.held_memory()
+        return max(passes.held_memory(), passes.held_memory(n_near=self.n_candidates_of(n_clusters)))
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Clusters of the rows, as a start of a mixture gives them."""
+        return first_clusters(start, model, data, seed, n_clusters, self.n_threads)
+
+    def init_state(self, model, data, labels, *, seed):
+        """State of the labels, each row wholly in its cluster."""
+        return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
+
+    def stream(self, model, data, *, seed=None, start="auto"):
+        """State of a run that learns chunks of whole groups and keeps none; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        data : Dataset
+            The first chunk, with groups: binds the family, draws the start and fixes the coordinates of the passes.
+        seed, start
+            As of `init`.
+
+        Returns
+        -------
+        GroupedStream
+        """
+        model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        warn_of_few(stream.K, data)
+        stream.begin(data, labels)
+        return stream
+
+    def resumed_stream(self, model, data, n, S, counts, log_joint, *, seed):
+        """`stream` that goes on from a finished fit, as of `GroupedStream.resume`, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = GroupedStream(model, data, settings=self, seed=seed)
+        stream.resume(n, S, counts, log_joint)
+        return stream
+
+    def move(self, state):
+        """One pass by the schedule; returns (data, changed labels, what it took)."""
+        before, labels, is_wide = state.log_joint, state.labels.copy(), self._is_wide(state)
+        account, counters = state.make_pass(is_wide=is_wide)
+        n_moved = int(np.count_nonzero(labels != state.labels))
+        self._note_pass(state, n_moved, is_wide=is_wide)
+        self._look_for_convergence(state, before, self.bound_tol, is_wide=is_wide)
+        extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
+        extra["iterations"] /= max(1, state.data.groups.n_groups)
+        extra["all_clusters"] = int(is_wide)
+        return state.data.n_rows, n_moved, account.extra() | extra
+
+    def _is_wide(self, state):
+        if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
+            return True
+        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
+
+    def finish(self, state):
+        """A last look at all clusters: one more pass where the last one did not score them all."""
+        self._finish_wide(state)
+
+    def is_done(self, state):
+        """Whether the last pass gained less than the tolerance."""
+        return state.converged
+
+
+class GroupedVariationalState(HeldRows, GroupedSoft):
+    """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        With groups.
+    labels : (N,) array_like of int in 0..K-1
+        First responsibilities: each row wholly in its cluster.
+    settings : GroupedVariational
+    seed : int
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Cluster of the largest responsibility.
+    n : (K,) float64 ndarray
+        Soft counts; they sum to the number (or weight) of the data.
+    S : (K, F) float64 ndarray
+        Soft sums of statistics.
+    log_joint : float
+        The lower bound of the log evidence of the data, nats, without log-base; plus the log density of the
+        pseudo-counts where these are learned.
+    converged : bool
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedVariational
+    >>> data = Dataset([[0], [1], [40]], Poisson(), groups=[0, 0, 1])
+    >>> kernel = GroupedVariational()
+    >>> state = kernel.init(AdmixtureModel(data.family, 2), data, seed=0, start=[0, 0, 1])
+    >>> state.n
+    array([2., 1.])
+    """
+
+    def __init__(self, model, data, labels, *, settings, seed):
+        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
+        self.labels = np.array(labels, dtype=np.int32)
+        self.passes = self.group_passes(self.phi, data)
+        self.schedule = settings.schedule_of(self.K, data)
+        self.batches = self._batches()
+        self.since_wide, self.must_widen, self.converged = 0, False, False
+        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
+        self._begin()
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
+    def _batches(self):
+        G = self.data.groups.n_groups
+        if isinstance(self.schedule, Memoized):
+            return self.schedule.partition(G, self.seed)
+        return [np.arange(G)]
+
+    def _begin(self):
+        """Sums and counts of rows that are each wholly in one cluster."""
+        groups, weight = self.data.groups, self.data.weight
+        self.indices = None
+        if self.settings.has_candidates(self.K):
+            self.indices = np.full((len(self.labels), self.passes.L), -1, dtype=np.int32)
+            self.indices[:, 0] = self.labels
+        ones = np.ones(len(self.labels)) if weight is None else weight
+        shape = (groups.n_groups, self.K)
+        counts = sparse.csr_array((ones, (groups.of_row, self.labels)), shape=shape)
+        counts.sum_duplicates()
+        self.batch_counts = [counts[chosen] for chosen in self.batches]
+        self.batch_sums = []
+        for chosen in self.batches:
+            rows = self.passes.rows_of(chosen)[0]
+            one = np.ones((len(rows), 1), dtype=self.phi.dtype)
+            self.batch_sums.append(self.passes.sums_of(rows, self.labels[rows, None], one))
+        self.sums = self.total_of_batches()
+
+    def groups_bound(self):
+        """Part of the bound of the groups' weights: nats."""
+        return sum(weights_evidence(self.model.pseudocounts, counts) for counts in self.batch_counts)
+
+    def group_counts(self):
+        """What the rows of each group give each cluster: (G, K) float64 CSR."""
+        chosen = np.concatenate(self.batches)
+        return sparse.csr_array(sparse.vstack(self.batch_counts, format="csr")[np.argsort(chosen, kind="stable")])
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def make_pass(self, *, is_wide=True):
+        """Visit all groups, batch by batch; returns what it took and counters of the groups' turns.
+
+        A pass that is not wide scores rows against candidates.
+
+        The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
+        up.
+        """
+        account, counters, near = Account(), np.zeros(3, dtype=np.int64), None
+        if not is_wide:
+            near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
+        for place, b in enumerate(self._order()):
+            visit = self._visit(b, near)
+            account.add(visit.account)
+            counters += visit.counters
+            old, self.batch_sums[b] = self.batch_sums[b], visit.sums
+            is_last = place == len(self.batches) - 1
+            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, visit.sums)
+            self.update()
+        if self.settings.learn_alpha:
+            counts = sparse.vstack(self.batch_counts, format="csr")
+            alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=PRIOR_RATE)
+            self.model = self.model.with_alpha(alpha)
+        self.stamp += 1
+        self.log_joint = self.compute_log_joint()
+        return account, counters
+
+    def _order(self):
+        if isinstance(self.schedule, Memoized):
+            return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
+        return [0]
+
+    def _visit(self, b, candidates):
+        place = (self.batches[b], self.tables(), self.model.pseudocounts, self.batch_counts[b])
+        visit = self.passes.visit_groups(*place, candidates=candidates, last=self.indices)
+        if self.indices is not None:
+            self.indices[visit.rows] = visit.indices
+        self.labels[visit.rows], self.batch_counts[b] = visit.labels, visit.counts
+        return visit
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def check(self):
+        """Compare statistics with what is remembered of the groups; AssertionError names what differs."""
+        slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
+        counts = self.group_counts()
+        assert abs(counts.sum(axis=0) - self.n).max() <= slack * self.total_weight, "counts differ from the groups'"
+        weight = self.data.weight
+        sizes = np.bincount(self.data.groups.of_row, weights=weight, minlength=self.data.groups.n_groups)
+        assert abs(counts.sum(axis=1) - sizes).max() <= slack * self.total_weight, (
+            "groups' counts differ from their rows"
+        )
+        total = self.total_of_batches()
+        scale = 1.0 + abs(self.sums.S).max()
+        assert abs(total.S - self.sums.S).max() <= slack * scale, "sums differ from the batches'"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        counters = [self.n_steps, self.stamp, self.since_wide, self.must_widen, self.converged]
+        kept = {} if self.indices is None else {"indices": self.indices.copy()}
+        return kept | {
+            "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
+            "labels": self.labels.copy(),
+            "counts": {str(b): counts.copy() for b, counts in enumerate(self.batch_counts)},
+            **self.batch_arrays(),
+            "batch_entropy": np.array([sums.entropy for sums in self.batch_sums]),
+            "scalars": np.array([self.log_joint, self.share_moved]),
+            "counters": np.array(counters, dtype=np.int64),
+            "memory": memory_arrays(self.memory),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        shape = (len(self.batches), self.K)
+        if arrays["batch_n"].shape != shape:
+            raise ExpFamError(
+                f"the checkpoint has batches and clusters {arrays['batch_n'].shape}, this state {shape}: make it with"
+                " the same kernel"
+            )
+        K = self.K
+        family = with_family_arrays(self.model.family, arrays["model"])
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)
+        counts = [stored_counts(arrays["counts"], str(b), (len(rows), K)) for b, rows in enumerate(self.batches)]
+        batch_sums = self.batches_of_arrays(arrays)
+        log_joint, share_moved = numbers(arrays, "scalars", (2,), finite=False).tolist()
+        *counters, widen, done = integers(arrays, "counters", (5,)).tolist()
+        indices = None if self.indices is None else stored_rows(arrays, "indices", self.indices, K)
+        self.memory = stored_memory(arrays)
+        self.phi.with_family(family)
+        self.model, self.labels, self.batch_counts, self.batch_sums = model, labels, counts, batch_sums
+        self.sums = self.total_of_batches()
+        self.log_joint, self.share_moved, self.indices = log_joint, share_moved, indices
+        self.n_steps, self.stamp, self.since_wide = counters
+        self.must_widen, self.converged = bool(widen), bool(done)
+        self.update()
+
+
+__all__ = ["GroupedVariational", "GroupedVariationalState"]

@@ -1,7 +1,0 @@
-# State of a chain over the clusters of rows in groups.
-
-from expfam.samplers.state cimport CollapsedState
-
-
-cdef class GroupedState(CollapsedState):
-    pass

@@ -1,7 +1,0 @@
-from typing import Any
-
-from expfam.samplers.state import CollapsedState
-
-class GroupedState(CollapsedState):
-    def group_counts(self) -> Any: ...
-    def count_table(self) -> Any: ...

@@ -1,0 +1,1 @@
+"""Bayesian hierarchical clustering."""

@@ -1,0 +1,29 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from expfam.samplers.proposals.base import Proposal
+from expfam.structures.data_cells import Grouping
+
+class GroupedProposal(Proposal):
+    modes: frozenset[str]
+    floor: float
+    def __init__(self, *, floor: float = 0.02) -> None: ...
+    def groups(self, data: Any) -> NDArray[np.intp]: ...
+    def probabilities(self, snapshot: Any) -> NDArray[np.float64] | sparse.csr_array | sparse.csr_matrix: ...
+    def bind(self, model: Any, data: Any, *, seed: int) -> BoundGrouped: ...
+
+class BucketProposal(GroupedProposal):
+    grouping: Grouping
+    def __init__(self, grouping: Grouping, *, floor: float = 0.02) -> None: ...
+
+class BoundGrouped:
+    capsule: Any
+    pending: BaseException | None
+    def __init__(self, settings: GroupedProposal, data: Any) -> None: ...
+    def refresh(self, snapshot: Any) -> None: ...
+    def to_arrays(self) -> dict[str, NDArray[Any]]: ...
+    def from_arrays(self, arrays: Mapping[str, Any]) -> None: ...

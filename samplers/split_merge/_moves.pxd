@@ -1,0 +1,59 @@
+# One split or merge move, and runs of them, without the gil.
+
+from libc.stdint cimport int32_t, uint64_t
+
+from expfam.samplers.split_merge._allocators cimport allocator_plan, division
+from expfam.samplers.states.collapsed cimport slot_table
+from expfam.structures.ground.rng cimport philox_stream
+
+cdef enum:
+    GROW = 1                    # results of a run of moves: slots are short,
+    AWAY = 2                    # or the next move is not compiled
+    NO_MEMORY = 3
+
+cdef enum:                      # kinds of moves
+    ANCHORED = 0
+    MEMBER = 1
+    BUCKET = 2
+    SOFTMAX = 3
+    CUT = 4
+
+
+ctypedef struct move_plan:
+    int kind
+    bint is_away                # decided in Python
+    allocator_plan allocator
+    double rho                  # probability of trying a split of n data: min(rho, most / n)
+    double most
+    const uint64_t *keys        # (N, n_tables)
+    Py_ssize_t n_tables
+
+
+ctypedef struct walk:
+    division d
+    slot_table *slots
+    int32_t *labels
+    const move_plan *plans
+    const int32_t *which        # plan of each move
+    const Py_ssize_t *pairs     # (n_moves, 2) anchors, -1 where there are none
+    Py_ssize_t *ks              # (capacity,)
+    double *scores              # (2 * capacity,)
+    Py_ssize_t n_rows
+    uint64_t seed
+    uint64_t step
+    uint64_t first              # number of the first of these moves within the step
+    double log_joint
+    bint eager                  # refuse no merge before its log q is complete: for tests
+    bint changed                # the last move was accepted
+    Py_ssize_t n_shifted        # data in sides that were subtracted or absorbed, for the drift of sums
+    Py_ssize_t[4] n             # splits proposed and accepted, merges proposed and accepted
+
+cdef int merged_ratio(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
+                      double *out) noexcept nogil
+cdef int finish_split(walk *w, double extra, double lu) noexcept nogil
+cdef int finish_merge(walk *w, double ratio, double extra, double lu) noexcept nogil
+cdef bint can_split(const walk *w) noexcept nogil
+cdef double thinning(const walk *w, const move_plan *p) noexcept nogil
+cdef bint draw_member_anchors(walk *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil
+cdef bint has_slots(walk *w) noexcept nogil
+cdef int run_moves(walk *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil

@@ -1,0 +1,225 @@
+"""Anchor laws: which two data a split-merge move is about.
+
+A law is shown the data and never the labels, so it has the same probability at both ends of a move and cancels from
+every ratio: it may be anything. Near pairs are worth merging, far pairs are worth splitting. Pairs come in batches,
+O(1) each.
+"""
+
+import numpy as np
+
+from expfam.params import Settings
+from expfam.samplers.geometry.hash_tables import HashTables, warn_of_large_buckets
+from expfam.structures.hashing.lsh import LshTables
+
+_TRIES = 4
+
+
+class Anchors(Settings):
+    """Base of the anchor laws: frozen settings; `bind` makes the object that works in a run.
+
+    It has `draw_pairs(size, rng)`, (size, 2) intp numbers of data with (-1, -1) for no move, and `refresh(epoch)`,
+    which renews what is random about the law as a function of the epoch, the data and the seed alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.samplers import Anchors, SplitMerge
+    >>> class Next(Anchors):
+    ...     def bind(self, data, *, seed):
+    ...         self.n_rows = data.n_rows
+    ...         return self
+    ...     def refresh(self, epoch):
+    ...         pass
+    ...     def draw_pairs(self, size, rng):
+    ...         first = rng.integers(self.n_rows, size=size)
+    ...         return np.column_stack([first, (first + 1) % self.n_rows])
+    >>> kernel = SplitMerge(anchors=Next())
+    """
+
+    api_version = 1
+    kind = "anchors"
+
+    def check(self, model, data):
+        """Raise where settings, family or data do not allow the law."""
+
+    def bind(self, data, *, seed):
+        """Working object for one data set."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement bind()")
+
+
+class UniformAnchors(Anchors):
+    """Each pair of different data is as probable as any other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.samplers.split_merge.anchors import UniformAnchors
+    >>> law = UniformAnchors().bind(Dataset([[1], [2], [5]], Poisson()), seed=0)
+    >>> law.draw_pairs(4, np.random.default_rng(1)).shape
+    (4, 2)
+    """
+
+    def bind(self, data, *, seed):
+        """Working object for one data set."""
+        return _Uniform(data.n_rows)
+
+
+class HashedAnchors(Anchors):
+    """Base of the laws over hash tables of the data; settings as of `HashTables`."""
+
+    def tables(self):
+        """Settings of the hash tables."""
+        return HashTables(n_bits=self.n_bits, n_tables=self.n_tables, method=self.method)
+
+    def check(self, model, data):
+        """Refuse settings out of range."""
+        self.tables().check(data)
+
+    def memory_per_row(self, data):
+        """Bytes a datum of the tables."""
+        return self.tables().memory_per_row(data)
+
+
+class NearAnchors(HashedAnchors):
+    """A uniform datum and another one of its bucket, in one of several hash tables of the data.
+
+    Parameters
+    ----------
+    n_candidates : int
+        Of how many others in its buckets the most similar one is taken: a power of two up to this, the first
+        one three times as often as any other. Pieces of one cluster need near pairs, neighbouring clusters others.
+    n_bits, n_tables, method
+        As of `HashTables`.
+    n_threads : int or None
+        For making the tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.samplers.split_merge.anchors import NearAnchors
+    >>> X = np.repeat([[9, 0], [0, 9]], 3, axis=0)
+    >>> law = NearAnchors(n_tables=3).bind(Dataset(X, Poisson()), seed=0)
+    >>> pairs = law.draw_pairs(5, np.random.default_rng(1))
+    >>> (X[pairs[:, 0]] == X[pairs[:, 1]]).all()
+    np.True_
+
+    Notes
+    -----
+    Locality-sensitive sampling: a table at random, a member of the bucket at random, up to three times as many tries as
+    tables. Its exact law is `LshTables.lss_probability`; kernels never need it. With several candidates
+    `LshTables.draw_nearest`, by all bits of the keys together: where there are many clusters, most members of a bucket
+    are of other ones, and their pairs are proposed in vain.
+    """
+
+    def __init__(self, *, n_candidates=1, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+        self.n_candidates = n_candidates
+        self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
+
+    def check(self, model, data):
+        """Refuse settings out of range."""
+        if not isinstance(self.n_candidates, (int, np.integer)) or self.n_candidates < 1:
+            raise ValueError(f"n_candidates must be an integer of at least 1; got {self.n_candidates!r}")
+        super().check(model, data)
+
+    def bind(self, data, *, seed):
+        """Working object for one data set."""
+        return _Near(self.tables(), data, seed, self.n_threads, self.n_candidates)
+
+
+class FarAnchors(HashedAnchors):
+    """A uniform datum and another uniform one that is in another bucket of a random hash table.
+
+    Parameters
+    ----------
+    n_bits, n_tables, method, n_threads
+        As of `NearAnchors`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.samplers.split_merge.anchors import FarAnchors
+    >>> X = np.repeat([[9, 0], [0, 9]], 3, axis=0)
+    >>> law = FarAnchors(n_tables=3).bind(Dataset(X, Poisson()), seed=0)
+    >>> pairs = law.draw_pairs(50, np.random.default_rng(1))
+    >>> pairs = pairs[pairs[:, 0] >= 0]
+    >>> (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1).all()
+    np.True_
+    """
+
+    def __init__(self, *, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+        self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
+
+    def bind(self, data, *, seed):
+        """Working object for one data set."""
+        return _Far(self.tables(), data, seed, self.n_threads)
+
+
+class _Uniform:
+    def __init__(self, n_rows):
+        self.n_rows = n_rows
+
+    def refresh(self, epoch):
+        """Nothing is random about the law."""
+
+    def draw_pairs(self, size, rng):
+        if self.n_rows < 2:
+            return np.full((size, 2), -1, dtype=np.intp)
+        u, v = rng.integers(self.n_rows, size=size), rng.integers(self.n_rows - 1, size=size)
+        return np.column_stack([u, v + (v >= u)])
+
+
+class _Hashed:
+    """A law over hash tables, which are made when first needed and anew in each epoch."""
+
+    def __init__(self, tables, data, seed, n_threads):
+        self.settings, self.data, self.seed, self.n_threads = tables, data, seed, n_threads
+        self.epoch = 0
+        self.made = None
+
+    def refresh(self, epoch):
+        if epoch != self.epoch:
+            self.epoch, self.made = epoch, None
+
+    def keys(self):
+        return self.settings.keys(self.data, seed=self.seed, epoch=self.epoch, n_threads=self.n_threads)
+
+
+class _Near(_Hashed):
+    def __init__(self, tables, data, seed, n_threads, n_candidates):
+        super().__init__(tables, data, seed, n_threads)
+        self.n_scales = int(n_candidates).bit_length()
+        self.compared = None
+
+    def draw_pairs(self, size, rng):
+        if self.made is None:
+            keys = self.keys()
+            self.made = LshTables(keys, n_threads=self.n_threads)
+            self.compared = self.settings.compared(self.data, keys) if self.n_scales > 1 else None
+            if self.settings.n_bits != "auto":
+                warn_of_large_buckets(int(np.median(self.made.statistics()["largest"])), self.data.n_rows)
+        u = rng.integers(self.data.n_rows, size=size)
+        if self.n_scales == 1:
+            v = self.made.draw_neighbours(u, rng)
+        else:
+            codes, by_bits = self.compared
+            n = np.int64(1) << np.maximum(rng.integers(-2, self.n_scales, size=size), 0)
+            v = self.made.draw_nearest(u, codes, n, rng, by_bits=by_bits)
+        return np.where((v < 0)[:, None], -1, np.column_stack([u, v]))
+
+
+class _Far(_Hashed):
+    def draw_pairs(self, size, rng):
+        if self.made is None:
+            self.made = self.keys()
+        N = self.data.n_rows
+        u, v, left = rng.integers(N, size=size), np.full(size, -1), np.arange(size)
+        table = rng.integers(self.made.shape[1], size=size)
+        for _ in range(_TRIES):
+            tried = rng.integers(N, size=left.size)
+            apart = self.made[u[left], table[left]] != self.made[tried, table[left]]
+            v[left[apart]] = tried[apart]
+            left = left[~apart]
+        return np.where((v < 0)[:, None], -1, np.column_stack([u, v]))

@@ -1,0 +1,22 @@
+# What a chain's moves keep between steps, for the modules that make single moves of it.
+
+from expfam.samplers.split_merge._moves cimport walk
+from expfam.samplers.states.collapsed cimport CollapsedState
+from expfam.structures.members cimport MemberLists
+
+
+cdef class Mover:
+    cdef walk w
+    cdef CollapsedState state
+    cdef MemberLists lists
+    cdef readonly object moves
+    cdef public object kernel           # whose moves these are known to be
+    cdef object n_threads, bound, model, shares
+    cdef object plan_array, items, sides, leaving, ks, scores, masses, which, pairs
+    cdef readonly object stamp          # of the labels that the lists were made from
+    cdef readonly object schedule
+
+    cdef void aim(self)
+    cdef int away(self, Py_ssize_t place) except -1
+    cdef int note(self) except -1
+    cdef object failure(self, int code)

@@ -1,0 +1,475 @@
+"""Splits and merges of whole clusters, exact for every family, weights, anchor law and allocator of this package.
+
+A move picks two data, the anchors. If they share a cluster it may be split between them, if not their clusters may be
+merged; the Metropolis ratio needs the evidences of the clusters before and after, the prior of the partition, and the
+probability with which the allocator would make (or would have made) the split. Anchors come from any law that does not
+read labels, hash tables stay fixed while they are read, and buckets count as they stand: so neither needs to be known
+as an average (involutive Metropolis-Hastings; every factor equal at both ends cancels). Merges are refused before
+any member is read where log q <= 0 already decides. Each move has its own random stream.
+"""
+
+from time import perf_counter
+
+import numpy as np
+from scipy import sparse
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport INFINITY
+from libc.stdint cimport int8_t, int32_t, uint64_t
+
+from expfam.contracts cimport EXPFAM_NUMERICAL
+from expfam.families.components cimport Components
+from expfam.samplers.split_merge._allocators cimport COIN, FOREIGN
+from expfam.samplers.split_merge._python_moves cimport away_move
+from expfam.samplers.split_merge._moves cimport (
+    ANCHORED, AWAY, BUCKET, CUT, GROW, MEMBER, NO_MEMORY, SOFTMAX, move_plan, run_moves,
+)
+from expfam.samplers.states.collapsed cimport CollapsedState
+from expfam.structures.members cimport MemberLists
+
+from expfam.errors import ArchiveError, CapabilityError, PluginError
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.split_merge.budget import MoveSchedule, most_moves
+from expfam.samplers.split_merge.moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
+from expfam.samplers.starts.rules import is_discrete
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, restoring
+from expfam.structures.ground.threads import resolve_n_threads
+
+cdef enum:
+    FIRST_MOVES = 16            # of the first nogil call of a step; then by the clock, which changes no label
+
+cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+
+_KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
+_REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
+_UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
+
+
+cdef class Mover:
+    """What a chain's moves keep between steps: member lists, bound anchors and allocators, scratch, adaptation.
+
+    Parameters
+    ----------
+    state : CollapsedState
+    moves : sequence
+        See `expfam.samplers.split_merge.moves`.
+    n_threads : int or None
+        For hash tables; no result depends on it.
+    """
+
+    def __init__(self, CollapsedState state, moves, n_threads):
+        cdef int32_t[::1] items, leaving
+        cdef int8_t[::1] sides
+        cdef char[::1] plans
+        N = state.data.n_rows
+        self.state, self.moves, self.n_threads = state, moves, n_threads
+        self.bound = [{} for _ in moves]
+        self.lists, self.stamp, self.model = None, None, None
+        share = np.array([move.weight for move in moves], dtype=np.float64)
+        self.shares = np.cumsum(share[: len(moves) - 1]) / share.sum()
+        self.schedule = MoveSchedule(N)
+        self.w.d.evidence_cost = 1.0
+        self.items, self.leaving = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
+        self.sides = np.zeros(N, dtype=np.int8)
+        self.plan_array = np.zeros(len(moves) * sizeof(move_plan), dtype=np.int8)
+        items, leaving, sides, plans = self.items, self.leaving, self.sides, self.plan_array
+        self.w.d.items, self.w.d.leaving, self.w.d.sides = &items[0], &leaving[0], &sides[0]
+        self.w.plans = <const move_plan *> &plans[0]
+        self.w.n_rows = N
+
+    # ---- what a step begins with -----------------------------------------------------------------------------------
+
+    def open(self):
+        """Take up the labels, the model and the tables of the step that is to come, and begin its counts."""
+        self.w.d.work_done, self.w.first = 0.0, 0
+        for j in range(4):
+            self.w.n[j] = 0
+        epoch = self.schedule.n_calls // _REDRAW_EVERY
+        for place, move in enumerate(self.moves):
+            self._set_plan(place, move, self._bind(place, move, epoch))
+        self.model = self.state.model
+        if self.lists is None or self.lists.n_slots < self.state.slots.capacity:
+            self.stamp = None
+        if self.stamp is None or self.stamp != self.state.stamp:
+            self.lists = MemberLists(self.state.labels, n_slots=self.state.slots.capacity)
+            self.stamp = self.state.stamp
+
+    def _bind(self, place, move, epoch):
+        bound, data, seed = self.bound[place], self.state.data, self.state.seed
+        if bound.get("epoch") != epoch:
+            if move.kind == "anchored":
+                if "anchors" not in bound:
+                    bound["anchors"] = self._bind_anchors(place)
+                bound["anchors"].refresh(epoch)
+            if move.kind == "bucket":
+                bound["keys"] = move.tables.keys(data, seed=seed, epoch=epoch, n_threads=self.n_threads)
+            bound["epoch"] = epoch
+        is_stale = self.model is not self.state.model and not hasattr(bound.get("allocator"), "codes")
+        if hasattr(move, "allocator") and is_stale:     # codes are of the data alone
+            bound["allocator"] = move.allocator.bind(self.state.model, data, seed=seed)
+        return bound
+
+    def _bind_anchors(self, place):
+        """Anchors of a move, those of an earlier one with the same law where there is one: tables are made once."""
+        first = first_of_law(self.moves, place)
+        if first < place:
+            return self.bound[first]["anchors"]
+        return self.moves[place].anchors.bind(self.state.data, seed=self.state.seed)
+
+    def _set_plan(self, place, move, bound):
+        cdef move_plan *p = <move_plan *> self.w.plans + <Py_ssize_t> place
+        cdef const uint64_t[:, ::1] keys
+        p.kind = _KINDS[move.kind]
+        p.rho, p.most = getattr(move, "rho", 1.0), getattr(move, "most", INFINITY)
+        allocator = getattr(move, "allocator", None)
+        p.allocator.code = compiled_code(allocator) if allocator is not None else COIN
+        p.is_away = p.kind == CUT or p.allocator.code == FOREIGN
+        p.allocator.n_scans = getattr(allocator, "n_scans", 0)
+        p.allocator.beta = getattr(allocator, "beta", 0.0)
+        p.allocator.first_stage = getattr(allocator, "first", 1)
+        p.allocator.stage_factor = getattr(allocator, "factor", 2)
+        if "keys" in bound:
+            keys = bound["keys"]
+            p.keys, p.n_tables = &keys[0, 0], keys.shape[1]
+        codes = getattr(bound.get("allocator"), "codes", None)
+        if codes is not None:
+            keys = codes
+            self.w.d.codes, self.w.d.n_words = &keys[0, 0], keys.shape[1]
+
+    def draw_plan(self, n_moves):
+        """Which move comes when, and its anchors; nothing here reads a label."""
+        cdef int32_t[::1] which
+        cdef Py_ssize_t[:, ::1] pairs
+        state, unit = self.state, int(self.w.first) << _UNITS
+        rng = generator(state.seed, "choice", unit=unit + 1, step=state.n_steps)
+        self.which = np.searchsorted(self.shares, rng.random(n_moves), side="right").astype(np.int32)
+        self.pairs = np.full((n_moves, 2), -1, dtype=np.intp)
+        for place, bound in enumerate(self.bound):
+            here = np.flatnonzero(self.which == place) if "anchors" in bound else ()
+            if len(here):
+                rng = generator(state.seed, "choice", unit=unit + 2 + place, step=state.n_steps)
+                self.pairs[here] = _checked_pairs(bound["anchors"].draw_pairs(here.size, rng), here.size, state)
+        which, pairs = self.which, self.pairs
+        self.w.which, self.w.pairs = &which[0], &pairs[0, 0]
+
+    cdef void aim(self):
+        """Take the addresses that a grown state may have changed."""
+        cdef CollapsedState state = self.state
+        cdef Components components = state.components
+        cdef walk *w = &self.w
+        cdef int32_t[::1] labels = state.labels
+        cdef Py_ssize_t[::1] ks
+        cdef double[::1] scores
+        cdef Py_ssize_t capacity = state.slots.capacity
+        if self.lists.n_slots < capacity:
+            self.lists.grow(capacity)
+        if self.ks is None or self.ks.shape[0] < capacity:
+            self.ks, self.scores = np.zeros(capacity, dtype=np.intp), np.zeros(2 * capacity + 1)
+        ks, scores = self.ks, self.scores
+        w.ks, w.scores = &ks[0], &scores[0]
+        w.slots, w.labels = &state.slots, &labels[0]
+        w.d.c, w.d.work = &components.c, &components.work[0]
+        w.d.members, w.d.offset = &self.lists.table, state.slots.offset
+        w.d.a, w.d.b = capacity - 2, capacity - 1
+        w.d.fills_a = w.d.fills_b = False
+        w.log_joint = state.log_joint
+
+    def begin(self, n_moves):
+        """Prior masses of new clusters."""
+        cdef const double[::1] masses
+        cdef CollapsedState state = self.state
+        weights, N = state.model.weights, state.data.n_rows
+        most = min(N, state.n_clusters + n_moves + 1, N if weights.max_components is None else weights.max_components)
+        self.masses = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
+        masses = self.masses
+        self.w.d.log_new_mass = &masses[0]
+        self.w.seed, self.w.step = state.seed, state.n_steps
+        self.w.n_shifted = 0
+
+    def grow(self):
+        """Slots for a new cluster and for two sides."""
+        cdef CollapsedState state = self.state
+        state.ensure_spare()
+        if state.slots.n_slots > state.slots.capacity - 2:
+            state._grow(state.slots.n_slots + 2 + state.slots.n_slots // 8)
+        self.aim()
+
+    # ---- the step --------------------------------------------------------------------------------------------------
+
+    def run(self, Py_ssize_t n_moves):
+        """The moves of the plan; an interrupt leaves a valid state between two of them."""
+        cdef walk *w = &self.w
+        cdef CollapsedState state = self.state
+        cdef Py_ssize_t start = 0, at = 0, moves = FIRST_MOVES, stop, failed_at = -1
+        cdef int code
+        self.begin(n_moves)
+        self.aim()
+        self.stamp = None               # until the end: an interrupt must not leave lists that are half known
+        while start < n_moves:
+            stop = min(n_moves, start + moves)
+            clock = perf_counter()
+            with nogil:
+                code = run_moves(w, start, stop, &at)
+            clock = perf_counter() - clock
+            self.note()
+            PyErr_CheckSignals()        # no bytecode runs here, where Python would look
+            start = at
+            if code == GROW:
+                self.grow()
+            elif code == AWAY:
+                self.away(at)
+                self.note()
+                start = at + 1
+            elif code == EXPFAM_NUMERICAL and failed_at != at:      # once more from recomputed statistics
+                failed_at = at
+                state.refresh()
+                self.aim()
+            elif code:
+                raise self.failure(code)
+            if clock < LONGEST_CALL / 2:
+                moves = min(2 * moves, n_moves)
+            elif clock > 2 * LONGEST_CALL:
+                moves = max(1, moves // 2)
+
+    cdef int note(self) except -1:
+        """What the moves since the last note did to the state's totals."""
+        self.state.log_joint = self.w.log_joint
+        self.state.n_moves += self.w.n_shifted
+        self.state.stamp += 1
+        self.w.n_shifted = 0
+        return 0
+
+    def settle(self):
+        """End of a step: the state's own housekeeping, after which the lists may have to be made anew."""
+        known = self.state.stamp
+        self.state.settle()
+        self.stamp = known if self.state.stamp == known else None
+        self.schedule.n_calls += 1
+
+    def run_adapting(self):
+        """The moves of a step whose number is chosen here; returns it."""
+        schedule, state = self.schedule, self.state
+        if schedule.n_next == 0:
+            schedule.guess(self.moves, state.n_clusters)
+        if not schedule.is_adapting:
+            self.draw_plan(schedule.n_moves)
+            self.run(schedule.n_moves)
+            self.settle()
+            schedule.rest()
+            return schedule.n_moves
+        self.w.d.evidence_cost = self.cost_of_evidence()
+        n_done, done, accepted, goes_on = 0, 0.0, 0, True
+        while goes_on:
+            n_moves = schedule.n_next
+            self.w.first = n_done
+            self.draw_plan(n_moves)
+            self.run(n_moves)
+            n_done += n_moves
+            work, gained = self.work_done - done, self.n_accepted - accepted
+            done, accepted = self.work_done, self.n_accepted
+            schedule.note(work=work, n_moves=n_moves, n_clusters=state.n_clusters, is_lively=accepted > 0)
+            goes_on = schedule.goes_on(
+                work=work, n_accepted=gained, work_of_step=done, n_clusters=state.n_clusters
+            )
+        self.settle()
+        return n_done
+
+    @property
+    def n_accepted(self):
+        """Splits and merges accepted in the last step."""
+        return self.w.n[1] + self.w.n[3]
+
+    def cost_of_evidence(self):
+        """Work of a cluster's evidence: 1, or for sparse statistics what its present words are worth in data."""
+        data = self.state.data
+        if not data.has_sparse_phi:
+            return 1.0
+        S = self.state.components.export()[1]
+        words = S.nnz / max(self.state.n_clusters, 1) if sparse.issparse(S) else data.n_statistics
+        per_row = data.X.nnz / data.n_rows if data.is_sparse else data.n_features
+        return float(max(1.0, words / max(per_row, 1.0)))
+
+    cdef object failure(self, int code):
+        if code == NO_MEMORY:
+            return MemoryError("no memory for the list of a cluster's members")
+        return (<Components> self.state.components).fail(code, self.w.d.u, self.w.d.k_u)
+
+    @property
+    def counts(self):
+        """Splits proposed and accepted, merges proposed and accepted, of the last step."""
+        names = ("splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted")
+        return dict(zip(names, self.w.n))
+
+    @property
+    def work_done(self):
+        """Work of the last step, in predictives of one cluster."""
+        return self.w.d.work_done
+
+    def set_eager(self, bint eager):
+        """Refuse no merge before its log q is complete, for tests."""
+        self.w.eager = eager
+
+    cdef int away(self, Py_ssize_t place) except -1:
+        """One move whose allocator, or whose cut, is a Python object."""
+        cdef Py_ssize_t number = self.w.which[place]
+        rng = generator(self.state.seed, "move", unit=int(self.w.first) + place, step=self.state.n_steps)
+        allocator = self.bound[number].get("allocator")
+        cdef int code = away_move(&self.w, self.state, self.lists, self.moves[number], allocator, place, rng)
+        if code:
+            raise self.failure(code)
+        return 0
+
+    # ---- files -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """Member lists in their order, and what was adapted; tables follow from seed and step."""
+        arrays = {"schedule": self.schedule.to_arrays(), "stamp": np.array(-1 if self.stamp is None else self.stamp)}
+        return arrays | ({} if self.stamp is None else {"lists": self.lists.to_arrays()})
+
+    def from_arrays(self, arrays):
+        """Restore `to_arrays`; ArchiveError for arrays that are not those of such moves over these data."""
+        state = self.state
+        with restoring("what is stored of the moves"):
+            self.schedule.from_arrays(arrays["schedule"])
+            stamp = int(integers(arrays, "stamp", (), -1))
+            self.stamp, self.lists = None if stamp < 0 else stamp, None
+            if stamp >= 0:
+                integers(arrays["lists"], "n_items", (), state.data.n_rows, state.data.n_rows + 1)
+                self.lists = MemberLists.from_arrays(arrays["lists"])
+                if stamp == state.stamp and not np.array_equal(self.lists.labels(), state.labels):
+                    raise ArchiveError("the lists of members are not those of the labels: the file was altered")
+
+
+def _checked_pairs(pairs, size, state):
+    """Anchors of a law as (size, 2) intp, once they are such."""
+    pairs = np.ascontiguousarray(pairs, dtype=np.intp)
+    if pairs.shape != (size, 2):
+        raise PluginError(f"draw_pairs({size}) of an anchor law must give shape ({size}, 2); got {pairs.shape}")
+    if size and (pairs.min() < -1 or pairs.max() >= state.data.n_rows):
+        raise PluginError(f"anchors must be data below {state.data.n_rows}, or -1; got {pairs.min()}..{pairs.max()}")
+    return np.where(pairs.min(axis=1, keepdims=True) < 0, -1, pairs)
+
+
+class CollapsedSplitMerge(Kernel):
+    """Split and merge moves over a collapsed state, drawn from a fixed mixture of kinds.
+
+    Parameters
+    ----------
+    moves : sequence of Move
+        Kinds of moves, see `expfam.samplers.split_merge.moves`.
+    n_moves : int or "auto"
+        Moves of a step. ``"auto"``: as many as 10 % of the work of a Gibbs sweep; the number follows what moves
+        cost in the first 50 steps of a chain and stays from then on. In these steps moves go on as long as enough of
+        them are accepted.
+    every : int or "auto"
+        Only each so-manieth step makes moves, and the others do nothing. ``"auto"`` is 1, but with ``n_moves="auto"``
+        up to 100 where the few hundred data make a step of any number of moves dear beside a sweep.
+    n_threads : int or None
+        For hash tables. The labels do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import CollapsedSplitMerge, sample
+    >>> from expfam.samplers.split_merge.moves import MemberMoves
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = CollapsedSplitMerge([MemberMoves()], n_moves=20)
+    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), X, seed=0, start="one")
+    >>> trace = sample(kernel, state, 20)
+    >>> state.n_clusters
+    2
+
+    Notes
+    -----
+    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
+    other papers are named with the moves. Alone, some kinds of moves cannot reach every partition: use them in a
+    `Cycle` with `CollapsedGibbs`.
+    """
+
+    state_type = CollapsedState
+
+    def __init__(self, moves, *, n_moves="auto", every="auto", n_threads=None):
+        self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
+
+    def choose_moves(self, model, data):
+        """The moves for a model and its data."""
+        return moves_of(self.moves)
+
+    def check(self, model, data):
+        """Refuse settings out of range, and moves that family or data do not allow."""
+        for name in ("n_moves", "every"):
+            value = getattr(self, name)
+            if value != "auto" and not (isinstance(value, (int, np.integer)) and value >= 1):
+                raise ValueError(f"{name} must be a positive integer or 'auto'; got {value!r}")
+        resolve_n_threads(self.n_threads)
+        for move in self.choose_moves(model, data):
+            if not getattr(move, "kind", None) in _KINDS:
+                raise CapabilityError(f"{type(self).__name__} needs moves of the kinds {sorted(_KINDS)}; got {move!r}")
+            move.check(model, data)
+
+    def init_state(self, model, data, labels, *, seed):
+        """Collapsed state of the labels."""
+        return self.state_type(model, data, labels, seed=seed)
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
+
+        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
+        k-means++, which take dozens of sweeps with moves to come down to as few.
+        """
+        is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
+        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
+            start = "variational"
+        return super().first_labels(start, model, data, seed, n_clusters)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of member lists, scratch and hash tables."""
+        per_row = 32 + moves_memory_per_row(self.choose_moves(model, data), model, data)
+        moves = most_moves(data.n_rows, n_clusters) if self.n_moves == "auto" else self.n_moves
+        return int(per_row * data.n_rows + 64 * moves)
+
+    def mover(self, state):
+        """What this chain's moves keep, from the state's memory."""
+        kept = state.memory.get("split_merge")
+        if isinstance(kept, Mover) and kept.kernel is self:
+            return kept
+        moves = self.choose_moves(state.model, state.data)
+        if not isinstance(kept, Mover) or kept.moves != moves:
+            arrays, kept = kept, Mover(state, moves, self.n_threads)
+            if isinstance(arrays, dict):
+                kept.from_arrays(arrays)
+            state.memory["split_merge"] = kept
+        kept.kernel = self
+        return kept
+
+    def move(self, state):
+        """The moves of a step, or none where it is not the turn of any."""
+        mover = self.mover(state)
+        schedule = mover.schedule
+        if schedule.n_resting > 0:
+            schedule.n_resting -= 1
+            return 0, 0, dict.fromkeys(mover.counts, 0) | {"n_moves": 0}
+        mover.open()
+        if self.n_moves == "auto":
+            n_moves = mover.run_adapting()
+        else:
+            n_moves = int(self.n_moves)
+            mover.draw_plan(n_moves)
+            mover.run(n_moves)
+            mover.settle()
+        if self.every != "auto":
+            schedule.n_resting = self.every - 1
+        counts = mover.counts
+        proposed = counts["splits_proposed"] + counts["merges_proposed"]
+        accepted = counts["splits_accepted"] + counts["merges_accepted"]
+        return proposed, accepted, counts | {"n_moves": n_moves}
+
+    def frozen(self, state):
+        """The kernel with the number of moves that this chain has adapted so far, for steps that are to count."""
+        kept = state.memory.get("split_merge")
+        if self.n_moves != "auto" or not isinstance(kept, Mover):
+            return self
+        every = kept.schedule.period if self.every == "auto" else self.every
+        return type(self)(**(self.get_params() | {"n_moves": kept.schedule.n_moves, "every": every}))

@@ -1,0 +1,1 @@
+"""Labels to begin with, made without a sampler."""

@@ -1,0 +1,219 @@
+"""Merging clusters greedily, best pair first, as long as the log joint rises.
+
+An optimiser, not a sampler: it serves starts, whose labels may be any function of the data. Memory O(B + B F); about
+B**2 / 2 evidences of two clusters together, beyond a thousand clusters those of each with its nearest ones only.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln
+
+from expfam.errors import CapabilityError
+from expfam.families.components import Components
+from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
+from expfam.structures.ground.threads import single_blas
+from expfam.structures.merge_table import MergeTable
+
+_MOST_COMPARED = 1024  # clusters up to which every pair is looked at
+_NEAREST = 32
+_BLOCK_ROWS = 1024
+_BLOCK_BYTES = 1 << 24
+
+
+def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMPARED):
+    """Labels after greedy merges.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    labels : (N,) array_like of int
+    n_clusters : int, optional
+        Merge down to so many clusters in any case, also where the log joint falls.
+    n_compared : int
+        Up to so many clusters every pair is compared; of more each with the 32 whose means are nearest, in the
+        coordinates of the k-means++ start, and with what these are absorbed by; when none of them gains and few enough
+        are left, with all.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        Clusters numbered 0..B-1.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import merged_labels
+    >>> data = Dataset([[0], [1], [0], [40], [41]], Poisson())
+    >>> merged_labels(MixtureModel(data.family, DirichletProcess()), data, [0, 1, 2, 3, 4]).tolist()
+    [0, 0, 0, 1, 1]
+
+    Notes
+    -----
+    Gain of a merge of clusters of a and b data, log evidences m, offset c of the weights and B clusters before:
+    m(a + b) - m(a) - m(b) + log G(a+b+c) G(1+c) / (G(a+c) G(b+c)) - log of the mass of the B-th cluster. The last term
+    is the same for all pairs, so the order of merges does not depend on it.
+    """
+    names, labels = np.unique(labels, return_inverse=True)
+    if names.size < 2:
+        return labels.astype(np.int32)
+    gains = _gains_of(model, data, labels.astype(np.int32))
+    opened = model.weights.log_new_mass(data.n_rows - 1, names.size)
+    near = near_clusters(data, labels) if names.size > n_compared else None
+    # what has to be is left to all pairs, where these can be looked at
+    fewest = n_clusters if near is None or n_clusters is None else max(n_clusters, n_compared)
+    B = _merge(gains, names.size, opened, fewest, near)
+    limit = min((n for n in (n_clusters, model.weights.max_components) if n is not None), default=B)
+    if near is not None and (n_compared >= B or limit < B):
+        labels = np.unique(gains.home[labels], return_inverse=True)[1]
+        gains = _gains_of(model, data, labels.astype(np.int32))
+        _merge(gains, B, opened, n_clusters, None)
+    return np.unique(gains.home[labels], return_inverse=True)[1].astype(np.int32)
+
+
+def merged_clusters(model, n, S, *, n_clusters=None):
+    """Greedy merges as of `merged_labels`, of clusters of which there are statistics and no data.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound.
+    n : (B,) float64 ndarray
+        Data per cluster, fractions allowed.
+    S : (B, F) float64 ndarray or CSR
+    n_clusters : int, optional
+        Merge down to so many clusters in any case; no more than the weights allow are left.
+
+    Returns
+    -------
+    (B,) int64 ndarray
+        What each cluster became a part of, numbered by first appearance.
+
+    Raises
+    ------
+    CapabilityError
+        For clusters of less data than the discount of a Pitman-Yor prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import merged_clusters
+    >>> model = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), DirichletProcess())
+    >>> merged_clusters(model, np.array([9.0, 5.0, 7.0]), np.array([[3.0], [400.0], [2.0]])).tolist()
+    [0, 1, 0]
+    """
+    n = np.array(n, dtype=np.float64)
+    if (n + model.weights.offset <= 0).any():
+        raise CapabilityError(f"a cluster of {n.min():.3g} data is less than one under {model.weights!r}")
+    if n.size < 2:
+        return np.zeros(n.size, dtype=np.int64)
+    gains = _Gains(model.weights, _Statistics(model.family, n, S), n)
+    opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
+    limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
+    _merge(gains, n.size, opened, min(limits, default=None), None)
+    _, first, home = np.unique(gains.home, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[home]
+
+
+def _gains_of(model, data, labels):
+    B = int(labels.max()) + 1
+    components = Components(model.family, data, B, layout="clusters")
+    components.refresh(labels)
+    return _Gains(model.weights, components, np.bincount(labels, minlength=B).astype(np.float64))
+
+
+def _merge(gains, B, opened, fewest, near):
+    """Merge while it pays or has to be; returns the number of clusters that are left."""
+    gains.near = near
+    table = MergeTable(B, gains, candidates=None if near is None else lambda k: list(near[k]))
+    while B > 1:
+        k, other, gain = table.best() or (0, 0, -np.inf)
+        if gain == -np.inf or (gain - opened[B - 1] <= 0 and (fewest is None or fewest >= B)):
+            break
+        gains.absorb(k, other)
+        table.merge(k, other)
+        B -= 1
+    return B
+
+
+def near_clusters(data, labels):
+    """Slots of the clusters near each one, a symmetric relation: list of sets."""
+    points = Rows(data).embedding(0, None)
+    size = np.bincount(labels)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(size)[:-1]])
+    means = np.add.reduceat(points[order].astype(np.float64), starts) / size[:, None]
+    near = [set() for _ in size]
+    with single_blas():
+        for start in range(0, len(means), _BLOCK_ROWS):
+            block = means[start : start + _BLOCK_ROWS]
+            distance = squared_distances(block, squared_norms(block), means)
+            distance[np.arange(len(block)), start + np.arange(len(block))] = np.inf
+            for k, found in enumerate(np.argpartition(distance, _NEAREST, axis=1)[:, :_NEAREST].tolist(), start):
+                near[k].update(found)
+                for other in found:
+                    near[other].add(k)
+    return near
+
+
+class _Statistics:
+    """Evidences of clusters known by their statistics alone, as components have them."""
+
+    def __init__(self, family, n, S):
+        self.family, self.n = family, np.array(n)
+        self.rows = [S[[k]] for k in range(len(n))] if sparse.issparse(S) else np.array(S)
+
+    def log_marginal(self, slots):
+        return self.family.log_marginal(self.n[slots], self._dense(slots))
+
+    def log_merged(self, k, slots):
+        out, mine = np.empty(len(slots)), self._dense([k])
+        step = max(1, _BLOCK_BYTES // (8 * mine.size))
+        for start in range(0, len(slots), step):
+            block = slots[start : start + step]
+            out[start : start + step] = self.family.log_marginal(self.n[k] + self.n[block], self._dense(block) + mine)
+        return out
+
+    def absorb(self, k, other):
+        self.n[k] += self.n[other]
+        self.rows[k] = self.rows[k] + self.rows[other]
+
+    def _dense(self, slots):
+        if isinstance(self.rows, list):
+            return sparse.vstack([self.rows[k] for k in slots]).toarray()
+        return self.rows[slots]
+
+
+class _Gains:
+    """What a merge gains, but for the mass of opening a cluster; slots are those of the components."""
+
+    def __init__(self, weights, components, n):
+        self.offset, self.components, self.n = weights.offset, components, n.copy()
+        self.own = components.log_marginal(np.arange(n.size)) + self._of_size(self.n)
+        self.home, self.near = np.arange(n.size), None
+
+    def _of_size(self, n):
+        return gammaln(n + self.offset) - gammaln(1.0 + self.offset)
+
+    def __call__(self, k, slots):
+        together = self.components.log_merged(k, slots) + self._of_size(self.n[k] + self.n[slots])
+        return together - (self.own[k] + self.own[slots])
+
+    def absorb(self, k, other):
+        self.components.absorb(k, other)
+        self.n[k] += self.n[other]
+        self.own[k] = self.components.log_marginal([k])[0] + self._of_size(self.n[k])
+        self.home[self.home == other] = k
+        if self.near is not None:
+            self._inherit(k, other)
+
+    def _inherit(self, k, other):
+        """Cluster k is near to whatever was near to the one it has absorbed."""
+        near = self.near
+        for place in near[other]:
+            near[place].discard(other)
+            near[place].add(k)
+        near[k] = (near[k] | near[other]) - {k}
+        near[other] = set()

@@ -1,0 +1,283 @@
+"""Starting labels of a run: given ones, checked, or made by a named rule.
+
+A start is a function of the data, the seed and the number of clusters alone; its random numbers have their own
+purpose, so it never depends on threads, and random labels of a shard are those of its rows in the whole. Random and
+one cost O(N); k-means++ O(N K F) in products of matrices, mostly in single precision; tree the building of a cover
+tree; sequential one predictive of every cluster for each datum.
+"""
+
+import math
+
+import numpy as np
+
+from expfam.families.components import Components
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess
+from expfam.samplers.geometry.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
+from expfam.samplers.starts.tree import tree_labels
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run, single_blas
+
+_DISCRETE = ("counts", "categories", "binary")
+_MOST_DEFAULT = 256
+_SEEDING_ROWS = 20_000
+_MOST_BITS = 30
+_PASSES = 10
+_PICKED_A_DRAW = 4  # seeds that there are for each row drawn at once
+
+
+def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None):
+    """Cluster of each datum to begin with.
+
+    Parameters
+    ----------
+    start : str, (N,) array_like of int, or Progressive
+        Labels are checked and used as they are; an object with a method `labels` is asked; or a rule by name:
+
+        - "random": uniform over `n_clusters`; some may get no datum;
+        - "kmeans++": nearest of `n_clusters` data chosen with probability proportional to squared distance;
+        - "tree": exactly `n_clusters` cells of a cover tree of the data;
+        - "tree_point": nearest of those cells' centres;
+        - "buckets": the sides of random hyperplanes through the middle of the data on which a datum lies, at most
+          `n_clusters` different ones;
+        - "progressive": clusters of a few rows, which the others join, and so on within each cluster, merged greedily;
+          the number of clusters follows from the data and is at most `n_clusters` if that is given. Of all rules the
+          one that comes nearest to a high log joint, and the one to take where the number of clusters is not known:
+          see `Progressive`, which has settings;
+        - "variational": ten passes of `SparseVariational` from k-means++ with `n_clusters`, merged greedily. Of
+          real-valued data nearly as good as "progressive" or better, and far cheaper, where there are fewer clusters
+          than that; counts that many columns share rarely leave the one cluster that they begin as;
+        - "sequential": one pass in random order, each datum drawn from its predictive given those before it;
+        - "one": all in cluster 0;
+        - "auto": "kmeans++" on real-valued data, else "random". A sequential pass over counts lets the clusters that
+          come first swallow the rest, and Gibbs sweeps hardly mend it. Kernels may have another one: that of splits
+          and merges takes "variational" on real-valued data where the weights leave the number of clusters open.
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    seed : int
+    n_clusters : int, optional
+        At most N of them are used. If not given, all components of finite weights; for a Dirichlet or Pitman-Yor
+        process at most 256, and no more than N/8 of discrete data or sqrt N of real ones: clusters of counts empty more
+        easily than new ones open, those of vectors rather stay. "sequential" opens as many as it draws, up to
+        `n_clusters` if that is given.
+    n_threads : int or None
+        Threads of "kmeans++", "tree" and "tree_point"; the labels do not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, labels that cannot be used, more clusters than the weights allow, or with "tree" and
+        "tree_point" more clusters than distinct rows.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.starts.rules import starting_labels
+    >>> model = MixtureModel(Poisson(), DirichletProcess())
+    >>> data = Dataset([[0], [1], [30], [31]], model.family)
+    >>> labels = starting_labels("kmeans++", model.bind(data), data, seed=0, n_clusters=2)
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    np.True_
+
+    Notes
+    -----
+    "progressive" costs a few passes over max(4000, 16 sqrt N) rows cut into pieces of eight, one predictive of every
+    cluster found for each datum, and a check of each cluster.
+
+    "kmeans++": Arthur & Vassilvitskii 2007, the seeds from a random 20 000 + 20 K rows; distances between
+    standardised columns of real data, between square roots of counts, whose variance hardly depends on the mean, and
+    between other statistics as they are. "tree": see `expfam.samplers.starts.tree`; in the same coordinates.
+    """
+    if callable(getattr(start, "labels", None)):
+        limit = _limit(n_clusters, model.weights)
+        return _checked(
+            start.labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads), model.weights, data.n_rows
+        )
+    if not isinstance(start, str):
+        return _checked(start, model.weights, data.n_rows)
+    if start == "auto":
+        start = "random" if is_discrete(data.family) else "kmeans++"
+    if start not in _RULES:
+        raise ValueError(f"start must be one of {['auto', *_RULES]} or an array of labels; got {start!r}")
+    limit = _limit(n_clusters, model.weights)
+    return _RULES[start](model, data, seed, limit, n_threads).astype(np.int32)
+
+
+def is_discrete(family):
+    """Whether data of the family are counts or categories, which have starts of their own."""
+    return family.support in _DISCRETE
+
+
+def default_n_clusters(model, n_rows):
+    """Number of clusters that a start uses where none is given."""
+    if model.weights.max_components is not None:
+        return model.weights.max_components
+    few = math.ceil(n_rows / 8) if is_discrete(model.family) else math.isqrt(max(n_rows - 1, 0)) + 1
+    return min(few, _MOST_DEFAULT)
+
+
+def _limit(n_clusters, weights):
+    if n_clusters is None:
+        return None
+    if n_clusters != int(n_clusters) or n_clusters < 1:
+        raise ValueError(f"n_clusters must be an integer of at least 1; got {n_clusters!r}")
+    if weights.max_components is not None and n_clusters > weights.max_components:
+        raise ValueError(f"n_clusters = {n_clusters} is more than the components of {weights!r}")
+    return int(n_clusters)
+
+
+def _checked(labels, weights, n_rows):
+    labels = np.asarray(labels)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"starting labels must have shape ({n_rows},); got {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"starting labels must be integers; got dtype {labels.dtype}")
+    if labels.min() < 0:
+        raise ValueError(f"starting labels must be non-negative; row {int(np.argmin(labels))} holds {labels.min()}")
+    limit = n_rows if weights.max_components is None else weights.max_components
+    if labels.max() >= limit:
+        raise ValueError(
+            f"starting labels must be below {limit}, the number of"
+            f" {'data' if weights.max_components is None else 'components'}; row {int(np.argmax(labels))} holds"
+            f" {labels.max()}: renumber them, np.unique(labels, return_inverse=True)[1]"
+        )
+    return labels.astype(np.int32)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _one(model, data, seed, limit, n_threads):
+    return np.zeros(data.n_rows)
+
+
+def _random(model, data, seed, limit, n_threads):
+    K = limit or default_n_clusters(model, data.n_rows)
+    rng = generator(seed, "start")
+    rng.bit_generator.advance(data.row_offset // 4)  # a block of the stream is four words, one for each row
+    uniform = rng.random(data.row_offset % 4 + data.n_rows)[data.row_offset % 4 :]
+    return np.minimum((uniform * K).astype(np.int64), K - 1)
+
+
+def _sequential(model, data, seed, limit, n_threads):
+    weights, N = model.weights, data.n_rows
+    rng = generator(seed, "start")
+    order, uniform = rng.permutation(N), rng.random(N)
+    components = Components(model.family, data, 8)
+    counts, labels, B = np.zeros(8), np.empty(N, dtype=np.int64), 0
+    for t, i in enumerate(order):
+        if counts.size < B + 1:
+            counts = np.concatenate([counts, np.zeros(counts.size)])
+            components.reserve(counts.size)
+        log_p = components.log_predictive(i, np.arange(B + 1))
+        log_p[:B] += np.log(counts[:B] + weights.offset)
+        log_p[B] += -np.inf if limit is not None and limit <= B else weights.log_new_mass(t, B)[B]
+        p = np.cumsum(np.exp(log_p - log_p.max()))
+        k = int(np.searchsorted(p, uniform[t] * p[-1], side="right"))
+        components.add(i, k)
+        counts[k] += 1
+        labels[i], B = k, max(B, k + 1)
+    return labels
+
+
+def _kmeans(model, data, seed, limit, n_threads):
+    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
+    rng = generator(seed, "start")
+    rows = Rows(data)
+    chosen = np.sort(rng.permutation(data.n_rows)[: _SEEDING_ROWS + 20 * K])
+    seeds = distant_rows(rows.take(chosen), K, rng, n_threads)
+    blocks = rows.blocks(min(seeds.shape[0], SEEDS_AT_ONCE))
+    return np.concatenate(run(lambda a, b: nearest(rows.take(slice(a, b)), seeds), blocks, n_threads))
+
+
+def distant_rows(points, K, rng, n_threads=None):
+    """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones.
+
+    Rows are drawn some at a time by their distances to those picked before, and each is kept with the share of that
+    distance that the ones kept before it leave: rejection, by which the law is that of picking one by one. So the
+    distances of all data come as products of matrices.
+    """
+    picked = [int(rng.integers(points.shape[0]))]
+    found = NearestSeeds(points)
+    with single_blas():  # the bits of a product must not depend on the number of threads
+        found.add(points[picked], n_threads)
+        while len(picked) < K:
+            total = np.cumsum(found.distance)
+            if total[-1] == 0:
+                break
+            size = min(max(1, len(picked) // _PICKED_A_DRAW), SEEDS_AT_ONCE, K - len(picked))
+            drawn = np.searchsorted(total, rng.random(size) * total[-1], side="right")
+            kept = _kept(points[drawn], found.norms[drawn], found.distance[drawn], rng.random(size))
+            found.add(points[drawn[kept]], n_threads)
+            picked.extend(drawn[kept].tolist())
+    return points[picked]
+
+
+def _kept(points, norms, distance, uniform):
+    """Places of the points that stay, of points drawn by `distance`, each with the share that those before it leave."""
+    between, left, kept = squared_distances(points, norms, points), distance.copy(), []
+    for j in range(len(uniform)):
+        if uniform[j] * distance[j] < left[j]:
+            kept.append(j)
+            left = np.minimum(left, between[j])
+            left[j] = 0.0
+    return np.array(kept)
+
+
+def _tree(model, data, seed, limit, n_threads):
+    K = limit or default_n_clusters(model, data.n_rows)
+    return tree_labels(data, K, seed=seed, name="tree", n_threads=n_threads)
+
+
+def _tree_point(model, data, seed, limit, n_threads):
+    K = limit or default_n_clusters(model, data.n_rows)
+    return tree_labels(data, K, seed=seed, name="tree_point", n_threads=n_threads)
+
+
+def _buckets(model, data, seed, limit, n_threads):
+    n_bits = min(_MOST_BITS, int(limit or default_n_clusters(model, data.n_rows)).bit_length() - 1)
+    points = Rows(data).embedding(seed, n_threads)
+    points -= points.mean(axis=0, dtype=np.float64)  # angles at an origin beside the data tell no clusters apart
+    planes = generator(seed, "start", unit=4).standard_normal((points.shape[1], n_bits))
+    with single_blas():
+        codes = (points @ planes >= 0) @ (1 << np.arange(n_bits))
+    return np.unique(codes, return_inverse=True)[1]
+
+
+def _progressive(model, data, seed, limit, n_threads):
+    from expfam.samplers.warm_starts.progressive import Progressive  # its rows have a start of their own
+
+    return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
+
+
+def _variational(model, data, seed, limit, n_threads):
+    from expfam.samplers.starts.greedy_merge import merged_labels  # these have starts of their own
+    from expfam.samplers.variational.mixture import SparseVariational
+
+    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
+    kernel = SparseVariational(truncation=K, n_threads=n_threads)
+    free = MixtureModel(model.family, DirichletProcess())
+    state = kernel.init(free, data, seed=seed, start="kmeans++", n_clusters=K)
+    for _ in range(_PASSES):
+        kernel.step(state)
+        if kernel.is_done(state):
+            break
+    return merged_labels(model, data, state.labels)
+
+
+_RULES = {
+    "random": _random,
+    "kmeans++": _kmeans,
+    "tree": _tree,
+    "tree_point": _tree_point,
+    "sequential": _sequential,
+    "one": _one,
+    "buckets": _buckets,
+    "progressive": _progressive,
+    "variational": _variational,
+}

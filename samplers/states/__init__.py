@@ -1,0 +1,1 @@
+"""States of chains: labels, statistics, parameters."""

@@ -1,0 +1,310 @@
+"""Exact Gibbs sampling of topic models with weights and topics integrated out, and of their pseudo-counts.
+
+A sweep draws the topic of each token given those of all others, in O(topics of its document) and O(K) a word: see
+`topic_tokens`. Sequential by nature, float64; each word has its own random stream.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
+from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.states.storage import LoneState
+from expfam.samplers.topics.state import stored_model
+from expfam.samplers.topics.tokens import TokenTopics
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers
+
+_CALL_TOKENS = 1 << 20  # of one nogil call, so that Ctrl-C is heard
+
+
+class TokenState(LoneState):
+    """Topics of the tokens of documents.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+        Whole counts.
+    topics : (T,) array_like of int in 0..K-1
+        Of the tokens, sorted by word and within a word by document.
+    seed : int
+
+    Attributes
+    ----------
+    labels : (T,) int32 ndarray
+        Topic of each token.
+    tokens : TokenTopics
+        Tokens with the counts of topics in documents.
+    log_joint : float
+        Log probability of the topics and the tokens, nats.
+    n_clusters : int
+        Topics that hold tokens.
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicGibbs
+    >>> state = TopicGibbs().init(AdmixtureModel(Multinomial(0.1), 2), [[1, 1, 0], [0, 2, 1]], seed=0)
+    >>> len(state.labels)
+    5
+    """
+
+    def __init__(self, model, data, topics, *, seed):
+        self.model, self.data, self.seed = model, data, int(seed)
+        self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_topics)
+        self.n_steps, self.stamp, self.memory = 0, 0, {}
+        self.set_topics(topics)
+
+    @property
+    def labels(self):
+        """Topic of each token: (T,) int32."""
+        return self.tokens.topic
+
+    @property
+    def n_clusters(self):
+        """Topics that hold tokens."""
+        return int(np.count_nonzero(self.tokens.topic_size))
+
+    @property
+    def eta(self):
+        """Pseudo-count of each word: (V,) float64."""
+        return self.model.family.pseudocounts()[0]
+
+    def set_topics(self, topics):
+        """Take other topics of the tokens."""
+        topics = np.asarray(topics)
+        T, K = self.tokens.n_tokens, self.model.n_topics
+        if topics.shape != (T,) or topics.dtype.kind not in "iu":
+            raise ValueError(f"topics must be {T} integers, one for each token; got {topics.dtype} {topics.shape}")
+        if T and not 0 <= topics.min() <= topics.max() < K:
+            raise ValueError(f"topics must lie in 0..{K - 1}; found {topics.min()} to {topics.max()}")
+        self.tokens.topic[:] = topics
+        self.tokens.count_topics()
+        self.stamp += 1
+        histogram = np.zeros(T + 1, dtype=np.int64)
+        self.tokens.count_words(histogram)
+        self.note_counts(histogram)
+
+    def note_counts(self, histogram):
+        """Take over how often each count of a word in a topic occurs, with the tables and the log joint."""
+        self.word_table = CountTable.of_histogram(histogram)
+        counts = self.tokens.list_count
+        width = int(counts.max()) + 1 if len(counts) else 1
+        self.topic_table = CountTable(self.tokens.list_keys(width), width=width, n_groups=self.model.n_topics)
+        self.log_joint = self.compute_log_joint()
+
+    def compute_log_joint(self):
+        """Log joint from the tables: nats."""
+        alpha, eta = self.model.pseudocounts, self.eta
+        docs = CountTable.of_histogram(np.bincount(self.lengths))
+        total = self.topic_table.log_rising(alpha) - docs.log_rising(np.array([alpha.sum()]))
+        if np.ndim(self.model.family.concentration) == 0:
+            words = self.word_table.log_rising(eta[:1])
+        else:
+            found = self.tokens.word_topics().tocoo()
+            words = CountTable.of_counts(found.coords[0], found.data, len(eta)).log_rising(eta)
+        topics = CountTable.of_counts(np.zeros(self.model.n_topics, dtype=np.int64), self.tokens.topic_size, 1)
+        return total + words - topics.log_rising(np.array([eta.sum()]))
+
+    @property
+    def lengths(self):
+        """Tokens of each document: (D,) int64."""
+        return np.bincount(self.tokens.doc, minlength=self.data.n_rows)
+
+    def set_model(self, model):
+        """Use other pseudo-counts with the same topics."""
+        self.model = model
+        self.log_joint = self.compute_log_joint()
+
+    def check(self):
+        """Compare counts with those of the topics; AssertionError names what differs."""
+        by_doc, sizes, log_joint = self.tokens.document_topics(), self.tokens.topic_size.copy(), self.log_joint
+        self.set_topics(self.labels.copy())
+        assert (by_doc != self.tokens.document_topics()).nnz == 0, "counts of documents differ from the topics"
+        assert np.array_equal(sizes, self.tokens.topic_size), "counts of topics differ from the topics"
+        assert abs(log_joint - self.log_joint) <= 1e-9 * abs(log_joint), "log joint differs from the topics"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        tokens = self.tokens
+        return {
+            "labels": tokens.topic.copy(),
+            # the order within a list decides which topic a random number stands for
+            "lists": np.stack([tokens.list_topic, tokens.list_count]),
+            "list_size": tokens.list_size.copy(),
+            "alpha": self.model.pseudocounts,
+            "eta": np.asarray(self.model.family.concentration, dtype=np.float64),
+            "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
+        }
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        if len(arrays["alpha"]) != self.model.n_topics:
+            found = len(arrays["alpha"])
+            raise ExpFamError(
+                f"the checkpoint has {found} topics, this state {self.model.n_topics}: use the same model"
+            )
+        tokens, K = self.tokens, self.model.n_topics
+        model = stored_model(self.model, arrays)
+        labels = integers(arrays, "labels", tokens.topic.shape, 0, K)
+        size = integers(arrays, "list_size", tokens.list_size.shape)
+        lists = integers(arrays, "lists", (2, *tokens.list_topic.shape), 0, max(K, tokens.n_tokens) + 1)
+        counters = integers(arrays, "counters", (2,)).tolist()
+        self.model = model
+        self.set_topics(labels)
+        by_doc, counted = tokens.document_topics(), tokens.list_size.copy()
+        if not np.array_equal(size, counted) or lists[0].max(initial=0) >= K:
+            raise ArchiveError("the lists of topics are not those of the tokens: the file was altered")
+        tokens.list_topic[:], tokens.list_count[:] = lists
+        if (by_doc != tokens.document_topics()).nnz:
+            raise ArchiveError("the counts of topics are not those of the tokens: the file was altered")
+        self.n_steps, self.stamp = counters
+
+
+class TopicGibbs(Kernel):
+    """Exact Gibbs sweeps over the topics of tokens, weights and topics integrated out.
+
+    The time of a token hardly depends on the number of topics: it is spent on the topics that its document has.
+
+    Parameters
+    ----------
+    learn_alpha, learn_eta : bool
+        Draw the pseudo-counts of the model from their conditional law too: those of topics in documents, each its own,
+        and the one of words in topics. Their priors are Gamma(1, 1). A chain that starts from random topics learns a
+        pseudo-count of words that keeps many topics where it began: use it with few topics, or late in a run.
+    learn_every : int
+        Sweeps from one such draw to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicGibbs, sample
+    >>> X = np.repeat([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 4, 4]], 20, axis=0)
+    >>> kernel = TopicGibbs()
+    >>> state = kernel.init(AdmixtureModel(Multinomial(0.1), 2, alpha=0.5), X, seed=0)
+    >>> trace = sample(kernel, state, 50)
+    >>> counts = state.tokens.word_topics().toarray()
+    >>> (counts.argmax(axis=1)[0] != counts.argmax(axis=1)[3]).item()
+    True
+
+    Notes
+    -----
+    Griffiths and Steyvers 2004, "Finding scientific topics", eq. 5. The sum over topics is split into those of the
+    document and a part that all tokens of a word share, and words are visited one after the other, as in Yu, Hsieh,
+    Yun, Vishwanathan and Dhillon 2015, "A scalable asynchronous distributed algorithm for topic modeling"; blocks of
+    sums take the place of their tree.
+    """
+
+    state_type = TokenState
+
+    def __init__(self, *, learn_alpha=True, learn_eta=False, learn_every=10):
+        self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
+
+    def check(self, model, data):
+        """Refuse models that are no admixtures of words, and counts that are not whole."""
+        check_admixture(model, "TopicGibbs")
+        every = self.learn_every
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+            raise ValueError(f"TopicGibbs: learn_every must be an integer of at least 1; got {every!r}")
+        if self.learn_eta and np.ndim(model.family.concentration):
+            raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
+        values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
+        if (values != np.floor(values)).any():
+            raise DataError("TopicGibbs needs whole counts, each is so many tokens; use TopicVariational for others")
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Topics of the tokens: random for "auto" and "random", after variational passes for that name, or as given."""
+        passes = _passes_of(start)
+        if passes is not None:
+            return passes.topics(model, data, seed=seed, kernel=TopicGibbs())
+        if isinstance(start, str):
+            if start not in ("auto", "random"):
+                raise ValueError(
+                    f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}"
+                )
+            return generator(seed, "start").integers(0, model.n_topics, int(data.X.sum()))
+        return start
+
+    def sample_start(self, start, data, rows):
+        """The start of a sample of documents, whose passes read the share of it that they read of all documents."""
+        passes = _passes_of(start)
+        return super().sample_start(start, data, rows) if passes is None else passes.like(data)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of tokens, lists and one word's tables."""
+        return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_topics)
+
+    def start_memory(self, start, model, data):
+        """Bytes of variational passes and of what follows them, up to the topics of all tokens."""
+        passes = _passes_of(start)
+        return 0 if passes is None else passes.memory(model, data)
+
+    def init_state(self, model, data, labels, *, seed):
+        """State of the topics."""
+        return self.state_type(model, data, labels, seed=seed)
+
+    def move(self, state):
+        """One sweep, and every so often a draw of the pseudo-counts."""
+        tokens, alpha, eta = state.tokens, state.model.pseudocounts, state.eta
+        histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
+        n_moved, start = 0, 0
+        while start < tokens.n_words:
+            reach = tokens.word_start[start] + _CALL_TOKENS
+            stop = max(start + 1, int(np.searchsorted(tokens.word_start, reach, side="right")) - 1)
+            n_moved += tokens.sweep(alpha, eta, start, stop, state.seed, state.n_steps, histogram)
+            state.stamp += 1
+            start = stop
+        state.note_counts(histogram)
+        if (state.n_steps + 1) % self.learn_every == 0:
+            self.learn(state)
+        return tokens.n_tokens, n_moved, {}
+
+    def learn(self, state):
+        """Draw the pseudo-counts that are to be learned."""
+        model = state.model
+        if self.learn_alpha:
+            rng = generator(state.seed, "hyper", unit=0, step=state.n_steps)
+            model = model.with_alpha(draw_pseudocounts(model.pseudocounts, state.topic_table, state.lengths, rng))
+        if self.learn_eta:
+            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
+            eta, V, sizes = model.family.concentration, state.tokens.n_words, state.tokens.topic_size
+            eta = draw_shared_pseudocount(eta, V, state.word_table, sizes, rng)
+            model = model.with_family(model.family.with_hyper(concentration=eta))
+        if model is not state.model:
+            state.set_model(model)
+
+
+def _passes_of(start):
+    """The VariationalStart that a start is or names; None for others."""
+    from expfam.samplers.topics.start import VariationalStart  # whose passes take `check_admixture` from here
+
+    if isinstance(start, str):
+        return VariationalStart() if start == "variational" else None
+    return start if isinstance(start, VariationalStart) else None
+
+
+def count_tokens(data):
+    """Tokens of documents, and at most so many stored counts that are not 0."""
+    n_tokens = int(data.X.sum())
+    return n_tokens, min(n_tokens, data.X.nnz if data.is_sparse else data.X.size)
+
+
+def memory_of_tokens(n_tokens, n_entries, n_docs, n_topics):
+    """Bytes of a chain over so many tokens at its peak: while they are sorted by word, or while counts are noted."""
+    listed = min(n_tokens, n_docs * n_topics)
+    return int(max(20 * n_tokens + 28 * n_entries, 28 * n_tokens + 16 * listed) + 30 * n_docs + 60 * n_topics)
+
+
+def check_admixture(model, kernel):
+    """Refuse families other than the multinomial, whose words have topics one by one."""
+    if getattr(model, "n_topics", None) is None:
+        raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
+    if getattr(model.family, "count_model", None) != "multinomial":
+        raise CapabilityError(f"{kernel} needs the family Multinomial; got {model.family!r}")
+
+
+__all__ = ["TokenState", "TopicGibbs"]

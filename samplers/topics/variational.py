@@ -1,0 +1,492 @@
+"""Variational inference of topic models: latent Dirichlet allocation by coordinate ascent on the active topics.
+
+A pass works out weights and responsibilities of each document at fixed topics and sums words by topic; the posterior of
+the topics follows. Deterministic but for the start and the order of batches.
+"""
+
+from time import perf_counter
+
+import numpy as np
+
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.params import refuse_unused
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.states.storage import LoneState
+from expfam.samplers.topics.gibbs import check_admixture
+from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
+from expfam.samplers.topics.state import LEARN_AFTER, TopicAccount, TopicPosterior
+from expfam.samplers.topics.statistics import TopicSums
+from expfam.samplers.topics.stream import TopicStream
+from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.threads import segments
+
+_SEED_DOCUMENTS = 10  # of each topic at most
+_SUMMED = 1 << 20  # entries at a time
+_FEW_TOPICS = 32  # below it all topics are active
+_ENTRY_BYTES = 64  # at work on an entry, beside its responsibilities
+_USUAL_TOPICS = 24  # active ones of a document, hardly ever exceeded
+_TOKEN_TOPICS = 8  # of each word with local="tokens"
+
+
+class TopicVariational(Kernel):
+    """Variational inference of topics, one step is one pass over the documents.
+
+    Parameters
+    ----------
+    n_active : int or None
+        Topics that each word of a document keeps in the end, at most; None for all.
+    local : {"auto", "active", "dense", "tokens"}
+        How a document is worked on: on the topics that it has, on all topics, or with `n_active` topics for each of its
+        words (8 if that is None). "auto" is "active" from 32 topics on, else "dense". Each word's few topics are looked
+        for among all that the document may have, so "tokens" costs about twice what "dense" does, and more the more
+        topics there are: it is for comparison with the published algorithm, or for responsibilities with a fixed number
+        of topics that raise the bound in every iteration.
+    schedule : Full, Memoized or Stochastic
+        When the topics are updated.
+    documents : {"cold", "warm", "best"}
+        Where a document begins in later passes: anew; from what it had; or both, of which the better is kept. The
+        latter two remember each document's topics, and need Full or Memoized.
+    n_restarts, restart_iterations : int
+        Topics of each document, the smallest first, that are taken away on trial, and iterations of each trial.
+    max_iterations : int
+        Of a document in one pass.
+    tol : float
+        A document has converged where no count changes by more, in tokens.
+    bound_tol : float
+        The run has converged where a pass gains less than this share of the bound.
+    dtype : {"float32", "float64"}
+        Of a document's block; sums are float64.
+    learn_alpha, learn_eta : bool
+        Raise the bound by the pseudo-counts of the model too, from the sixth pass on: those of topics in documents,
+        each its own, and the one of words in topics.
+    n_threads : int or None
+        The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicVariational, sample
+    >>> X = np.repeat([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 4, 4]], 20, axis=0)
+    >>> kernel = TopicVariational()
+    >>> state = kernel.init(AdmixtureModel(Multinomial(0.1), 2, alpha=0.5), X, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> (state.word_counts.argmax(axis=1)[0] != state.word_counts.argmax(axis=1)[3]).item()
+    True
+
+    Notes
+    -----
+    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors"; Blei, Ng and Jordan 2003,
+    "Latent Dirichlet allocation". With "dense" or "tokens", one start and no restarts every iteration raises a
+    document's bound; so does every pass the whole bound with documents "warm" or "best", Full or Memoized, from the
+    second pass on. Leaving out topics ("active") is a restriction of the posterior that is judged by the bound only
+    with "best".
+
+    # Departs from Hughes and Sudderth 2016: dense arithmetic on a document's active topics in place of the largest L
+    # topics of each word, which remains as local="tokens".
+    """
+
+    takes_weight = True
+
+    def __init__(
+        self,
+        n_active=None,
+        *,
+        local="auto",
+        schedule=None,
+        documents="cold",
+        n_restarts=5,
+        restart_iterations=2,
+        max_iterations=100,
+        tol=0.05,
+        bound_tol=1e-5,
+        dtype="float32",
+        learn_alpha=False,
+        learn_eta=False,
+        n_threads=None,
+    ):
+        self.n_active, self.local, self.schedule, self.documents = n_active, local, schedule, documents
+        self.n_restarts, self.restart_iterations, self.max_iterations = n_restarts, restart_iterations, max_iterations
+        self.tol, self.bound_tol, self.dtype, self.n_threads = tol, bound_tol, dtype, n_threads
+        self.learn_alpha, self.learn_eta = learn_alpha, learn_eta
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def check(self, model, data):
+        """Refuse settings out of their ranges, and models that are no admixtures of words."""
+        self._check_settings(model)
+        self.schedule_of().check(data.n_rows)
+
+    def check_stream(self, model, data):
+        """`check` for a run that learns chunks, of which this is one."""
+        self._check_settings(model)
+        self.stream_schedule().check_settings()
+
+    def _check_settings(self, model):
+        check_admixture(model, "TopicVariational")
+        if self.learn_eta and np.ndim(model.family.concentration):
+            raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
+        self._check_numbers()
+        choices = {
+            "local": ("auto", "active", "dense", "tokens"),
+            "documents": ("cold", "warm", "best"),
+            "dtype": ("float32", "float64"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"TopicVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
+        schedule = self.schedule_of()
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
+        if self.documents != "cold" and isinstance(schedule, Stochastic):
+            raise ValueError(f"TopicVariational: documents={self.documents!r} needs the schedule Full() or Memoized()")
+
+    def _check_numbers(self):
+        least = {"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if name == "n_active" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
+                raise ValueError(f"TopicVariational: {name} must be an integer of at least {smallest}; got {value!r}")
+        if self.n_restarts > 64:
+            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
+        for name in ("tol", "bound_tol"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(
+                    f"TopicVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
+                )
+        if self.n_restarts == 0:
+            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
+
+    def schedule_of(self):
+        """The schedule; Full where none is given."""
+        return Full() if self.schedule is None else self.schedule
+
+    def stream_schedule(self):
+        """The schedule of a run that learns chunks; Memoized where none is given."""
+        return Memoized() if self.schedule is None else self.schedule
+
+    def local_of(self, n_topics):
+        """Way of the local step for so many topics."""
+        return self.local if self.local != "auto" else "active" if n_topics >= _FEW_TOPICS else "dense"
+
+    def n_active_of(self, n_topics):
+        """L among so many topics."""
+        L = _TOKEN_TOPICS if self.n_active is None and self.local == "tokens" else self.n_active
+        return n_topics if L is None else min(int(L), n_topics)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of tables, sums and responsibilities at work; with Memoized those of all documents come on top."""
+        each = 20 if isinstance(self.schedule_of(), Full) else 44  # sums of a batch, before and after
+        K, local = model.n_topics, self.local_of(model.n_topics)
+        L = self.n_active_of(K) if local != "active" else min(self.n_active_of(K), _USUAL_TOPICS)
+        of_entry = _ENTRY_BYTES + np.dtype(self.dtype).itemsize * L
+        return each * data.n_features * K + of_entry * entries_at_work(data)
+
+    # ---- kernel ------------------------------------------------------------------------------------------------------
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Counts of words in topics: those of a few random documents each, or (V, K) counts that are given."""
+        if isinstance(start, str):
+            if start not in ("auto", "documents"):
+                raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
+            return seed_counts(data, model.n_topics, generator(seed, "start"))
+        start = np.array(start, dtype=np.float64, order="C")
+        shape = (data.n_features, model.n_topics)
+        if start.shape != shape or not (np.isfinite(start) & (start >= 0)).all():
+            raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
+        return start
+
+    def stream(self, model, data, *, seed=None, start="auto"):
+        """State of a run that learns chunks of documents and keeps none; the first one is only looked at here.
+
+        Parameters
+        ----------
+        model : AdmixtureModel
+        data : Dataset
+            The first chunk: binds the family and draws the start.
+        seed, start
+            As of `init`.
+
+        Returns
+        -------
+        TopicStream
+        """
+        model, data, seed, counts = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
+        stream = TopicStream(model, settings=self, seed=seed)
+        stream.begin(data, counts)
+        return stream
+
+    def resumed_stream(self, model, data, sums, *, seed):
+        """`stream` that goes on from the `TopicSums` of a finished fit, with a first further chunk."""
+        self.check_stream(model, data)
+        stream = TopicStream(model, settings=self, seed=seed)
+        stream.take_fit(sums, sums.weight)
+        return stream
+
+    def init_state(self, model, data, labels, *, seed):
+        """State whose topics are those of the counts."""
+        return TopicState(model, data, labels, settings=self, seed=seed)
+
+    def move(self, state):
+        """One pass."""
+        seconds = perf_counter()
+        before = state.log_joint
+        counters = state.make_pass()
+        gain = (state.log_joint - before) / max(abs(before), 1.0)
+        state.converged = bool(np.isfinite(before)) and not state.is_noisy and abs(gain) < self.bound_tol
+        extra = {"iterations": counters[0], "active": state.mean_active, "seconds_pass": perf_counter() - seconds}
+        return int(counters[1]), int(counters[2]), extra
+
+    def is_done(self, state):
+        """Whether the last pass gained less than the tolerance."""
+        return state.converged
+
+
+class TopicState(LoneState, TopicPosterior):
+    """Expected counts of words in topics, and what is remembered of the documents.
+
+    Parameters
+    ----------
+    model : AdmixtureModel
+        Its family bound.
+    data : Dataset
+    word_counts : (V, K) float64 ndarray
+        Of the start.
+    settings : TopicVariational
+    seed : int
+
+    Attributes
+    ----------
+    word_counts : (V, K) float64 ndarray
+        Expected number of tokens of each word in each topic.
+    labels : (D,) int32 ndarray
+        Largest topic of each document.
+    log_joint : float
+        Lower bound of the log evidence, nats: NaN before the first pass; of a stochastic schedule an estimate.
+    converged : bool
+
+    Examples
+    --------
+    >>> from expfam import AdmixtureModel, Multinomial
+    >>> from expfam.samplers import TopicVariational
+    >>> kernel = TopicVariational()
+    >>> state = kernel.init(AdmixtureModel(Multinomial(0.1), 2), [[1, 1, 0], [0, 2, 1]], seed=0)
+    >>> info = kernel.step(state)
+    >>> round(float(state.word_counts.sum()), 6)
+    5.0
+    """
+
+    way_on = "state.word_counts"
+
+    def __init__(self, model, data, word_counts, *, settings, seed):
+        super().__init__(model, settings=settings, seed=seed)
+        self.data, self.passes = data, TopicPass(data, model.n_topics, settings)
+        self.sums = TopicSums.of_counts(word_counts)
+        self.start_counts = word_counts.copy()
+        self.n_steps = self.stamp = self.n_updates = 0
+        self.memory = {}
+        self.labels = np.zeros(data.n_rows, dtype=np.int32)
+        self.mean_active, self.converged = np.nan, False
+        schedule = settings.schedule_of()
+        self.is_noisy = isinstance(schedule, Stochastic)
+        self.batches = self._batches(schedule)
+        B = len(self.batches)
+        self.remembered = [None] * B  # parts of each batch
+        self.counts = [None] * B  # Counts of each batch
+        self.batch_sums = [None] * B  # those of each batch without its counts of words
+        self._account = TopicAccount()  # of the pass under way
+
+    def _batches(self, schedule):
+        N = self.data.n_rows
+        if isinstance(schedule, Memoized):
+            return [rows.astype(np.int64) for rows in schedule.partition(N, self.seed)]
+        return [] if self.is_noisy else [np.arange(N, dtype=np.int64)]
+
+    # ---- passes ------------------------------------------------------------------------------------------------------
+
+    def make_pass(self):
+        """Visit all documents; returns iterations, restarts tried and accepted."""
+        schedule, self._account = self.settings.schedule_of(), TopicAccount()
+        if self.is_noisy:
+            total = self.passes.weight_of(np.arange(self.data.n_rows))
+            for rows in schedule.batches(self.data.n_rows, self.seed, self.n_steps):
+                self.n_updates += 1
+                self._follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
+        else:
+            order = [0]
+            if isinstance(schedule, Memoized):
+                order = schedule.order(self.data.n_rows, self.seed, self.n_steps)
+            for b in order:
+                self._replace(b)
+            if len(self.batches) > 1:
+                self._resum()
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_eta()
+        if not self.is_noisy:
+            self.log_joint = self.compute_log_joint()
+        self.mean_active = self._account.n_pairs / max(1, self.data.n_rows)
+        self.stamp += 1
+        return self._account.counters
+
+    def _visit(self, rows, stored=None, take=None):
+        visit = self.visit_rows(self.passes, rows, stored, take)
+        occupied = visit.labels >= 0
+        self.labels[rows[occupied]] = visit.labels[occupied]
+        self._account.add(visit.account)
+        return visit
+
+    def _replace(self, b):
+        """Visit a batch and put what it gives in the place of what it gave before."""
+        keeps, remembered = len(self.batches) > 1, []
+        take = (lambda part: remembered.append(part.copied())) if keeps else None
+        visit = self._visit(self.batches[b], self.counts[b], take)
+        self.counts[b], fresh = visit.counts, visit.sums
+        if not keeps:
+            self.sums = fresh
+        elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches to come
+            share = fresh.weight / self.passes.weight_of(np.arange(self.data.n_rows))
+            started = TopicSums.of_counts(share * self.start_counts)
+            self.sums = self.sums.copy().add(fresh).add(started, -1.0)
+            np.maximum(self.word_counts, 0.0, out=self.word_counts)
+        else:
+            self.sums = self.sums.copy().replace(self._sums_of(b), fresh)
+        if keeps:
+            self.remembered[b], self.batch_sums[b] = remembered, fresh.without_counts()
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_alpha()
+
+    def _sums_of(self, b):
+        """Sums of a batch from what is remembered."""
+        sums = self.batch_sums[b].with_counts(np.zeros_like(self.word_counts))
+        for part in self.remembered[b]:
+            self.passes.add(part, sums.counts)
+        return sums
+
+    def _resum(self):
+        """Sums from what is remembered, so that roundings do not gather."""
+        total = self.empty_sums()
+        for b, parts in enumerate(self.remembered):
+            for part in parts:
+                self.passes.add(part, total.counts)
+            total.add_rest(self.batch_sums[b])
+        self.sums = total
+
+    def _follow(self, rows, rho, total):
+        """One step of the natural gradient from a batch that stands for so many documents, or their weight."""
+        visit = self._visit(rows)
+        share = visit.sums.weight
+        if share == 0:
+            return
+        self.log_joint = self.noisy_bound(visit, total / share, total)
+        self.sums = self.sums.copy().scale(1.0 - rho).add(visit.sums, rho * total / share)
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_alpha()
+
+    # ---- chains ------------------------------------------------------------------------------------------------------
+
+    def set_model(self, model):
+        """Use other pseudo-counts with the same expected counts."""
+        self.model, self.converged = model, False
+
+    def check(self):
+        """Compare the counts with the documents; AssertionError names what differs."""
+        tokens = np.asarray(self.data.X.sum(axis=1)).ravel()
+        tokens = tokens if self.data.weight is None else tokens * self.data.weight
+        if not self.is_noisy and self.n_steps:
+            slack = 1e-9 if self.passes.dtype == np.float64 else 1e-4
+            found = self.word_counts.sum()
+            assert abs(found - tokens.sum()) <= slack * max(1.0, tokens.sum()), "counts do not sum to the tokens"
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        arrays = {
+            "labels": self.labels.copy(),
+            "sums": self.sums.to_arrays(),
+            "start_counts": self.start_counts.copy(),
+            "scalars": np.array([self.log_joint, self.mean_active]),
+            "counters": np.array([self.n_steps, self.stamp, self.n_updates, self.converged], dtype=np.int64),
+            "n_batches": np.array(len(self.batches)),
+        } | self.model_arrays()
+        for b in range(len(self.batches)):
+            if self.counts[b] is not None:
+                arrays[f"counts_{b}"] = self.counts[b].to_arrays()
+            if self.batch_sums[b] is not None:
+                arrays[f"batch_sums_{b}"] = self.batch_sums[b].to_arrays()
+            if self.remembered[b]:
+                names = ("rows", "sizes", "bounds", "topics", "values")
+                joined = {n: np.concatenate([getattr(p, n) for p in self.remembered[b]]) for n in names}
+                arrays[f"batch_{b}"] = joined
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        found = arrays["sums"]["counts"].shape
+        if found != self.word_counts.shape or int(arrays["n_batches"]) != len(self.batches):
+            raise ExpFamError(
+                f"the checkpoint has counts {found}, this state {self.word_counts.shape}, or other batches"
+            )
+        shape, K = self.word_counts.shape, self.model.n_topics
+        labels = integers(arrays, "labels", (self.data.n_rows,), -1, K, dtype=np.int32)
+        start, sums = numbers(arrays, "start_counts", shape), TopicSums.from_arrays(arrays["sums"], shape)
+        log_joint, mean_active = numbers(arrays, "scalars", (2,), finite=False).tolist()
+        *counters, converged = integers(arrays, "counters", (4,)).tolist()
+        kept = [self._stored_batch(arrays, b) for b in range(len(self.batches))]
+        self.take_model_arrays(arrays)
+        self.labels, self.start_counts, self.sums = labels, start, sums
+        self.log_joint, self.mean_active, self.converged = log_joint, mean_active, bool(converged)
+        self.n_steps, self.stamp, self.n_updates = counters
+        self.counts, self.batch_sums, self.remembered = ([part[i] for part in kept] for i in range(3))
+
+    def _stored_batch(self, arrays, b):
+        """Counts, sums and parts that are stored of a batch, None for those that are not."""
+        n_rows, K = len(self.batches[b]), self.model.n_topics
+        stored, light, joined = (arrays.get(f"{name}_{b}") for name in ("counts", "batch_sums", "batch"))
+        if (light is None) != (joined is None):
+            raise ArchiveError(f"of batch {b} a part is missing: the file was altered")
+        counts = None if stored is None else Counts.from_arrays(stored, n_rows, K)
+        if light is None:
+            return counts, None, None
+        return counts, TopicSums.from_arrays(light, (0, K)), [_restored(joined, self.batches[b], self.passes)]
+
+
+TopicVariational.state_type = TopicState
+
+
+def _restored(arrays, rows, passes):
+    """The part of the documents of a batch; ArchiveError unless it is of these documents."""
+    part = Part.__new__(Part)
+    part.documents = part.places = part.N = None
+    part.rows = integers(arrays, "rows", (len(rows),), dtype=np.int64)
+    if not np.array_equal(np.sort(part.rows), np.sort(rows)):
+        raise ArchiveError("what is remembered of a batch is of other documents: the file was altered")
+    part.sizes = integers(arrays, "sizes", (len(rows),), 0, passes.n_topics + 1, dtype=arrays["sizes"].dtype)
+    part.bounds = numbers(arrays, "bounds", (len(rows),), dtype=arrays["bounds"].dtype)
+    n_pairs, n_values = int(part.sizes.sum()), int((part.sizes.astype(np.int64) * passes.n_types[part.rows]).sum())
+    part.topics = integers(arrays, "topics", (n_pairs,), 0, passes.n_topics, dtype=arrays["topics"].dtype)
+    check_distinct(part.sizes, part.topics, passes.n_topics)
+    part.values = numbers(arrays, "values", (n_values,), low=0.0, dtype=arrays["values"].dtype)
+    return part
+
+
+def seed_counts(data, n_topics, rng):
+    """Counts (V, K) to begin with: a few random documents for each topic, over all documents shared out unevenly."""
+    rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
+    D = len(rows)
+    each = max(1, min(_SEED_DOCUMENTS, D // n_topics))
+    chosen = rows[rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)]
+    times, total = np.ones(data.n_rows) if data.weight is None else data.weight, np.zeros(data.n_features)
+    size = data.X.nnz if data.is_sparse else data.X.size
+    for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # a product makes a float64 copy of counts
+        total += times[a:b] @ data.X[a:b]
+    counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
+    for k in range(n_topics):
+        seeds = np.asarray(data.X[np.sort(chosen[k])].sum(axis=0), dtype=np.float64).ravel()
+        counts[:, k] += seeds * (total.sum() / n_topics / max(seeds.sum(), 1.0))
+    return counts / 2.0
+
+
+__all__ = ["TopicState", "TopicVariational"]

@@ -1,0 +1,1 @@
+"""Samplers that keep parameters: Gibbs, Metropolis, EM and stochastic EM."""

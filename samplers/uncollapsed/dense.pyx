@@ -1,0 +1,454 @@
+"""Labels drawn from their exact law given parameters and weights, every cluster of every datum scored.
+
+Tiles of rows go through the shared thread pool: one matrix product in single precision and one fused exponential and
+draw. What is drawn in single precision is a proposal that does not look at the old label; one test with scores in
+double, where the two labels differ, makes it exact. Data whose scores single precision cannot hold are drawn in double.
+Nothing of size N x K is ever held; each datum has its own random stream, so labels are the same for every number of
+threads.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.math cimport INFINITY, fabs, log
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+
+from expfam.samplers.chain.accept cimport accept
+from expfam.structures.simd.probe cimport (
+    EXPFAM_BLOCK,
+    expfam_add_scaled,
+    expfam_dot,
+    expfam_exp_blocks,
+    expfam_max,
+    expfam_narrow,
+    expfam_near_pick,
+    expfam_near_weights,
+    expfam_pick,
+    expfam_tops,
+)
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+
+from expfam.structures.ground.threads import run
+
+# Rounding of a score is some 2^-24 of the sum of |phi theta|: at 2^18 about 1/16 nat, of which the test rejects little.
+cdef double DENSE_REACH = 262144.0
+cdef double DENSE_HOPELESS = 1e30
+cdef float DENSE_DEPTH = 30.0       # K e^-30 is lost, less than single precision resolves
+cdef float DENSE_NEVER = -1e30            # log weight of what cannot be; finite, for BLAS may multiply it by zeros
+cdef double OUT_OF_QUESTION = 60.0  # nats below another cluster: a weight that no rounding of the others resolves
+cdef double NARROW = 1e12           # scales of columns stay within this factor of 1
+
+_TILE_ENTRIES = 1 << 18
+_TILES_A_TASK = 8
+_SPARSE_ROWS = 1024
+
+
+cdef class DenseScores:
+    """Scores <phi, theta_k> - g_k + log pi_k of data in tiles, in single precision about a common origin.
+
+    Parameters
+    ----------
+    data : Dataset
+    Theta : (K, F) float64 ndarray
+    G, log_pi : (K,) float64 ndarray
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray or CSR
+        Statistics of any labels of the data; their mean is subtracted from dense phi.
+
+    Attributes
+    ----------
+    table : (F + 1, width) or (F, width) float32 ndarray
+        Parameters by feature; for dense phi the last row is the bias.
+    fits : bool
+        Whether single precision can hold the parameters at all.
+
+    Notes
+    -----
+    With theta' = theta - o and phi' = phi - c, <phi, theta_k> is <phi', theta'_k> + <c, theta'_k> + <phi, o>: the
+    second term joins the bias, in double, and the third is the same for all clusters. For sparse phi c = 0, and o is
+    the largest parameter of each feature: where phi is not negative, no term of a score then cancels another.
+    """
+
+    def __init__(self, data, Theta, G, log_pi, n, S):
+        cdef const double[:, ::1] theta
+        cdef const double[::1] vector
+        self.data, self.sparse = data, data.has_sparse_phi
+        self.Theta = np.ascontiguousarray(Theta, dtype=np.float64)
+        self.bias = np.ascontiguousarray(log_pi - G, dtype=np.float64)
+        self.K, self.F = self.Theta.shape
+        self.width = (self.K + DENSE_LANES - 1) // DENSE_LANES * DENSE_LANES
+        theta, vector = self.Theta, self.bias
+        self.theta_at, self.bias_at = &theta[0, 0], &vector[0]
+        self.fits = self._narrow(np.asarray(n), S)
+
+    def _narrow(self, n, S):
+        """Make the table; False where parameters or weights are no numbers that single precision can hold."""
+        cdef const double[::1] vector
+        cdef const float[:, ::1] table
+        cdef const float[::1] narrow
+        if np.isnan(self.bias).any() or self.bias.max() == np.inf or self.bias.max() == -np.inf:
+            return False
+        if self.sparse:
+            self.centre = np.zeros(self.F)
+            self.origin = self.Theta.max(axis=0)
+            if np.isnan(self.origin).any() or self.origin.max() == np.inf:
+                return False
+            self.origin[self.origin == -np.inf] = 0.0
+            shown = self.Theta.min(axis=0, where=self.Theta > -np.inf, initial=np.inf)
+            self.reach = np.where(shown < np.inf, self.origin - shown, 0.0)
+            self.scale, self.shifted = np.ones(self.F), self.bias
+        else:
+            if not np.isfinite(self.Theta).all():
+                return False
+            total = n.sum() if n.sum() > 0 else 1.0
+            self.centre = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / total
+            self.origin = n @ self.Theta / total
+            self.reach = np.maximum(self.Theta.max(axis=0) - self.origin, self.origin - self.Theta.min(axis=0))
+            self.scale = np.where(self.reach > 0, np.clip(self.reach, 1.0 / NARROW, NARROW), 1.0)
+            self.shifted = self.bias + (self.Theta - self.origin) @ self.centre
+        with np.errstate(over="ignore"):
+            self._fill(self.shifted - self.shifted.max())
+        if not self.sparse and not np.isfinite(self.table).all():
+            return False
+        table, narrow = self.table, self.row_bias
+        self.table_at, self.row_bias_at = &table[0, 0], &narrow[0]
+        vector = self.shifted
+        self.shifted_at = &vector[0]
+        vector = self.centre
+        self.centre_at = &vector[0]
+        vector = self.scale
+        self.scale_at = &vector[0]
+        vector = self.reach
+        self.reach_at = &vector[0]
+        vector = self.origin
+        self.origin_at = &vector[0]
+        return True
+
+    def _fill(self, bias):
+        """The table and the row of biases, both padded by clusters that are never drawn."""
+        self.table = np.zeros((self.F + (not self.sparse), self.width), dtype=np.float32)
+        rows = max(1, (1 << 20) // self.F)
+        for start in range(0, self.K, rows):    # blocks: no second Theta in double
+            part = self.Theta[start : start + rows] - self.origin
+            part /= self.scale
+            self.table[: self.F, start : start + part.shape[0]] = part.T
+        self.row_bias = np.full(self.width, DENSE_NEVER, dtype=np.float32)
+        self.row_bias[: self.K] = np.maximum(bias, DENSE_NEVER)
+        if not self.sparse:
+            self.table[self.F] = self.row_bias
+
+    @property
+    def tile_rows(self):
+        """Rows of a tile: by the number of clusters alone."""
+        return _SPARSE_ROWS if self.sparse else max(64, min(512, _TILE_ENTRIES // self.width))
+
+    def tile(self):
+        """Scratch of one thread."""
+        return Tile(self, 1 if self.sparse else self.tile_rows)
+
+    def score_tile(self, Tile tile, const double[:, ::1] phi):
+        """Scores of dense statistics into the first rows of a tile."""
+        cdef Py_ssize_t i, m = phi.shape[0], F = self.F
+        with nogil:
+            for i in range(m):
+                tile.bounds[i] = expfam_narrow(&phi[i, 0], self.centre_at, self.scale_at, self.reach_at,
+                                               &tile.phi_view[i, 0], F)
+                if not tile.bounds[i] < DENSE_HOPELESS:
+                    tile.phi_view[i, :F] = 0.0
+                tile.phi_view[i, F] = 1.0
+        np.matmul(tile.phi[:m], self.table, out=tile.scores[:m])
+
+    def exact_scores(self, phi):
+        """Scores in double of statistics, dense or CSR: (rows, K)."""
+        if sparse.issparse(phi):
+            return self._sparse_scores(phi)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return phi @ self.Theta.T + self.bias
+
+    def _sparse_scores(self, phi):
+        cdef Py_ssize_t i, k, n_rows = phi.shape[0]
+        cdef const int64_t[::1] indptr, columns
+        cdef const double[::1] values
+        indptr, columns, values = sparse_arrays(phi)
+        scores = np.empty((n_rows, self.K))
+        cdef double[:, ::1] out = scores
+        with nogil:
+            for i in range(n_rows):
+                for k in range(self.K):
+                    out[i, k] = self.sparse_score(&columns[0] + indptr[i], &values[0] + indptr[i],
+                                                  indptr[i + 1] - indptr[i], k)
+        return scores
+
+    cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil:
+        """What rounding of the score of cluster k is relative to: the sum of the absolute values of its terms."""
+        cdef const double *theta = self.theta_at + k * self.F
+        cdef double total = fabs(self.row_bias_at[k])
+        cdef Py_ssize_t j
+        for j in range(self.F):
+            total += fabs((phi[j] - self.centre_at[j]) * (theta[j] - self.origin_at[j]))
+        return total
+
+    cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
+                            Py_ssize_t k) noexcept nogil:
+        """`size` of sparse statistics."""
+        cdef const double *theta = self.theta_at + k * self.F
+        cdef double total = fabs(self.row_bias_at[k])
+        cdef Py_ssize_t t
+        for t in range(n):
+            if values[t] != 0.0:
+                total += fabs(values[t] * (theta[columns[t]] - self.origin_at[columns[t]]))
+        return total
+
+    cdef double score(self, const double *phi, Py_ssize_t k) noexcept nogil:
+        """Log weight of cluster k in double."""
+        return expfam_dot(phi, self.theta_at + k * self.F, self.F) + self.bias_at[k]
+
+    cdef double sparse_score(self, const int64_t *columns, const double *values, Py_ssize_t n,
+                             Py_ssize_t k) noexcept nogil:
+        """`score` of sparse statistics."""
+        cdef const double *theta = self.theta_at + k * self.F
+        cdef double total = self.bias_at[k]
+        cdef Py_ssize_t t
+        for t in range(n):
+            if values[t] != 0.0:
+                total += values[t] * theta[columns[t]]
+        return total
+
+    cdef double sparse_row(self, const int64_t *columns, const double *values, Py_ssize_t n, const float **rows,
+                           float *factors, float *out) noexcept nogil:
+        """Scores of one sparse datum in single precision; returns the bound on |<phi, theta>|."""
+        cdef Py_ssize_t t, m = 0
+        cdef double bound = 0.0
+        for t in range(n):
+            if values[t] != 0.0:
+                rows[m] = self.table_at + columns[t] * self.width
+                factors[m] = <float> values[t]
+                bound += fabs(values[t]) * self.reach_at[columns[t]]
+                m += 1
+        memcpy(out, self.row_bias_at, self.width * sizeof(float))
+        if bound < DENSE_HOPELESS:
+            expfam_add_scaled(out, rows, factors, m, self.width)
+        return bound
+
+
+cdef class Tile:
+    """Scratch of one thread: statistics, scores and sums of blocks of the rows of a tile."""
+
+    def __init__(self, DenseScores scores, Py_ssize_t rows):
+        n_blocks = (scores.width + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK
+        self.phi = np.empty((rows, scores.F + 1 if not scores.sparse else 1), dtype=np.float32)
+        self.scores = np.empty((rows, scores.width), dtype=np.float32)
+        self.bounds_array, self.rough = np.empty(rows), np.zeros(max(rows, scores.tile_rows), dtype=np.uint8)
+        self.tops_array, self.sums_array = np.empty(n_blocks, dtype=np.float32), np.empty(n_blocks)
+        self.phi_view, self.score_view, self.bounds = self.phi, self.scores, self.bounds_array
+        self.tops, self.sums, self.rough_view = self.tops_array, self.sums_array, self.rough
+
+
+cdef Py_ssize_t best_of(const float *x, float best, const float *tops, Py_ssize_t n) noexcept nogil:
+    """First of the largest scores."""
+    cdef Py_ssize_t b = 0, k
+    while tops[b] != best:
+        b += 1
+    k = b * EXPFAM_BLOCK
+    while x[k] != best and k < n - 1:
+        k += 1
+    return k
+
+
+def draw_labels(state, n_threads):
+    """Labels of all data drawn from their exact law given Theta, G and log pi.
+
+    Parameters
+    ----------
+    state : UncollapsedState
+    n_threads : int or None
+
+    Returns
+    -------
+    (N,) int32 ndarray
+
+    Raises
+    ------
+    FloatingPointError
+        A datum has no component with a finite score.
+
+    Notes
+    -----
+    The step of each datum leaves its law given the parameters invariant, to rounding in double; from a label that is
+    not of that law it reaches it up to the rounding of single precision.
+    """
+    data = state.data
+    cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
+    old = np.ascontiguousarray(state.labels, dtype=np.int32)
+    labels = np.empty(data.n_rows, dtype=np.int32)
+    rows, spare, seed, step = scores.tile_rows, [], state.seed, state.n_steps
+
+    def draw_tile(tile, start, stop):
+        phi = data.phi_csr(start, stop) if scores.sparse else data.phi(start, stop)
+        tile.rough[: stop - start] = not scores.fits
+        if scores.fits:
+            draw = draw_sparse if scores.sparse else draw_dense
+            draw(scores, tile, phi, old[start:stop], labels[start:stop], seed, step, data.row_offset + start)
+        rough = np.flatnonzero(tile.rough[: stop - start])
+        if rough.size:
+            weights = scores.exact_scores(phi[rough])
+            bad = draw_rows(weights, rough, labels[start:stop], seed, step, data.row_offset + start)
+            if bad >= 0:
+                raise FloatingPointError(
+                    f"family {data.family.name!r}, datum {start + bad}: no component has a finite score under"
+                    " the drawn parameters"
+                )
+
+    def draw_tiles(start, stop):
+        try:
+            tile = spare.pop()
+        except IndexError:
+            tile = scores.tile()
+        for first in range(start, stop, rows):
+            draw_tile(tile, first, min(first + rows, stop))
+        spare.append(tile)
+
+    stride = rows * _TILES_A_TASK
+    tasks = [(start, min(start + stride, data.n_rows)) for start in range(0, data.n_rows, stride)]
+    run(draw_tiles, tasks, n_threads, uses_blas=not scores.sparse or not scores.fits)
+    return labels
+
+
+cdef class Draw:
+    """Random stream and counters of the rows of one tile."""
+
+    cdef philox_stream rng
+    cdef uint64_t first_row, step
+
+    def __init__(self, seed, step, first_row):
+        philox_init(&self.rng, seed, MOVE)
+        self.step, self.first_row = step, first_row
+
+
+cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const float *tops, double *sums,
+                        Py_ssize_t width, Py_ssize_t old, double *log_ratio) noexcept nogil:
+    """A label in single precision, -1 if that fails; log q(old) - log q(new), inf from a label of weight 0."""
+    cdef float old_score = x[old]
+    cdef double log_old, total = expfam_near_weights(x, best, DENSE_DEPTH, tops, sums, width)
+    cdef Py_ssize_t new
+    if not 0.5 <= total < INFINITY:
+        return -1
+    philox_aim(&draw.rng, draw.first_row + <uint64_t> i, draw.step)
+    new = expfam_near_pick(x, sums, total, philox_double(&draw.rng), width)
+    if new != old:
+        # what was dropped or flushed has its own score for a weight
+        log_old = log(x[old]) if sums[old // EXPFAM_BLOCK] > 0 and x[old] > 0 else old_score - <double> best
+        log_ratio[0] = log_old - log(x[new])
+    return new
+
+
+cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
+    """Whether a proposed label is taken: `gap` is its exact log weight less that of the old one."""
+    # single precision may underrate a cluster that is out of the question, and a datum must not be held there
+    return gap > OUT_OF_QUESTION or accept(gap + log_ratio, &draw.rng)
+
+
+def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t[::1] old, int32_t[::1] labels,
+               seed, step, first_row):
+    """Draw the labels of a tile of dense statistics; rows that need double are marked in `tile.rough`."""
+    cdef Py_ssize_t i, new, was
+    cdef float best
+    cdef float *x
+    cdef double log_ratio = 0.0
+    cdef Draw draw = Draw(seed, step, first_row)
+    s.score_tile(tile, phi)
+    with nogil:
+        for i in range(phi.shape[0]):
+            x = &tile.score_view[i, 0]
+            best = expfam_tops(x, &tile.tops[0], s.width)
+            tile.rough_view[i] = not (tile.bounds[i] < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
+            if not tile.rough_view[i] and tile.bounds[i] > DENSE_REACH:
+                tile.rough_view[i] = s.size(&phi[i, 0], best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
+            if tile.rough_view[i]:
+                continue
+            was = old[i]
+            new = propose(draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
+            if new < 0:
+                tile.rough_view[i] = True
+            elif new == was or moves(draw, s.score(&phi[i, 0], new) - s.score(&phi[i, 0], was), log_ratio):
+                labels[i] = <int32_t> new
+            else:
+                labels[i] = <int32_t> was
+
+
+def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[::1] labels, seed, step, first_row):
+    """Draw the labels of CSR rows; those that need double are marked in `tile.rough`."""
+    cdef Py_ssize_t i, n, new, was, n_rows = phi.shape[0]
+    cdef const int64_t[::1] indptr, columns
+    cdef const double[::1] values
+    indptr, columns, values = sparse_arrays(phi)
+    cdef const int64_t *first_column = &columns[0]
+    cdef const double *first_value = &values[0]
+    most = int(np.diff(phi.indptr).max()) + 1
+    cdef size_t[::1] rows = np.empty(most, dtype=np.uintp)
+    cdef float[::1] factors = np.empty(most, dtype=np.float32)
+    cdef float *x = &tile.score_view[0, 0]
+    cdef float best
+    cdef double bound, gap, log_ratio = 0.0
+    cdef const int64_t *where
+    cdef const double *what
+    cdef Draw draw = Draw(seed, step, first_row)
+    with nogil:
+        for i in range(n_rows):
+            where, what, n = first_column + indptr[i], first_value + indptr[i], indptr[i + 1] - indptr[i]
+            bound = s.sparse_row(where, what, n, <const float **> &rows[0], &factors[0], x)
+            best = expfam_tops(x, &tile.tops[0], s.width)
+            tile.rough_view[i] = not (bound < DENSE_HOPELESS and DENSE_NEVER < best < INFINITY)
+            if not tile.rough_view[i] and bound > DENSE_REACH:
+                tile.rough_view[i] = s.sparse_size(where, what, n, best_of(x, best, &tile.tops[0], s.K)) > DENSE_REACH
+            if tile.rough_view[i]:
+                continue
+            was = old[i]
+            new = propose(draw, i, x, best, &tile.tops[0], &tile.sums[0], s.width, was, &log_ratio)
+            if new < 0:
+                tile.rough_view[i] = True
+                continue
+            labels[i] = <int32_t> new
+            if new != was:
+                gap = s.sparse_score(where, what, n, new) - s.sparse_score(where, what, n, was)
+                if not moves(draw, gap, log_ratio):
+                    labels[i] = <int32_t> was
+
+
+def sparse_arrays(phi):
+    """Row starts, columns and values of CSR as int64, int64 and float64, none of them empty."""
+    if not phi.nnz:
+        return phi.indptr.astype(np.int64), np.zeros(1, dtype=np.int64), np.zeros(1)
+    return (
+        phi.indptr.astype(np.int64, copy=False),
+        phi.indices.astype(np.int64, copy=False),
+        phi.data.astype(np.float64, copy=False),
+    )
+
+
+def draw_rows(double[:, ::1] scores, const Py_ssize_t[::1] rows, int32_t[::1] labels, uint64_t seed, uint64_t step,
+              uint64_t first_row):
+    """Draw labels[rows] from rows of log weights in double, which are overwritten.
+
+    Returns -1, or the first of the rows that has no finite maximum.
+    """
+    cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
+    cdef double best, total
+    cdef philox_stream rng
+    block_sums = np.empty(K // EXPFAM_BLOCK + 1)
+    cdef double[::1] sums = block_sums
+    with nogil:
+        philox_init(&rng, seed, MOVE)
+        for i in range(n_rows):
+            best = expfam_max(&scores[i, 0], K)
+            if not -INFINITY < best < INFINITY:
+                bad = rows[i]
+                break
+            total = expfam_exp_blocks(&scores[i, 0], best, &sums[0], K)
+            if not 0.5 <= total < INFINITY:
+                bad = rows[i]
+                break
+            philox_aim(&rng, first_row + <uint64_t> rows[i], step)
+            labels[rows[i]] = <int32_t> expfam_pick(&scores[i, 0], &sums[0], total, philox_double(&rng), K)
+    return bad

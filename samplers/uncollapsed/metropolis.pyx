@@ -1,0 +1,639 @@
+"""Sweeps over labels by Metropolis steps, with parameters given: a proposal suggests, the datum's own score decides.
+
+Given parameters the labels are independent, so all data walk in parallel, each with its own random stream and several
+steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal costs
+<phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
+all data, from a copy in visiting order, where they are about as wide as these, else of the data that need them. What
+takes little room is made once.
+"""
+
+import warnings
+
+import numpy as np
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, uint64_t
+
+from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
+from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.samplers.chain.accept cimport accept
+from expfam.samplers.proposals.handle cimport ProposalDoor
+from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
+from expfam.structures.simd.probe cimport (
+    EXPFAM_BLOCK,
+    EXPFAM_LIST_ENTRIES,
+    EXPFAM_PREFETCH,
+    expfam_dot_difference,
+    expfam_exp_blocks,
+    expfam_list_scores,
+    expfam_max,
+    expfam_pick,
+)
+from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+
+from expfam.errors import CapabilityError, ExactnessWarning
+from expfam.samplers.proposals.by_name import named_proposal
+from expfam.samplers.proposals.snapshot import Snapshot
+from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
+from expfam.structures.ground.stored import integers, numbers, restoring
+from expfam.structures.ground.threads import resolve_n_threads, run
+
+cdef enum:
+    TASK_ROWS = 8192            # data of a task
+    AHEAD = 12                  # places ahead whose labels are asked for
+    MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
+    WAITS = 1                   # result of a walk: statistics are needed and not there
+
+cdef double HOPELESS = -14.0    # log ratio that next to no uniform number accepts,
+cdef double EXP_HOPELESS = 1e-6     # and one that is above its exponential
+
+_WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
+_NARROW = 64                    # unless they are so few
+_LEAST_HELD = 1 << 27           # bytes of statistics that are kept rather than made in each sweep
+
+
+ctypedef struct walk:           # what the data of one sweep share
+    proposal_v1 *p
+    const int32_t *labels
+    int32_t *moved              # (N,) labels after the sweep
+    const Py_ssize_t *order     # NULL for the order of the rows
+    const csr_rows *rows        # of all data, or NULL
+    const double *Theta         # (K, F)
+    const double *bias          # (K,) log pi - G
+    const prototype_state *tables   # of the proposal, where it is one of groups; else NULL
+    const prototype_state *lists    # the same where their short lists are drawn from exactly, or NULL
+    Py_ssize_t F
+    Py_ssize_t K
+    Py_ssize_t n_steps
+    uint64_t seed
+    uint64_t step
+    uint64_t row_offset
+
+
+ctypedef struct listed:         # the list of one group, with its parameters side by side
+    Py_ssize_t group            # -1 before the first
+    Py_ssize_t size
+    Py_ssize_t padded           # a multiple of EXPFAM_LIST_ENTRIES
+    double *table               # (F, padded), dense statistics only
+    double *bias                # (padded,)
+    double *scores              # (padded,)
+    double *sums                # (padded / EXPFAM_BLOCK + 1,)
+
+
+ctypedef struct tally:
+    Py_ssize_t n_proposed       # of other clusters than the datum's
+    Py_ssize_t n_accepted
+    Py_ssize_t failed
+
+
+cdef inline double gain(const walk *w, Py_ssize_t i, const double *x, Py_ssize_t old, Py_ssize_t new) noexcept nogil:
+    """Log weight of cluster `new` for the datum over that of `old`."""
+    cdef const double *a = w.Theta + new * w.F
+    cdef const double *b = w.Theta + old * w.F
+    cdef Py_ssize_t at, f
+    cdef double sum_ = 0.0
+    if x != NULL:
+        sum_ = expfam_dot_difference(x, a, b, w.F)
+    else:
+        for at in range(row_start(w.rows, i), row_start(w.rows, i + 1)):
+            f = entry_column(w.rows, at)
+            sum_ += entry_value(w.rows, at) * (a[f] - b[f])
+    return sum_ + (w.bias[new] - w.bias[old])
+
+
+cdef void open_list(const walk *w, Py_ssize_t g, listed *l) noexcept nogil:
+    """Gather the parameters of the list of group g."""
+    cdef const prototype_state *s = w.lists
+    cdef Py_ssize_t j, f
+    cdef const double *theta
+    l.group = g
+    l.size = s.start[g + 1] - s.start[g] - 1        # the last outcome is no cluster
+    l.padded = (l.size + EXPFAM_LIST_ENTRIES - 1) // EXPFAM_LIST_ENTRIES * EXPFAM_LIST_ENTRIES
+    for j in range(l.size):
+        l.bias[j] = w.bias[s.names[s.start[g] + j]]
+    for j in range(l.size, l.padded):
+        l.bias[j] = -INFINITY
+    if w.rows != NULL:
+        return
+    for j in range(l.size):
+        theta = w.Theta + s.names[s.start[g] + j] * w.F
+        for f in range(w.F):
+            l.table[f * l.padded + j] = theta[f]
+    for j in range(l.size, l.padded):
+        for f in range(w.F):
+            l.table[f * l.padded + j] = 0.0
+
+
+cdef inline void score_list(const walk *w, Py_ssize_t i, const double *x, listed *l) noexcept nogil:
+    """Log weights of the listed clusters for datum i."""
+    cdef const prototype_state *s = w.lists
+    cdef Py_ssize_t at, j
+    cdef const double *theta
+    cdef double sum_
+    if x != NULL:
+        expfam_list_scores(x, l.table, l.bias, w.F, l.padded, l.scores)
+        return
+    for j in range(l.size):
+        theta = w.Theta + s.names[s.start[l.group] + j] * w.F
+        sum_ = l.bias[j]
+        for at in range(row_start(w.rows, i), row_start(w.rows, i + 1)):
+            sum_ += entry_value(w.rows, at) * theta[entry_column(w.rows, at)]
+        l.scores[j] = sum_
+
+
+cdef inline Py_ssize_t redraw(const walk *w, Py_ssize_t i, const double *x, Py_ssize_t k, philox_stream *rng,
+                              listed *l) noexcept nogil:
+    """An exact draw among the listed clusters where k is one of them; else k."""
+    # The list does not depend on labels: drawing anew within a fixed set leaves the datum's law as it is.
+    cdef const prototype_state *s = w.lists
+    cdef Py_ssize_t below, size, half
+    cdef double best, total
+    if s.group[i] != l.group:
+        open_list(w, s.group[i], l)
+    below, size = s.start[l.group], l.size
+    while size > 1:
+        half = size >> 1
+        below += half if <Py_ssize_t> s.names[below + half] <= k else 0
+        size -= half
+    if l.size < 2 or <Py_ssize_t> s.names[below] != k:
+        return k
+    score_list(w, i, x, l)
+    best = expfam_max(l.scores, l.size)
+    if not -INFINITY < best < INFINITY:
+        return k
+    total = expfam_exp_blocks(l.scores, best, l.sums, l.size)
+    return s.names[s.start[l.group] + expfam_pick(l.scores, l.sums, total, philox_double(rng), l.size)]
+
+
+cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, double difference,
+                             philox_stream *rng) noexcept nogil:
+    """`accept` with the way back of the datum's group, which is looked at only where it can matter."""
+    cdef double u
+    if difference + s.most_back < HOPELESS:
+        u = philox_double(rng)
+        if u > EXP_HOPELESS:
+            return False
+        return log(u) < difference + log_way_back(s, s.group[i], old, new)
+    return accept(difference + log_way_back(s, s.group[i], old, new), rng)
+
+
+cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng, double *work,
+                         listed *l, tally *t) noexcept nogil:
+    """All steps of datum i; without its statistics none of them counts once they are needed."""
+    cdef Py_ssize_t k = w.labels[i], new = 0, _step, asked = -1
+    cdef double back = 0.0, difference = 0.0
+    cdef const prototype_state *tables = w.tables
+    cdef int code
+    if l != NULL and not is_there:
+        return WAITS
+    philox_aim(rng, w.row_offset + <uint64_t> i, w.step)
+    for _step in range(w.n_steps):
+        if tables != NULL:
+            new = suggested(tables, tables.group[i], &rng.bitgen)
+        else:
+            code = w.p.draw(w.p.self, i, k, &rng.bitgen, &new, &back, work)
+            if code:
+                return code
+        if new == k:
+            continue
+        if not 0 <= new < w.K:
+            return EXPFAM_RANGE
+        if not is_there:
+            return WAITS
+        t.n_proposed += 1
+        if new != asked:                    # else refused a moment ago, from the same cluster
+            difference = gain(w, i, x, k, new)
+            asked = new
+        if accept_back(tables, i, k, new, difference, rng) if tables != NULL else accept(difference + back, rng):
+            t.n_accepted += 1
+            k = new
+            asked = -1
+    if l != NULL:
+        k = redraw(w, i, x, k, rng, l)
+    w.moved[i] = <int32_t> k
+    return EXPFAM_OK
+
+
+cdef int walk_rows(const walk *w, const double *phi, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l,
+                   tally *t) noexcept nogil:
+    """Walk the data at consecutive places of the visiting order; `phi` is of these, or NULL for CSR."""
+    cdef philox_stream rng
+    cdef Py_ssize_t place, i
+    cdef int code
+    philox_init(&rng, w.seed, MOVE)
+    for place in range(start, stop):
+        i = place if w.order == NULL else w.order[place]
+        if w.order != NULL and place + AHEAD < stop:
+            EXPFAM_PREFETCH(w.labels + w.order[place + AHEAD])
+            EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
+            if w.tables != NULL:
+                EXPFAM_PREFETCH(w.tables.group + w.order[place + AHEAD])
+        code = walk_one(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
+        if code:
+            t.failed = i
+            return code
+    return EXPFAM_OK
+
+
+cdef int walk_without(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l, tally *t,
+                      Py_ssize_t *waiting, Py_ssize_t *n_waiting) noexcept nogil:
+    """Walk the data that nothing is proposed for; list the others."""
+    cdef philox_stream rng
+    cdef Py_ssize_t place, i
+    cdef int code
+    philox_init(&rng, w.seed, MOVE)
+    n_waiting[0] = 0
+    for place in range(start, stop):
+        i = place if w.order == NULL else w.order[place]
+        code = walk_one(w, i, NULL, False, &rng, work, l, t)
+        if code == WAITS:
+            waiting[n_waiting[0]] = i
+            n_waiting[0] += 1
+        elif code:
+            t.failed = i
+            return code
+    return EXPFAM_OK
+
+
+cdef int walk_chosen(const walk *w, const Py_ssize_t *chosen, const double *phi, Py_ssize_t n, double *work,
+                     listed *l, tally *t) noexcept nogil:
+    """Walk n data from their beginning, with statistics made for them."""
+    cdef philox_stream rng
+    cdef Py_ssize_t j
+    cdef int code
+    philox_init(&rng, w.seed, MOVE)
+    for j in range(n):
+        code = walk_one(w, chosen[j], phi + j * w.F, True, &rng, work, l, t)
+        if code:
+            t.failed = chosen[j]
+            return code
+    return EXPFAM_OK
+
+
+def held_bytes(data):
+    """Bytes of statistics, or of the rows, in visiting order; 0 where statistics are made of few data only."""
+    if not _is_narrow(data):
+        return 0
+    size = 8 * data.n_rows * data.n_statistics
+    return size if size <= _LEAST_HELD else data.X.nbytes
+
+
+def _is_narrow(data):
+    """Whether statistics of all data are made rather than of those that turn out to need them."""
+    return not data.is_sparse and data.n_statistics <= max(_WIDE * data.n_features, _NARROW)
+
+
+cdef class Walk:
+    """A proposal at work on one chain, with the data's statistics as walks read them; kept in the state's memory.
+
+    Parameters
+    ----------
+    state : UncollapsedState
+    proposal : Proposal
+    """
+
+    cdef walk w
+    cdef csr_rows rows
+    cdef readonly ProposalDoor door
+    cdef readonly object model          # that the proposal was bound to
+    cdef readonly object snapshot       # that it was last refreshed with, where older ones than the present are used
+    cdef object data, order, phi, sorted, sparse, n_clusters
+
+    def __init__(self, state, proposal):
+        owner = proposal.bind(state.model, state.data, seed=state.seed)
+        self.door = ProposalDoor(owner, repr(proposal))
+        self.model, self.data, self.n_clusters = state.model, state.data, state.K
+        self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
+
+    def to_arrays(self):
+        """The proposal's own arrays, and the parameters that an old law was made from."""
+        arrays = {"proposal": self.door.owner.to_arrays()}
+        if self.snapshot is not None:
+            view = self.snapshot
+            arrays["snapshot"] = {"Theta": view.Theta.copy(), "G": view.G.copy(), "log_pi": view.log_weight.copy(),
+                                  "step": np.array(view.step, dtype=np.int64)}
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of this proposal and these data."""
+        with restoring("the stored proposal"):
+            self.door.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
+            if "snapshot" in arrays:
+                old = arrays["snapshot"]
+                theta = numbers(old, "Theta", (self.n_clusters, self.data.n_statistics))
+                log_pi = numbers(old, "log_pi", (self.n_clusters,), finite=False, high=1e-9)
+                view = Snapshot.of_parameters(self.model.family, theta, numbers(old, "G", (self.n_clusters,)), log_pi,
+                                              n_rows=self.data.n_rows, step=int(integers(old, "step", ())))
+                self.refresh(view, True)
+
+    def adopt(self, state, proposal):
+        """Follow a change of hyper-parameters; tables made before stay as they are."""
+        if state.model is self.model:
+            return
+        if hasattr(self.door.owner, "rebind"):
+            self.door.owner.rebind(state.model)
+        else:
+            arrays = self.to_arrays()
+            self.door = ProposalDoor(proposal.bind(state.model, state.data, seed=state.seed), repr(proposal))
+            self.from_arrays(arrays)
+        self.model = state.model
+
+    def refresh(self, snapshot, keep):
+        """Show the proposal new parameters; `keep` them where they may outlive this sweep."""
+        self.door.refresh(snapshot)
+        self.snapshot = snapshot if keep else None
+
+    def _hold(self):
+        """Visiting order, and what statistics are read or made from."""
+        cdef const Py_ssize_t[::1] order
+        wanted = getattr(self.door.owner, "order", None)
+        if self.w.F and wanted is self.order:
+            return
+        data, self.order = self.data, wanted
+        self.w.F, self.w.order, self.w.rows = data.n_statistics, NULL, NULL
+        if wanted is not None:
+            order = np.ascontiguousarray(wanted, dtype=np.intp)
+            self.order, self.w.order = wanted, &order[0]
+        if data.has_sparse_phi:
+            self.sparse = data.phi_csr(0, data.n_rows)
+            open_rows(&self.rows, self.sparse.data, self.sparse.indices, self.sparse.indptr)
+            self.w.rows = &self.rows
+        elif not _is_narrow(data):
+            return
+        elif 8 * data.n_rows * data.n_statistics > _LEAST_HELD:
+            self.sorted = data.X if wanted is None else data.X[wanted]
+        else:
+            self.phi = np.empty((data.n_rows, data.n_statistics))
+            for start in range(0, data.n_rows, TASK_ROWS):
+                rows = slice(start, start + TASK_ROWS)
+                self.phi[rows] = self._made(data.X[rows if wanted is None else wanted[rows]])
+
+    def _made(self, X):
+        """Dense statistics of some rows."""
+        block = self.data.family.sufficient_statistics(X)
+        block = block.toarray() if hasattr(block, "toarray") else block
+        return np.ascontiguousarray(block, dtype=np.float64)
+
+    def sweep(self, state, Py_ssize_t n_steps, n_threads, *, redraw=False):
+        """Labels after a walk of every datum: (N,) int32, and how many steps were proposed and accepted."""
+        cdef const int32_t[::1] labels = state.labels
+        cdef int32_t[::1] out
+        cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
+        cdef const double[::1] bias = np.ascontiguousarray(state.log_pi - state.G)
+        self._hold()
+        moved = np.empty(self.data.n_rows, dtype=np.int32)
+        out = moved
+        self.w.p, self.w.labels, self.w.moved = &self.door.p, &labels[0], &out[0]
+        self.w.Theta, self.w.bias, self.w.K = &Theta[0, 0], &bias[0], Theta.shape[0]
+        self.w.n_steps = n_steps
+        self.w.seed, self.w.step, self.w.row_offset = state.seed, state.n_steps, self.data.row_offset
+        self.w.lists, self.w.tables = NULL, NULL
+        if isinstance(self.door.owner, BoundPrototype) and (<BoundPrototype> self.door.owner).s.K == self.w.K:
+            self.w.tables = &(<BoundPrototype> self.door.owner).s
+            if redraw:
+                self.w.lists = self.w.tables
+        n_threads = 1 if self.door.needs_gil else n_threads
+        tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
+        counts = run(self._walk, tasks, n_threads, uses_blas=False)
+        return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
+
+    def _walk(self, Py_ssize_t start, Py_ssize_t stop):
+        """Walk the data at places start..stop-1 of the visiting order."""
+        cdef Room room = Room(self)
+        cdef tally t = tally(0, 0, 0)
+        cdef Py_ssize_t first
+        cdef int code
+        for first in range(start, stop, MADE_ROWS):
+            code = self._walk_block(first, min(first + MADE_ROWS, stop), room, &t)
+            if code:
+                raise self.door.fail(code, t.failed, self.w.labels[t.failed])
+        return t.n_proposed, t.n_accepted
+
+    cdef int _walk_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
+        """Walk a few data: their statistics are there, made of all, or of those that turn out to need them."""
+        cdef Py_ssize_t[::1] waiting
+        cdef const double[:, ::1] phi
+        cdef const double *x = NULL
+        cdef Py_ssize_t n = 0
+        cdef int code
+        if self.phi is not None or self.sorted is not None:
+            phi = self._made(self.sorted[first:last]) if self.phi is None else self.phi[first:last]
+            x = &phi[0, 0]
+        if x != NULL or self.w.rows != NULL:
+            with nogil:
+                return walk_rows(&self.w, x, first, last, room.work, room.lists, t)
+        waiting = room.waiting
+        with nogil:
+            code = walk_without(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
+        if code == EXPFAM_OK and n:
+            phi = self._made(self.data.X[room.waiting[:n]])
+            with nogil:
+                code = walk_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
+        return code
+
+
+cdef class Room:
+    """Scratch of one task."""
+
+    cdef double *work
+    cdef listed *lists              # NULL where no list is drawn from
+    cdef listed l
+    cdef object arrays, waiting
+
+    def __init__(self, Walk walker):
+        cdef const prototype_state *s = walker.w.lists
+        cdef double[::1] work = np.empty(max(walker.door.p.work_size, 1))
+        cdef double[::1] table, bias, scores, sums
+        cdef Py_ssize_t longest
+        self.work, self.lists = &work[0], NULL
+        self.arrays, self.waiting = [work], np.empty(MADE_ROWS, dtype=np.intp)
+        if s == NULL:
+            return
+        longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES
+        table = np.empty(1 if walker.w.rows != NULL else longest * walker.w.F)
+        bias, scores, sums = np.empty(longest), np.empty(longest), np.empty(longest // EXPFAM_BLOCK + 1)
+        self.l.group, self.l.table, self.l.bias, self.l.scores, self.l.sums = (
+            -1, &table[0], &bias[0], &scores[0], &sums[0])
+        self.lists = &self.l
+        self.arrays += [table, bias, scores, sums]
+
+
+class UncollapsedMetropolis(UncollapsedKernel):
+    """Metropolis steps for all labels in parallel, given parameters and weights made from the former labels.
+
+    Cheaper than exact draws by the number of clusters, and mixing slower: compare kernels by what they reach in a time,
+    never by seconds a sweep.
+
+    Parameters
+    ----------
+    proposal : str or Proposal
+        Law of the suggestions: the name of a registered proposal, or one with its settings. It needs "frozen" among its
+        modes and reads parameters, not statistics.
+    steps : int
+        Metropolis steps of each datum in a sweep; some eight where nothing is redrawn.
+    redraw : bool
+        After its steps draw each datum exactly among the clusters that its group lists, if it is in one of those. A
+        sweep then moves nearly as much as exact draws do. Only `PrototypeProposal` keeps lists; else nothing is added.
+    refresh : {"always", "never"} or int
+        When the proposal is told of the parameters: in every sweep; in the first one; or every so many sweeps, of which
+        the last has a bias: a law made from parameters of some sweeps ago knows of the labels that those left.
+    theta : {"draw", "map", "mean"}
+        Parameters and weights given labels: drawn from their posterior (a Gibbs step), its mode in natural
+        coordinates, or its mean. Only "draw" leaves the posterior invariant; the others are stochastic EM.
+    truncation : int
+        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+    n_threads : int or None
+        Threads of proposal and walks; the labels do not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import UncollapsedMetropolis, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> kernel = UncollapsedMetropolis()
+    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(5)), X, seed=0)
+    >>> trace = sample(kernel, state, 30)
+    >>> len(set(state.labels[:20])), len(set(state.labels[20:]))
+    (1, 1)
+
+    Notes
+    -----
+    A step from k to k' is accepted with probability min(1, w(k') q(k) / w(k) q(k')), log w(k) = <phi, theta_k> - g_k +
+    log pi_k. In `Info`, `proposed` and `accepted` count steps to other clusters; ``extra`` has "differing", how many
+    were proposed for each datum, "acceptance" of those, and "changed", the share of data with another label.
+    Zaheer et al. 2017, "Canopy: fast sampling with cover trees": ``redraw=False``, a proposal with ``n_anchors=0`` and
+    two steps. The redraw is a Gibbs step within a set of clusters that does not depend on labels. ``refresh="never"``
+    is exact since the law is then a fixed one, however old; so is "always", where it is a function of the parameters
+    that the labels are drawn given.
+    """
+
+    def __init__(
+        self, proposal="prototype", *, steps=2, redraw=True, refresh="always", theta="draw", truncation=100,
+        n_threads=None,
+    ):
+        super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
+        self.proposal, self.steps, self.redraw, self.refresh = proposal, steps, redraw, refresh
+
+    def choose_proposal(self, model, data):
+        """The proposal itself, or the one that its name stands for."""
+        return named_proposal(self.proposal)
+
+    def check(self, model, data):
+        """Refuse settings and proposals that cannot work; names them."""
+        super().check(model, data)
+        if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
+            raise ValueError(f"steps must be a positive integer; got {self.steps!r}")
+        if self.refresh not in ("always", "never") and not (
+            isinstance(self.refresh, (int, np.integer)) and self.refresh >= 1
+        ):
+            raise ValueError(f"refresh must be 'always', 'never' or a positive integer; got {self.refresh!r}")
+        resolve_n_threads(self.n_threads)
+        proposal = self.choose_proposal(model, data)
+        if getattr(proposal, "kind", None) != "assignment" or "frozen" not in proposal.modes:
+            raise CapabilityError(f"{type(self).__name__} needs a proposal with the mode 'frozen'; got {proposal!r}")
+        if hasattr(proposal, "check"):
+            proposal.check(model, data)
+
+    def memory(self, model, data, n_clusters):
+        """Bytes of the bound proposal and of the statistics that are held."""
+        proposal = self.choose_proposal(model, data)
+        bound = proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
+        return super().memory(model, data, n_clusters) + bound + held_bytes(data)
+
+    def walker(self, state):
+        """The bound proposal of this chain, from the state's memory."""
+        kept = state.memory.get("walk")
+        if isinstance(kept, Walk):
+            kept.adopt(state, self.choose_proposal(state.model, state.data))
+            return kept
+        walker = Walk(state, self.choose_proposal(state.model, state.data))
+        if kept is not None:
+            walker.from_arrays(kept)
+        state.memory["walk"] = walker
+        return walker
+
+    def _inform(self, walker, state):
+        """Tell the proposal of the parameters, if it is time to."""
+        if hasattr(walker.door.owner, "n_threads"):
+            walker.door.owner.n_threads = self.n_threads
+        if self.refresh == "always":
+            is_time = True
+        else:
+            is_time = walker.snapshot is None or (
+                self.refresh != "never" and state.n_steps - walker.snapshot.step >= self.refresh
+            )
+        if is_time:
+            view = Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi,
+                                          n_rows=state.data.n_rows, step=state.n_steps)
+            walker.refresh(view, self.refresh != "always")
+
+    def draw_labels(self, state):
+        """Labels after a walk of every datum, and counts."""
+        walker = self.walker(state)
+        self._inform(walker, state)
+        labels, n_proposed, n_accepted = walker.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
+        extra = {"differing": n_proposed / len(labels), "acceptance": n_accepted / max(n_proposed, 1)}
+        return labels, extra | {"proposed": n_proposed, "accepted": n_accepted}
+
+    def move(self, state):
+        """Parameters and weights given labels, then a walk of all labels given those."""
+        if self.theta == "draw" and self.refresh not in ("always", "never", 1):
+            warnings.warn(
+                f"refresh={self.refresh!r}: a law made from parameters of some sweeps ago depends on the labels that it"
+                " moves; 'always' and 'never' leave the posterior invariant",
+                ExactnessWarning,
+                stacklevel=3,
+            )
+        state.draw_parameters(self.theta)
+        labels, extra = self.draw_labels(state)
+        extra["changed"] = state.move_labels(labels) / len(labels)
+        return extra.pop("proposed"), extra.pop("accepted"), extra
+
+
+# ---- the law of an update, for proofs ------------------------------------------------------------------------------
+
+def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
+    """Exact law of the label of datum `i` after one Metropolis step, by the functions that the sweep runs.
+
+    Parameters
+    ----------
+    kernel : UncollapsedMetropolis
+    state : UncollapsedState
+        With parameters; left as it is.
+    i : int
+    is_fresh : bool
+        Tell the proposal of the state's parameters; else it stays as it was made.
+
+    Returns
+    -------
+    (K, K) float64 ndarray
+        Rows are labels before the step.
+    """
+    cdef Walk walker = kernel.walker(state)
+    cdef Py_ssize_t k, to
+    cdef const double[:, ::1] phi
+    cdef const double *x = NULL
+    if is_fresh:
+        walker.refresh(
+            Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=state.data.n_rows,
+                                   step=state.n_steps),
+            True,
+        )
+    walker.sweep(state, 1, None)        # sets the pointers
+    cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
+    cdef const double[::1] bias = np.ascontiguousarray(state.log_pi - state.G)
+    walker.w.Theta, walker.w.bias = &Theta[0, 0], &bias[0]
+    if walker.w.rows == NULL:
+        phi = walker._made(walker.data.X[np.array([i])])
+        x = &phi[0, 0]
+    K = len(state.G)
+    law = np.zeros((K, K))
+    log_q = walker.door.log_prob(i, state.labels[i], np.arange(K))
+    for k in range(K):
+        for to in range(K):
+            if k != to:
+                ratio = gain(&walker.w, i, x, k, to) + log_q[k] - log_q[to]
+                law[k, to] = np.exp(log_q[to]) * min(1.0, np.exp(min(ratio, 0.0)))
+        law[k, k] = 1.0 - law[k].sum()
+    return law

@@ -1,0 +1,1 @@
+"""Sparse variational inference of mixtures."""

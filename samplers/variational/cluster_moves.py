@@ -1,0 +1,304 @@
+"""Moves that change the number of clusters of a variational run: merge, delete and birth, each kept only if it pays.
+
+A move replaces the responsibilities of the rows that it touches and is accepted when the bound, at the optimum for the
+new statistics, is higher. The bound is a sum over clusters, a function of the counts and the entropy of the rows, so
+only clusters whose statistics change are computed anew. Needs the kept rows of all data, N L numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from expfam.errors import CapabilityError, SupportError
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.geometry.coordinates import Rows, nearest
+from expfam.samplers.starts.rules import distant_rows
+from expfam.samplers.variational.local_step import Sums, Tables
+from expfam.samplers.variational.posterior import cluster_values
+from expfam.samplers.variational.state import VariationalState, entropy_of
+from expfam.structures.ground.rng import generator
+
+_EMPTY = 1e-6  # data in a component that may be taken for a new cluster
+_GAIN = 1e-9  # share of the bound by which it must rise: rounding is no gain
+_SEEDING_ROWS = 5000
+
+
+class ClusterMoves(Kernel):
+    """Merges, deletions and births of clusters, for a `Cycle` with `SparseVariational`; one step tries several.
+
+    A step begins with a pass over all data and ends with the rows and statistics that the accepted moves left: the
+    bound never falls. Births need empty components: a Dirichlet process with a truncation beyond the clusters found.
+
+    Parameters
+    ----------
+    merge : bool
+        Join pairs of clusters of which one takes the data of the other well.
+    delete : bool
+        Give the data of the smallest clusters to the others.
+    birth : bool
+        Divide clusters, drawn with probability proportional to their data, into two.
+    n_trials : int
+        Deletions and births tried in a step; of merges all near pairs are.
+    n_refinements : int
+        Visits of a divided cluster's rows before the birth is judged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers import ClusterMoves, Cycle, SparseVariational, sample
+    >>> X = np.random.default_rng(0).poisson(np.repeat([[1.0], [20.0], [90.0]], 50, axis=0))
+    >>> kernel = Cycle(SparseVariational(2, truncation=10), ClusterMoves())
+    >>> model = MixtureModel(Poisson(shape=1.0, rate=0.1), DirichletProcess())
+    >>> state = kernel.init(model, X, seed=0, start="one")
+    >>> trace = sample(kernel, state, 10)
+    >>> state.n_clusters
+    3
+
+    Notes
+    -----
+    Hughes and Sudderth 2013, "Memoized online variational inference for Dirichlet process mixture models", has births
+    and merges; Hughes, Kim and Sudderth 2015 deletions. # Departs from both: moves are judged on the rows themselves,
+    so no sums of pairs are tracked ahead and none is judged by a bound of other rows.
+    """
+
+    state_type = VariationalState
+    takes_weight = True
+
+    def __init__(self, *, merge=True, delete=True, birth=True, n_trials=5, n_refinements=3):
+        self.merge, self.delete, self.birth = merge, delete, birth
+        self.n_trials, self.n_refinements = n_trials, n_refinements
+
+    def init_state(self, model, data, labels, *, seed):
+        """Refused: the passes' kernel makes the state."""
+        raise CapabilityError("ClusterMoves cannot begin a state: use Cycle(SparseVariational(), ClusterMoves())")
+
+    def check(self, model, data):
+        """Refuse numbers of trials out of their ranges."""
+        for name in ("n_trials", "n_refinements"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise ValueError(f"ClusterMoves: {name} must be a non-negative integer; got {value!r}")
+
+    def move(self, state):
+        """One pass and all trials; returns (trials, accepted, their numbers by kind)."""
+        if state.passes.is_dense:
+            raise CapabilityError(
+                f"ClusterMoves needs kept rows: SparseVariational with n_active below the {state.K} components"
+            )
+        rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
+        allocation = _Allocation(state)
+        tried, accepted, kinds = 0, 0, {}
+        for name, moves in (("merge", _merges), ("delete", _deletions), ("birth", _births)):
+            if getattr(self, name):
+                n_tried, n_accepted = moves(allocation, self, rng)
+                tried, accepted = tried + n_tried, accepted + n_accepted
+                kinds[f"n_{name}"] = n_accepted
+        state.take_rows(allocation.indices, allocation.values)
+        return tried, accepted, kinds
+
+
+@dataclass
+class _Trial:
+    """New responsibilities of some rows, with the statistics, cluster values and bound that all rows then have."""
+
+    rows: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    sums: Sums
+    of_cluster: np.ndarray
+    order: np.ndarray
+    bound: float
+
+
+class _Allocation:
+    """Responsibilities of all rows with their statistics and bound, changed by accepted trials."""
+
+    def __init__(self, state):
+        self.state, self.passes, self.family = state, state.passes, state.phi.family
+        self.objective, self.proportions = state.settings.objective, state.proportions()
+        visit = self.passes.visit(slice(0, state.data.n_rows), state.tables(), keep=True)
+        self.indices, self.values, self.sums, self.order = visit.indices, visit.values, visit.sums, state.order
+        self.of_cluster = self._cluster_values(self.sums, np.arange(state.K))
+        self.order, self.bound = self._judged(self.sums, self.of_cluster)
+
+    def _cluster_values(self, sums, ks):
+        return cluster_values(self.family, sums.n[ks], sums.S[ks], objective=self.objective)
+
+    def _judged(self, sums, of_cluster):
+        order = self.proportions.better_order(sums.n, self.order)
+        return order, self.proportions.optimum(sums.n, order) + float(of_cluster.sum()) + sums.entropy
+
+    def posterior(self, sums=None, order=None):
+        """Posterior of these statistics, or of those of a trial."""
+        return self.state.posterior_of(self.sums if sums is None else sums, self.order if order is None else order)
+
+    def trial(self, rows, indices, values, sums):
+        """What the bound would be with other responsibilities of some rows, `sums` those of all rows then."""
+        self.state.phi.settle(sums.S)
+        changed = np.flatnonzero(sums.n != self.sums.n)
+        of_cluster = self.of_cluster.copy()
+        of_cluster[changed] = self._cluster_values(sums, changed)
+        return _Trial(rows, indices, values, sums, of_cluster, *self._judged(sums, of_cluster))
+
+    def take(self, trial):
+        """Accept a trial if the bound rises by it; whether it did."""
+        if trial is None or not trial.bound > self.bound + _GAIN * abs(self.bound):
+            return False
+        self.indices[trial.rows], self.values[trial.rows] = trial.indices, trial.values
+        self.sums, self.of_cluster = trial.sums, trial.of_cluster
+        self.order, self.bound = trial.order, trial.bound
+        return True
+
+    def revisited(self, rows, indices, values, sums, tables):
+        """New responsibilities of some rows under given tables, and the sums of all rows with them."""
+        visit = self.passes.visit(rows, tables, remembered=(indices, values), keep=True)
+        visit.replaced.entropy = self._entropy(rows, values)
+        return visit.indices, visit.values, sums.copy().replace(visit.replaced, visit.sums)
+
+    def _entropy(self, rows, values):
+        weight = self.state.data.weight
+        return float(entropy_of(values, None if weight is None else weight[rows]).sum())
+
+    def sums_with(self, rows, indices, values):
+        """Sums of all rows if some had these responsibilities."""
+        old = self.passes.sums_of(rows, self.indices[rows], self.values[rows])
+        new = self.passes.sums_of(rows, indices, values)
+        old.entropy, new.entropy = self._entropy(rows, self.values[rows]), self._entropy(rows, values)
+        return self.sums.copy().replace(old, new)
+
+    def rows_of(self, k):
+        """Rows that give a share to a cluster, ascending."""
+        return np.flatnonzero(((self.indices == k) & (self.values > 0)).any(axis=1))
+
+    def live(self):
+        """Clusters that hold something."""
+        return np.flatnonzero(self.sums.n > _EMPTY)
+
+
+# ---- merges ----------------------------------------------------------------------------------------------------------
+
+
+def _merges(allocation, kernel, rng):
+    """Join near pairs, the most promising first, each cluster once a step."""
+    pairs = _near_pairs(allocation)
+    n, S = allocation.sums.n, allocation.sums.S
+    if not len(pairs):
+        return 0, 0
+    joined = np.concatenate(
+        [
+            cluster_values(allocation.family, n[a] + n[b], S[a] + S[b], objective=allocation.objective)
+            for a, b in (part.T for part in np.array_split(pairs, -(-len(pairs) // 256)))
+        ]
+    )
+    promise = joined - allocation.of_cluster[pairs].sum(axis=1)
+    used, n_tried, n_accepted = set(), 0, 0
+    for place in np.argsort(-promise, kind="stable"):
+        a, b = pairs[place]
+        if used & {a, b} or promise[place] < -np.log(len(allocation.indices)) - n[b] * np.log(4.0):
+            continue  # what weights and entropy can add is less
+        n_tried += 1
+        if allocation.take(_merged(allocation, a, b)):
+            used |= {a, b}
+            n_accepted += 1
+            n = allocation.sums.n
+    return n_tried, n_accepted
+
+
+def _near_pairs(allocation, n_near=4):
+    """Pairs (P, 2) of live clusters, the larger first, of which one is among the nearest of the other."""
+    live = allocation.live()
+    if live.size < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    graph = allocation.posterior().cluster_graph(min(n_near, allocation.state.K))[live]
+    first, second = np.repeat(live, graph.shape[1]), graph.ravel().astype(np.int64)
+    keep = (first != second) & (allocation.sums.n[second] > _EMPTY)
+    pairs = np.unique(np.sort(np.stack([first[keep], second[keep]], axis=1), axis=1), axis=0)
+    swap = allocation.sums.n[pairs[:, 0]] < allocation.sums.n[pairs[:, 1]]
+    pairs[swap] = pairs[swap][:, ::-1]
+    return pairs
+
+
+def _merged(allocation, a, b):
+    """Trial in which cluster a takes all that b has."""
+    rows = allocation.rows_of(b)
+    indices, values = allocation.indices[rows], allocation.values[rows]
+    of_b = indices == b
+    share = np.where(of_b, values, 0).sum(axis=1)
+    has_a = (indices == a) & (values > 0)
+    both = has_a.any(axis=1)
+    values[has_a] += share[both]
+    gone = of_b & both[:, None]
+    indices[of_b & ~both[:, None]] = a
+    indices[gone], values[gone] = -1, 0
+    indices, values = _largest_first(indices, values)
+    return allocation.trial(rows, indices, values, allocation.sums_with(rows, indices, values))
+
+
+def _largest_first(indices, values):
+    order = np.argsort(-values, axis=1, kind="stable")
+    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+# ---- deletions -------------------------------------------------------------------------------------------------------
+
+
+def _deletions(allocation, kernel, rng):
+    """Give the rows of the smallest clusters to the others."""
+    live = allocation.live()
+    smallest = live[np.argsort(allocation.sums.n[live], kind="stable")][: min(kernel.n_trials, live.size - 1)]
+    n_accepted = 0
+    for k in smallest:
+        n_accepted += allocation.take(_without(allocation, k))
+    return len(smallest), n_accepted
+
+
+def _without(allocation, k):
+    """Trial without cluster k, or None where a row is impossible under all others."""
+    rows = allocation.rows_of(k)
+    tables = Tables(allocation.posterior(), allocation.state.phi)
+    tables.c[k] = -np.inf
+    before = allocation.indices[rows], allocation.values[rows]
+    try:
+        indices, values, sums = allocation.revisited(rows, *before, allocation.sums, tables)
+    except SupportError:
+        return None
+    return allocation.trial(rows, indices, values, sums)
+
+
+# ---- births ----------------------------------------------------------------------------------------------------------
+
+
+def _births(allocation, kernel, rng):
+    """Divide clusters drawn by size into two."""
+    n_tried, n_accepted = 0, 0
+    for _ in range(kernel.n_trials):
+        empty = np.flatnonzero(allocation.sums.n <= _EMPTY)
+        if not empty.size:
+            break
+        n = np.maximum(allocation.sums.n, 0.0)
+        trial = _divided(allocation, int(rng.choice(len(n), p=n / n.sum())), int(empty[0]), kernel.n_refinements, rng)
+        n_tried += 1
+        n_accepted += allocation.take(trial)
+    return n_tried, n_accepted
+
+
+def _divided(allocation, k, new, n_refinements, rng):
+    """Trial in which the rows of cluster k begin in it or in a new one by distance, and settle; None where they tie."""
+    rows = np.flatnonzero(allocation.indices[:, 0] == k)
+    if rows.size < 2:
+        return None
+    coordinates = Rows(allocation.state.data)
+    seeds = distant_rows(coordinates.take(np.sort(rng.permutation(rows)[:_SEEDING_ROWS])), 2, rng)
+    if seeds.shape[0] < 2:
+        return None
+    sides = [nearest(coordinates.take(part), seeds) for part in np.array_split(rows, -(-rows.size // _SEEDING_ROWS))]
+    indices, values = np.full_like(allocation.indices[rows], -1), np.zeros_like(allocation.values[rows])
+    indices[:, 0], values[:, 0] = np.where(np.concatenate(sides) == 0, k, new), 1
+    sums = allocation.sums_with(rows, indices, values)
+    for _ in range(n_refinements):
+        order = allocation.proportions.better_order(sums.n, allocation.order)
+        allocation.state.phi.settle(sums.S)
+        tables = Tables(allocation.posterior(sums, order), allocation.state.phi)
+        indices, values, sums = allocation.revisited(rows, indices, values, sums, tables)
+    return allocation.trial(rows, indices, values, sums)

@@ -1,0 +1,232 @@
+"""Statistics of the data as a variational pass reads them: block by block, in coordinates that suit single precision.
+
+A family's <phi, theta> - g loses digits in float32 where large terms cancel. Two changes of coordinates keep them, and
+both are exact: whitening of the data, for families that can say what their prior becomes under a linear map; and
+an origin for phi, whose product with the parameters is put into the constant of each cluster. A block costs O(rows F),
+and O(rows d^2) more where it is whitened.
+"""
+
+import copy
+
+import numpy as np
+
+from expfam.samplers.variational._local_step import pack_outer
+
+_SAMPLED_ROWS = 4096
+_SAMPLED_BLOCK = 512  # rows looked at in one go
+_LEAST_SHARE = 1e-8  # of the largest eigenvalue: directions with less are taken to have this much
+_BLOCK_ROWS = 8192
+_COUNTS = ("counts", "categories", "binary", "nonnegative")
+_ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # of the largest sum of a column
+
+
+class PhiBlocks:
+    """Statistics of rows by block, in coordinates that do not depend on which rows these are.
+
+    Parameters
+    ----------
+    family : Family
+        Bound; the one of the model, which may have learned since the data were read.
+    dtype : dtype
+    data : Dataset, optional
+        The rows; without them coordinates alone.
+
+    Attributes
+    ----------
+    family : Family
+        Whose statistics the blocks are; posteriors are computed with it.
+    origin : (F,) float64 ndarray or None
+        What is subtracted from phi.
+    log_det : float
+        log |det| of the map of each row: what a log density in these coordinates lacks, nats.
+    """
+
+    is_sparse = False
+    log_det = 0.0
+    origin = None
+
+    def __init__(self, family, *, dtype, data=None):
+        self.family, self.dtype, self.data = family, np.dtype(dtype), data
+        self.n_statistics = family.n_statistics_
+
+    def over(self, data):
+        """The same coordinates for the rows of other data, or of none."""
+        other = copy.copy(self)
+        other.data = data
+        return other
+
+    def with_family(self, family):
+        """Take other hyper-parameters of the same family."""
+        self.family = family
+
+    def settle(self, S):
+        """Make 0, in place, what rounding has left below 0 of sums of counts, which families of counts refuse."""
+        if self.family.support not in _COUNTS:
+            return
+        low = -_ROUNDING[self.dtype.name] * np.abs(S).max(axis=0)
+        S[(S < 0.0) & (low <= S)] = 0.0
+
+    def to_data(self, S):
+        """Sums of statistics (K, F) in the coordinates of the data."""
+        return S
+
+    def from_data(self, S):
+        """Sums of statistics (K, F) given in the coordinates of the data."""
+        return S
+
+    def to_arrays(self):
+        """The coordinates, as a dict of arrays."""
+        return {}
+
+
+class DensePhi(PhiBlocks):
+    """Blocks of dense statistics, as the family makes them, about `origin`."""
+
+    def __init__(self, family, *, dtype, origin=None, data=None):
+        super().__init__(family, dtype=dtype, data=data)
+        self.origin = origin
+
+    def _statistics(self, rows):
+        return np.asarray(self.family.sufficient_statistics(self.data.X[rows]))
+
+    def take_origin(self):
+        """Put the origin to the mean statistics of some thousand rows at regular distances."""
+        N = self.data.n_rows
+        rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
+        blocks = np.array_split(rows, -(-rows.size // _SAMPLED_BLOCK))
+        total = sum(self._statistics(block).sum(axis=0) for block in blocks)
+        self.origin = np.ascontiguousarray(total / rows.size)
+
+    def fill(self, rows, out):
+        """Statistics of some rows minus the origin, written to `out` (len(rows), F)."""
+        phi = self._statistics(rows)
+        if self.origin is None:
+            out[:] = phi
+        else:
+            np.subtract(phi, self.origin, out=out, casting="same_kind")
+        return out
+
+    def to_arrays(self):
+        """As of `PhiBlocks`."""
+        return {} if self.origin is None else {"origin": self.origin.copy()}
+
+
+class PackedPhi(DensePhi):
+    """Blocks of (x, svec xx') or svec xx', made from rows after a linear map, if there is one.
+
+    Whitening makes the pooled second moments of the data the identity. The posterior is the same, by the family's
+    own account of its prior in other coordinates (`in_coordinates`).
+    """
+
+    def __init__(self, family, *, dtype, linear_map=None, log_det=0.0, origin=None, data=None):
+        super().__init__(family, dtype=dtype, origin=origin, data=data)
+        self.is_identity, self.log_det = linear_map is None, float(log_det)
+        self.map = np.eye(family.n_features_in_) if self.is_identity else linear_map
+        self.inverse = np.linalg.inv(self.map)
+        self.with_family(family)
+
+    def _statistics(self, rows):
+        return np.asarray(self.family.sufficient_statistics(self._rows(rows)))
+
+    def _rows(self, rows):
+        X = np.asarray(self.data.X[rows], dtype=np.float64)
+        X = X - self.of_data.center_ if self.family.has_linear_part else X
+        return np.ascontiguousarray(X) if self.is_identity else X @ self.map.T
+
+    def fill(self, rows, out):
+        """As of `DensePhi`."""
+        origin = np.zeros(self.n_statistics) if self.origin is None else self.origin
+        block = self._rows(rows).astype(self.dtype, copy=False)
+        pack_outer(block, self.family.has_linear_part, origin.astype(self.dtype, copy=False), out)
+        return out
+
+    def with_family(self, family):
+        """Take other hyper-parameters of the same family."""
+        self.of_data, self.family = family, family.in_coordinates(self.map)
+
+    def to_data(self, S):
+        """Sums of statistics (K, F) in the coordinates of the data."""
+        return S if self.is_identity else self.family.mapped_statistics(S, self.inverse)
+
+    def from_data(self, S):
+        """Sums of statistics (K, F) given in the coordinates of the data."""
+        return S if self.is_identity else self.family.mapped_statistics(S, self.map)
+
+    def to_arrays(self):
+        """As of `PhiBlocks`."""
+        arrays = super().to_arrays()
+        return arrays if self.is_identity else {**arrays, "map": self.map.copy(), "log_det": np.array(self.log_det)}
+
+
+class SparsePhi(PhiBlocks):
+    """Blocks of CSR statistics: row starts, columns and float64 values."""
+
+    is_sparse = True
+
+    def entries(self, rows):
+        """Arrays (indptr, indices, values) of some rows."""
+        phi = self.family.sufficient_statistics(self.data.X[rows]).tocsr()
+        indptr = phi.indptr.astype(np.int64, copy=False)
+        return indptr, phi.indices, phi.data.astype(np.float64, copy=False)
+
+
+def phi_blocks(data, family, *, dtype, whiten=None):
+    """Statistics of the data for a pass, in coordinates computed from them.
+
+    Parameters
+    ----------
+    data : Dataset
+    family : Family
+        Bound.
+    dtype : {"float64", "float32"}
+    whiten : bool, optional
+        Whether to whiten where the family allows it; if not given, in float32.
+
+    Returns
+    -------
+    DensePhi, PackedPhi or SparsePhi
+    """
+    if data.has_sparse_phi:
+        return SparsePhi(family, dtype=dtype, data=data)
+    phi = DensePhi(family, dtype=dtype, data=data)
+    if _is_packed(family):
+        linear_map, log_det = None, 0.0
+        if phi.dtype == np.float32 if whiten is None else whiten:
+            linear_map, log_det = whitening_map(data, family)
+        phi = PackedPhi(family, dtype=dtype, linear_map=linear_map, log_det=log_det, data=data)
+    if phi.dtype == np.float32:
+        phi.take_origin()
+    return phi
+
+
+def restored_phi(family, arrays, *, dtype, is_sparse):
+    """Blocks without data in the coordinates that `to_arrays` gave."""
+    if is_sparse:
+        return SparsePhi(family, dtype=dtype)
+    if not _is_packed(family):
+        return DensePhi(family, dtype=dtype, origin=arrays.get("origin"))
+    settings = {"linear_map": arrays.get("map"), "log_det": arrays.get("log_det", 0.0)}
+    return PackedPhi(family, dtype=dtype, origin=arrays.get("origin"), **settings)
+
+
+def _is_packed(family):
+    return getattr(family, "in_coordinates", None) is not None
+
+
+def whitening_map(data, family):
+    """Matrix (d, d) that makes the second moments of the rows, about the family's centre, the identity; its log |det|.
+
+    Directions with less than 1e-8 of the largest moment are scaled as if they had that much: a constant direction
+    stays small.
+    """
+    d = data.n_features
+    moments = np.zeros((d, d))
+    center = family.center_ if family.has_linear_part else np.zeros(d)
+    for start in range(0, data.n_rows, _BLOCK_ROWS):
+        block = np.asarray(data.X[start : start + _BLOCK_ROWS], dtype=np.float64) - center
+        moments += block.T @ block
+    values, vectors = np.linalg.eigh(moments / data.n_rows)
+    if not values[-1] > 0:
+        return np.eye(d), 0.0
+    scales = 1.0 / np.sqrt(np.maximum(values, _LEAST_SHARE * values[-1]))
+    return np.ascontiguousarray(scales[:, None] * vectors.T), float(np.log(scales).sum())

@@ -1,0 +1,482 @@
+"""A pass of variational inference over some rows: responsibilities of each, and what they sum to.
+
+The rows are cut into parts by the sizes alone; each part runs through its blocks in order and keeps sums of its own,
+which are added in the order of the parts, each when its turn comes: results are the same bits for every number of
+threads. A block makes its statistics, scores them against all clusters (or against candidates), keeps the L largest
+scores of each row and adds up what these weigh. Memory is that of one block and one (K, F) table for each part at work,
+and N L for rows that are to be kept; nothing is N x K.
+"""
+
+from dataclasses import dataclass, field
+from threading import Lock
+from time import perf_counter
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from expfam.errors import SupportError
+from expfam.samplers.variational._local_step import (
+    add_dense_rows,
+    add_soft_rows,
+    add_soft_sparse_rows,
+    add_sparse_rows,
+    dense_candidates,
+    dense_scores,
+    select_rows,
+    soft_rows,
+    sparse_candidates,
+    sparse_scores,
+    work_size,
+)
+from expfam.samplers.variational.statistics import Additive
+from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
+
+SCORE_BYTES = 1 << 20  # of the scores of a block
+PHI_BYTES = 1 << 23  # of its statistics
+MOST_ROWS = 4096
+PART_ROWS = 1024  # rows that a part has at least
+_WIDE_ROWS, _NARROW_ROWS = 2, 8  # and for each cluster, for adding up its sums to cost little beside them
+SAMPLED_ROWS = 1000  # whose lost mass is looked at in a pass over all clusters
+
+
+@dataclass
+class Sums(Additive):
+    """Soft statistics of some rows.
+
+    Attributes
+    ----------
+    n : (K,) float64 ndarray
+    S : (K, F) float64 ndarray
+    entropy : float
+        Sum of -sum r log r over the rows, nats.
+    """
+
+    n: np.ndarray
+    S: np.ndarray
+    entropy: float = 0.0
+
+    kept_positive: ClassVar[str] = "n"
+
+    @property
+    def weight(self):
+        """Of the rows: their number, or the sum of their weights."""
+        return float(self.n.sum())
+
+    @classmethod
+    def zeros(cls, n_clusters, n_statistics):
+        """Of no rows."""
+        return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
+
+    def to_arrays(self):
+        """All but the entropy, as a dict of arrays."""
+        return {"n": self.n.copy(), "S": self.S.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays, entropy, shape=(None, None)):
+        """What `to_arrays` gave, with its entropy; ArchiveError unless S has that shape (K, F)."""
+        S = numbers(arrays, "S", shape)
+        n = numbers(arrays, "n", S.shape[:1], low=0.0)
+        return cls(n, S, float(numbers({"entropy": entropy}, "entropy", ())))
+
+
+@dataclass
+class Account:
+    """What a pass took and lost; of several parts, added up.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Of statistics, weights, select and summary; over all threads.
+    lost, n_sampled : float, int
+        Dense mass outside of the kept clusters, summed over so many sampled rows.
+    n_stragglers : int
+        Last clusters of rows that were not among their candidates.
+    """
+
+    seconds: dict = field(default_factory=lambda: dict.fromkeys(("statistics", "weights", "select", "summary"), 0.0))
+    lost: float = 0.0
+    n_sampled: int = 0
+    n_stragglers: int = 0
+
+    def add(self, other):
+        """Add another account, in place."""
+        for name, value in other.seconds.items():
+            self.seconds[name] += value
+        self.lost += other.lost
+        self.n_sampled += other.n_sampled
+        self.n_stragglers += other.n_stragglers
+
+    def extra(self):
+        """As numbers by name, for an Info."""
+        extra = {f"seconds_{name}": value for name, value in self.seconds.items()}
+        extra["n_stragglers"] = self.n_stragglers
+        if self.n_sampled:
+            extra["lost_mass"] = self.lost / self.n_sampled
+        return extra
+
+
+@dataclass
+class Visit:
+    """What a pass found for the rows it was given.
+
+    Attributes
+    ----------
+    sums : Sums
+    value : float
+        Sum over the rows of log sum exp of the kept scores, nats.
+    replaced : Sums or None
+        The sums of the rows that were remembered; their entropy is not known here.
+    labels : (m,) int32 ndarray
+        Cluster with the largest score of each row.
+    indices, values : (m, L) int32 and dtype ndarrays, or None
+        The kept responsibilities, where they were asked for.
+    account : Account
+    """
+
+    sums: Sums
+    value: float
+    replaced: Sums | None
+    labels: np.ndarray
+    indices: np.ndarray | None
+    values: np.ndarray | None
+    account: Account
+
+
+class Tables:
+    """Parameters in the precision and layout of a pass, and what it leaves out.
+
+    Scores are computed against theta_k - theta_0, theta_0 the mean parameter, and with phi about its origin: both
+    shifts are exact, and in float32 they keep digits. What they take from a row is the same for all clusters,
+    <phi, theta_0> - g_0, and enters the bound through the sum of phi alone.
+    """
+
+    def __init__(self, posterior, phi):
+        theta, self.g_0 = posterior.theta, 0.0
+        self.theta_0 = None
+        c = posterior.log_pi - posterior.g
+        if phi.dtype == np.float32:
+            share = posterior.n / posterior.n.sum()
+            self.theta_0, self.g_0 = share @ theta, float(share @ posterior.g)
+            theta = theta - self.theta_0
+            c = c + self.g_0
+        if phi.origin is not None:
+            c = c + theta @ phi.origin
+        self.c = np.ascontiguousarray(c, dtype=phi.dtype)
+        self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
+
+    def left_out(self, sums):
+        """The part of the rows' values that scores against these tables lack, from the rows' sums: nats."""
+        if self.theta_0 is None:
+            return 0.0
+        return float(sums.S.sum(axis=0) @ self.theta_0 - sums.n.sum() * self.g_0)
+
+
+class PhiSizes:
+    """What the forecast of a pass needs of statistics that are not made yet."""
+
+    def __init__(self, data, itemsize):
+        self.data, self.n_statistics, self.is_sparse = data, data.n_statistics, data.has_sparse_phi
+        self.dtype = np.dtype(f"f{itemsize}")
+
+
+class SparsePass:
+    """Passes over the rows of a data set with K clusters, of which each row keeps L.
+
+    Parameters
+    ----------
+    phi : DensePhi, PackedPhi or SparsePhi
+    n_clusters : int
+    n_active : int
+        L, at most K; K itself is the dense pass, which keeps no rows.
+    weight : (N,) float64 ndarray or None
+        Multiplicity of each row.
+    n_threads : int or None
+
+    Attributes
+    ----------
+    with_stragglers : bool
+        Whether last clusters outside of the candidates are scored. Without them the bound may fall; there is no
+        reason but a test to change it.
+    """
+
+    with_stragglers = True
+
+    def __init__(self, phi, n_clusters, n_active, *, weight=None, n_threads=None):
+        self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
+        self.weight, self.n_threads = weight, n_threads
+        self.n_rows = phi.data.n_rows
+
+    @property
+    def is_dense(self):
+        """Whether rows keep all clusters."""
+        return self.L >= self.K
+
+    def visit(self, rows, tables, *, candidates=None, last=None, remembered=None, keep=False):
+        """Responsibilities of some rows under given parameters, and their sums.
+
+        Parameters
+        ----------
+        rows : slice with start and stop, or (m,) int array
+        tables : Tables
+        candidates : GraphCandidates, TreeCandidates or CodeCandidates, optional
+            Where the clusters come from that rows are scored against; `last` is then needed.
+        last : (m, L) int32 ndarray, optional
+            Clusters that the rows had last.
+        remembered : (indices, values), each (m, L), optional
+            Rows whose sums are wanted too.
+        keep : bool
+            Whether to return the rows.
+
+        Returns
+        -------
+        Visit
+
+        Raises
+        ------
+        SupportError
+            Naming a row without a finite score.
+        """
+        m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        order = None if candidates is None else np.argsort(last[:, 0], kind="stable")
+        visit = self._empty_visit(m, remembered=remembered is not None, keep=keep)
+        source = None if candidates is None else (candidates, last)
+
+        def part(start, stop):
+            return PassPart(self, rows, tables, source, remembered, visit).run(start, stop, order)
+
+        def add(sums, replaced, value, account):
+            visit.sums.add(sums)
+            visit.value += value
+            if visit.replaced is not None:
+                visit.replaced.add(replaced)
+            visit.account.add(account)
+
+        self._run(part, m, add, is_narrow=candidates is not None)
+        visit.value += tables.left_out(visit.sums)
+        return visit
+
+    def _empty_visit(self, m, *, remembered=False, keep=False):
+        return Visit(
+            sums=Sums.zeros(self.K, self.phi.n_statistics),
+            value=0.0,
+            replaced=Sums.zeros(self.K, self.phi.n_statistics) if remembered else None,
+            labels=np.empty(m, dtype=np.int32),
+            indices=np.empty((m, self.L), dtype=np.int32) if keep else None,
+            values=np.empty((m, self.L), dtype=self.phi.dtype) if keep else None,
+            account=Account(),
+        )
+
+    def sums_of(self, rows, indices, values):
+        """Sums of given responsibilities (m, L) of some rows, without their entropy."""
+        total = Sums.zeros(self.K, self.phi.n_statistics)
+
+        def part(start, stop):
+            return (PassPart(self, rows, None, None, (indices, values), None).sum_up(start, stop),)
+
+        self._run(part, len(indices), total.add)
+        return total
+
+    def _run(self, part, m, add, *, is_narrow=False):
+        """Run all parts and give the results to `add` in their order, each as soon as those before it are there."""
+        n_parts = self.n_parts(m, is_narrow=is_narrow)
+        bounds = [(m * p // n_parts, m * (p + 1) // n_parts) for p in range(n_parts)]
+        waiting, lock, n_added = {}, Lock(), 0
+
+        def work(place, start, stop):
+            nonlocal n_added
+            result = part(start, stop)
+            with lock:
+                waiting[place] = result
+                while n_added in waiting:
+                    add(*waiting.pop(n_added))
+                    n_added += 1
+
+        run(work, [(place, *bound) for place, bound in enumerate(bounds)], self.n_threads)
+
+    def n_parts(self, m, *, is_narrow=False):
+        """Parts into which so many rows are cut: by sizes alone; fewer where rows are scored against few clusters."""
+        rows_each = max(PART_ROWS, (_NARROW_ROWS if is_narrow else _WIDE_ROWS) * self.K)
+        return max(1, min(N_SEGMENTS, m // rows_each))
+
+    def block_rows(self, n_scores=None):
+        """Rows of a block with so many scores a row (K if not given), by sizes alone."""
+        size = self.phi.dtype.itemsize
+        by_phi = MOST_ROWS if self.phi.is_sparse else PHI_BYTES // (size * self.phi.n_statistics)
+        return max(16, min(MOST_ROWS, SCORE_BYTES // (size * (n_scores or self.K)), by_phi))
+
+    def memory(self):
+        """Bytes of the tables and of the sums of the parts at work."""
+        n_parts = min(self.n_parts(self.n_rows), 2 * resolve_n_threads(self.n_threads))
+        return (8 * (n_parts + 4) + 2 * self.phi.dtype.itemsize) * self.K * self.phi.n_statistics
+
+
+class PassPart:
+    """Buffers and sums of one part of a visit."""
+
+    def __init__(self, owner, rows, tables, candidates, remembered, visit):
+        self.owner, self.phi, self.rows, self.tables = owner, owner.phi, rows, tables
+        self.candidates, self.remembered, self.visit = candidates, remembered, visit
+        K, F, dtype = owner.K, owner.phi.n_statistics, owner.phi.dtype
+        self.sums = Sums.zeros(K, F)
+        self.replaced = None if remembered is None else Sums.zeros(K, F)
+        self.value, self.account = 0.0, Account()
+        self.n_scores = K if candidates is None else candidates[0].n_scores + owner.L
+        self.n_block = owner.block_rows(self.n_scores)
+        width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
+        self.starts, self.places = np.empty(K + 2, dtype=np.int64), np.empty(self.n_block * width, dtype=np.int64)
+        self.total = np.empty(F, dtype=dtype)
+        if not self.phi.is_sparse:
+            self.block = np.empty((self.n_block, F), dtype=dtype)
+        self.transposed = np.zeros((F, K)) if owner.is_dense and self.phi.is_sparse else None
+
+    # ---- rows and statistics -----------------------------------------------------------------------------------------
+
+    def _global(self, places):
+        if not isinstance(self.rows, slice):
+            return self.rows[places]
+        if isinstance(places, slice):
+            return slice(self.rows.start + places.start, self.rows.start + places.stop)
+        return self.rows.start + places
+
+    def _blocks(self, start, stop, order=None):
+        for first in range(start, stop, self.n_block):
+            places = slice(first, min(stop, first + self.n_block))
+            yield places if order is None else order[places]
+
+    def _statistics(self, rows, m):
+        return self.phi.entries(rows) if self.phi.is_sparse else self.phi.fill(rows, self.block[:m])
+
+    def _weight(self, rows):
+        return None if self.owner.weight is None else self.owner.weight[rows]
+
+    # ---- a part ------------------------------------------------------------------------------------------------------
+
+    def run(self, start, stop, order):
+        """All blocks of the places start..stop-1 of the visit."""
+        self._allocate()
+        for places in self._blocks(start, stop, order):
+            self._visit_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
+        return self._finished()
+
+    def _allocate(self):
+        owner = self.owner
+        dtype = np.float64 if owner.is_dense else self.phi.dtype
+        self.scores = np.empty((self.n_block, self.n_scores), dtype=self.phi.dtype)
+        self.work = np.empty(work_size(self.n_scores), dtype=dtype)
+        self.objective, self.entropy = np.empty(self.n_block), np.empty(self.n_block)
+        width = 1 if owner.is_dense else owner.L
+        self.values = np.empty((self.n_block, width), dtype=self.phi.dtype)
+        self.indices = np.empty((self.n_block, width), dtype=np.int32)
+        if self.candidates is not None and not self.phi.is_sparse:
+            self.gathered = np.empty((self.candidates[0].n_scores, self.phi.n_statistics), dtype=self.phi.dtype)
+        elif owner.is_dense and not self.phi.is_sparse:
+            self.product = np.empty((owner.K, self.phi.n_statistics), dtype=self.phi.dtype)
+
+    def _finished(self):
+        if self.transposed is not None:
+            self.sums.S += self.transposed.T
+        self._restore_origin(self.sums)
+        if self.replaced is not None:
+            self._restore_origin(self.replaced)
+        return self.sums, self.replaced, self.value, self.account
+
+    def sum_up(self, start, stop):
+        """Sums of the remembered rows alone."""
+        for places in self._blocks(start, stop):
+            rows = self._global(places)
+            phi = self._statistics(rows, places.stop - places.start)
+            self._add(self.replaced, phi, *(part[places] for part in self.remembered), self._weight(rows))
+        self._restore_origin(self.replaced)
+        return self.replaced
+
+    def _restore_origin(self, sums):
+        if self.phi.origin is not None:
+            sums.S += sums.n[:, None] * self.phi.origin
+
+    def _timed(self, name, work, *arguments):
+        began = perf_counter()
+        result = work(*arguments)
+        self.account.seconds[name] += perf_counter() - began
+        return result
+
+    def _visit_block(self, places, m):
+        rows = self._global(places)
+        phi = self._timed("statistics", self._statistics, rows, m)
+        scores, near = self._timed("weights", self._score, phi, rows, places, m)
+        self._timed("select", self._select, scores, near, rows, m)
+        self._take(phi, scores, rows, places, m)
+
+    def _take(self, phi, scores, rows, places, m):
+        """Add up the responsibilities of a block, and hand them on."""
+        weight = self._weight(rows)
+        self._timed("summary", self._sum_block, phi, scores, places, weight, m)
+        objective, entropy = self.objective[:m], self.entropy[:m]
+        self.value += float(objective.sum() if weight is None else objective @ weight)
+        self.sums.entropy += float(entropy.sum() if weight is None else entropy @ weight)
+        visit = self.visit
+        visit.labels[places] = self.indices[:m, 0]
+        if visit.indices is not None:
+            visit.indices[places], visit.values[places] = self.indices[:m], self.values[:m]
+
+    def _score(self, phi, rows, places, m):
+        tables, scores = self.tables, self.scores[:m]
+        arrays = phi if self.phi.is_sparse else (phi,)
+        if self.candidates is None:
+            (sparse_scores if self.phi.is_sparse else dense_scores)(*arrays, tables.theta, tables.c, scores)
+            return scores, None
+        source, last = self.candidates
+        last = np.ascontiguousarray(last[places])
+        graph, buckets = source.of_block(phi, rows, last)
+        settings = (tables.theta, tables.c, buckets, graph, last, self.owner.with_stragglers)
+        if self.phi.is_sparse:
+            self.account.n_stragglers += sparse_candidates(*arrays, *settings, scores)
+        else:
+            self.account.n_stragglers += dense_candidates(*arrays, *settings, self.gathered, scores)
+        return scores, (buckets, graph, last)
+
+    def _select(self, scores, near, rows, m):
+        results = (self.objective[:m], self.entropy[:m], self.work)
+        if self.owner.is_dense:
+            bad = soft_rows(scores, self.indices[:m], *results)
+        else:
+            near_rows = near or (None, None, None)
+            bad = select_rows(scores, *near_rows, self.values[:m], self.indices[:m], *results)
+            if near is None and bad < 0:
+                self._sample_lost_mass(scores, rows, m)
+        self._refuse(bad, rows)
+
+    def _refuse(self, bad, rows):
+        if bad >= 0:
+            row = rows.start + bad if isinstance(rows, slice) else rows[bad]
+            raise SupportError(
+                f"family {self.phi.family.name!r}: row {row} has no finite score under any cluster; is it possible"
+                " under the prior?"
+            )
+
+    def _sample_lost_mass(self, scores, rows, m):
+        step = max(1, self.owner.n_rows // SAMPLED_ROWS)
+        first = (-rows.start) % step if isinstance(rows, slice) else None
+        chosen = np.flatnonzero(rows % step == 0) if first is None else np.arange(first, m, step)
+        if chosen.size:
+            kept = np.exp(self.objective[chosen] - logsumexp(scores[chosen].astype(np.float64), axis=1))
+            self.account.lost += float(np.maximum(1.0 - kept, 0.0).sum())
+            self.account.n_sampled += chosen.size
+
+    def _sum_block(self, phi, scores, places, weight, m):
+        if self.replaced is not None:
+            self._add(self.replaced, phi, *(np.ascontiguousarray(part[places]) for part in self.remembered), weight)
+        if not self.owner.is_dense:
+            self._add(self.sums, phi, self.indices[:m], self.values[:m], weight)
+        elif self.phi.is_sparse:
+            add_soft_sparse_rows(*phi, scores, weight, self.sums.n, self.transposed)
+        else:
+            add_soft_rows(phi, scores, weight, self.sums.n, self.sums.S, self.product)
+
+    def _add(self, sums, phi, indices, values, weight):
+        scratch = (self.starts, self.places)
+        if self.phi.is_sparse:
+            add_sparse_rows(*phi, values, indices, weight, sums.n, sums.S, *scratch)
+        else:
+            add_dense_rows(phi, values, indices, weight, sums.n, sums.S, *scratch, self.total)

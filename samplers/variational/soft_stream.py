@@ -1,0 +1,149 @@
+"""Soft statistics of K clusters learned from chunks of data that are not kept: what mixtures and groups of rows share.
+
+Coordinates of the passes are those of the first chunk. Memory beside one chunk: O(K F), and what is remembered of each
+named one.
+"""
+
+import warnings
+
+import numpy as np
+
+from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
+from expfam.families.support import dense_rows
+from expfam.samplers.variational.features import restored_phi
+from expfam.samplers.variational.local_step import Account, Sums
+from expfam.samplers.variational.soft_state import SoftState
+from expfam.samplers.variational.state import stored_order
+from expfam.samplers.variational.stream_base import ChunkStream, weight_of
+from expfam.structures.ground.stored import integers, numbers
+
+
+class SoftStream(ChunkStream, SoftState):
+    """Base of the streams of soft statistics.
+
+    Subclasses write `visit`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
+
+    Parameters
+    ----------
+    model : MixtureModel or AdmixtureModel
+        Its family bound, to the first chunk if to nothing else.
+    data : Dataset
+        The first chunk, whose coordinates the whole stream has. It is not learned here.
+    n_clusters, settings, seed
+        As of `SoftState`.
+
+    Attributes
+    ----------
+    sums_type : type
+        Of what is summed.
+    """
+
+    sums_type: type[Sums] = Sums
+    empty_account = Account
+
+    def __init__(self, model, data, *, n_clusters, settings, seed):
+        super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)
+        self.phi = self.phi.over(None)
+        self.start_stream(settings.stream_schedule())
+
+    # ---- beginnings --------------------------------------------------------------------------------------------------
+
+    def begin(self, data, labels):
+        """Take statistics of starting labels; the first chunk that is learned takes their place."""
+        passes = self.passes_over(self.phi.over(data), data.weight)
+        ones = np.ones((data.n_rows, 1), dtype=self.phi.dtype)
+        hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
+        found, sums = passes.sums_of(slice(0, data.n_rows), hard, ones), self.empty_sums()
+        sums.n, sums.S = found.n, found.S
+        self.take_start(sums, weight_of(data))
+
+    def sums_of_fit(self, n, S):
+        """Sums of the statistics (n, S) of a finished fit, of whose rows nothing else is known."""
+        if len(n) > self.K:
+            raise CapabilityError(f"{len(n)} clusters of the fit so far, but there is room for {self.K}")
+        sums = self.empty_sums()
+        sums.n[: len(n)] = n
+        sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
+        return sums
+
+    # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    def empty_sums(self):
+        """Sums of no rows."""
+        return self.sums_type.zeros(self.K, self.phi.n_statistics)
+
+    def check_kind(self, data):
+        """Refuse chunks whose statistics are not of the kind of those of the first one."""
+        if data.has_sparse_phi != self.phi.is_sparse:
+            was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
+            raise DataError(f"the first chunk was {was}, this one is {now}: give all of one kind")
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """All that learning goes on from, as a dict of arrays."""
+        return {
+            "coordinates": self.phi.to_arrays(),
+            **self.sums.to_arrays(),
+            "order": self.order.copy(),
+            "labels": self.labels.copy(),
+            "scalars": np.array([self.entropy, self.log_joint, self.total_weight]),
+            "counters": np.array([self.n_steps, self.n_updates, self.is_guess, self.phi.is_sparse], dtype=np.int64),
+            "seed": np.array(self.seed, dtype=np.uint64),
+        } | self.memo_arrays()
+
+    @classmethod
+    def from_arrays(cls, model, settings, arrays):
+        """The stream that `to_arrays` described, for the same model and settings.
+
+        Raises
+        ------
+        ExpFamError
+            Where they are for another number of clusters.
+        """
+        self = cls.__new__(cls)
+        self.model, self.settings, self.K = model, settings, len(arrays["n"])
+        self.seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
+        if cls.room(model, settings) != self.K:
+            raise ExpFamError(
+                f"the stored stream has {self.K} clusters, the sampler {cls.room(model, settings)}: load it with the"
+                " same sampler"
+            )
+        self.schedule = settings.stream_schedule()
+        entropy, self.log_joint, self.total_weight = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        self.n_steps, self.n_updates, is_guess, is_sparse = integers(arrays, "counters", (4,)).tolist()
+        coordinates = arrays.get("coordinates", {})
+        _check_coordinates(coordinates, model.family)
+        self.phi = restored_phi(model.family, coordinates, dtype=settings.dtype, is_sparse=bool(is_sparse))
+        self.is_guess, self.order = bool(is_guess), stored_order(arrays, self.K)
+        self.n_sweeps, self._repeats = 0, False
+        self.sums = cls.sums_type.from_arrays(arrays, entropy, (self.K, self.phi.n_statistics))
+        self.labels = integers(arrays, "labels", (None,), 0, self.K, dtype=np.int32)
+        self.take_memo(arrays)
+        self.update(keep_order=True)
+        return self
+
+
+def _check_coordinates(arrays, family):
+    """Refuse coordinates that are not those of the family's columns."""
+    d, F = family.n_features_in_, family.n_statistics_
+    for name, value in arrays.items():
+        found = numbers(arrays, name, np.shape(value))
+        if not set(found.shape) <= {d, F}:
+            raise ArchiveError(
+                f"{name!r} of the coordinates has shape {found.shape}, for {d} columns: the file was altered"
+            )
+
+
+def warn_of_few(n_clusters, data):
+    """Warn where the first chunk has fewer rows than there are clusters to begin with."""
+    if data.n_rows < n_clusters:
+        warnings.warn(
+            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
+            " alike; begin with more rows",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+__all__ = ["SoftStream", "warn_of_few"]

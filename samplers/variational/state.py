@@ -1,0 +1,253 @@
+"""State of a variational run: soft statistics of K clusters with the posterior they imply, and what is remembered of
+the rows: their clusters, and for incremental schedules what each batch contributed.
+
+Invariant: the posterior is the optimum for the statistics (n, S), which for exact schedules are those of the rows;
+`check` recomputes what can be recomputed. Nothing is N x K; kept rows take N L numbers.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.samplers.states.collapsed import memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.samplers.variational.held_rows import HeldRows
+from expfam.samplers.variational.local_step import Sums
+from expfam.samplers.variational.soft_state import HELD, SoftState
+from expfam.structures.ground.stored import integers, numbers
+
+
+class VariationalState(HeldRows, SoftState):
+    """Soft statistics of K clusters, their posterior, and the most probable cluster of each datum.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its family bound.
+    data : Dataset
+    labels : (N,) array_like of int in 0..K-1
+        First responsibilities: each row wholly in its cluster.
+    n_clusters : int
+        K; the truncation where the weights allow any number.
+    settings : SparseVariational
+    seed : int
+    n_steps : int
+    whiten : bool, optional
+        Whether statistics are taken of whitened rows where the family allows it; if not given, in float32.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Cluster of the largest responsibility.
+    n : (K,) float64 ndarray
+        Soft counts; they sum to the number (or weight) of the data.
+    S : (K, F) float64 ndarray
+        Soft sums of statistics.
+    entropy : float
+        Sum over the rows of -sum r log r, nats.
+    posterior : Posterior
+        Of parameters and weights, in the coordinates of the passes.
+    log_joint : float
+        The lower bound of the log evidence of the data, nats, without log-base; a noisy estimate of it under a
+        stochastic schedule, the penalised log likelihood's bound for ``objective="map"``.
+    converged : bool
+        Whether the last pass over all clusters gained less than the tolerance.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import SparseVariational
+    >>> kernel = SparseVariational(n_active=2)
+    >>> state = kernel.init(MixtureModel(Poisson(), SymmetricDirichlet(2)), [[0], [1], [40]], seed=0, start=[0, 0, 1])
+    >>> state.n
+    array([2., 1.])
+    """
+
+    way_on = "state.partition"
+
+    def __init__(self, model, data, labels, *, n_clusters, settings, seed, n_steps=0, whiten=None):
+        super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed, whiten=whiten)
+        self.data, self.n_steps, self.stamp, self.memory = data, n_steps, 0, {}
+        self.schedule = settings.schedule_of(self.K, data.n_rows)
+        self.labels = np.array(labels, dtype=np.int32)
+        if self.labels.min() < 0 or self.labels.max() >= self.K:
+            raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
+        self.passes = self.passes_over(self.phi, data.weight)
+        self.since_wide, self.n_updates, self.must_widen, self.converged = 0, 0, False, False
+        self.row_codes = None  # of the data alone, made when first wanted
+        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
+        self._begin_memo()
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
+    # ---- statistics --------------------------------------------------------------------------------------------------
+
+    def _begin_memo(self):
+        """Statistics of the labels, and the memo of rows that are each wholly in one cluster."""
+        N, L, settings = self.data.n_rows, self.passes.L, self.settings
+        kind = settings.memo_of(self.K, self.data)
+        hard, ones = self.labels[:, None], np.ones((N, 1), dtype=self.phi.dtype)
+        self.indices = self.values = self.batches = self.batch_sums = self.batch_entropy = None
+        if kind == "rows" or settings.has_candidates(self.K):
+            self.indices = np.full((N, L), -1, dtype=np.int32)
+            self.indices[:, 0] = self.labels
+        if kind is not None:
+            self.batches = self.schedule.partition(N, self.seed)
+            self.batch_entropy = np.zeros(len(self.batches))
+        if kind == "rows":
+            self.values = np.zeros((N, L), dtype=self.phi.dtype)
+            self.values[:, 0] = 1.0
+        if kind != "statistics":
+            self.sums = self.passes.sums_of(slice(0, N), hard, ones)
+            return
+        self.batch_sums = [self.passes.sums_of(rows, hard[rows], ones[rows]) for rows in self.batches]
+        self.sums = self.total_of_batches()
+
+    def soft_partition(self):
+        """Labels with the soft statistics of their clusters.
+
+        Returns
+        -------
+        labels : (N,) int32 ndarray
+            As `partition`.
+        n : (B,) float64 ndarray
+            First of the clusters of the labels, in their order; then of those that hold at least half a datum without
+            being the most probable cluster of any.
+        S : (B, F) float64 ndarray, or CSR where the statistics of the data are
+        """
+        labels = self.partition
+        first = np.unique(labels, return_index=True)[1]
+        used = self.labels[first]
+        others = np.setdiff1d(np.flatnonzero(self.n >= HELD), used)
+        chosen = np.concatenate([used, others])
+        S = self.S[chosen]
+        return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
+
+    def rows(self):
+        """Responsibilities under the posterior as it stands: CSR (N, K), L entries a row.
+
+        Raises
+        ------
+        CapabilityError
+            For dense rows, which would be N x K.
+        """
+        if self.passes.is_dense:
+            raise CapabilityError(f"all {self.K} responsibilities of each row are not kept; use a smaller n_active")
+        N, _L = self.data.n_rows, self.passes.L
+        visit = self.passes.visit(slice(0, N), self.tables(), keep=True)
+        kept = visit.indices >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        rows = sparse.csr_array((visit.values[kept], visit.indices[kept], indptr), shape=(N, self.K))
+        rows.sort_indices()
+        return rows
+
+    def take_rows(self, indices, values):
+        """Take responsibilities (N, L) of all rows, the largest of each first, and all that follows from them."""
+        N, passes = self.data.n_rows, self.passes
+        self.labels = indices[:, 0].copy()
+        self.indices = None if self.indices is None else indices
+        self.values = None if self.values is None else values
+        row_entropy = entropy_of(values, self.data.weight)
+        if self.batches is not None:
+            self.batch_entropy = np.array([row_entropy[rows].sum() for rows in self.batches])
+        if self.batch_sums is None:
+            self.sums = passes.sums_of(slice(0, N), indices, values)
+        else:
+            self.batch_sums = [passes.sums_of(rows, indices[rows], values[rows]) for rows in self.batches]
+            self.sums = self.total_of_batches()
+        self.sums.entropy = float(row_entropy.sum())
+        self.since_wide, self.converged = 0, False
+        self.stamp += 1
+        self.update()
+        self.log_joint = self.compute_log_joint()
+
+    def check(self):
+        """Compare statistics with what is remembered of the rows; AssertionError names what differs."""
+        assert abs(self.n.sum() - self.total_weight) <= 1e-6 * self.total_weight, "counts do not sum to the data"
+        if self.values is not None:
+            sums = self.passes.sums_of(slice(0, self.data.n_rows), self.indices, self.values)
+        elif self.batch_sums is not None:
+            sums = self.total_of_batches()
+        else:
+            return
+        slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
+        assert abs(sums.n - self.n).max() <= slack * self.total_weight, "counts differ from the remembered rows"
+        scale = 1.0 + abs(self.sums.S).max()
+        assert abs(sums.S - self.sums.S).max() <= slack * scale, "sums differ from the remembered rows"
+
+    # ---- storage -----------------------------------------------------------------------------------------------------
+
+    def to_arrays(self):
+        """Every bit that a later step reads, as a dict of arrays."""
+        counters = [self.n_steps, self.stamp, self.since_wide, self.n_updates, self.must_widen, self.converged]
+        arrays = {
+            "model": model_arrays(self.model),
+            "labels": self.labels.copy(),
+            "n": self.n.copy(),
+            "S": self.sums.S.copy(),
+            "order": self.order.copy(),
+            "scalars": np.array([self.entropy, self.log_joint, self.share_moved]),
+            "counters": np.array(counters, dtype=np.int64),
+            "memory": memory_arrays(self.memory),
+        }
+        for name in ("indices", "values", "batch_entropy"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name).copy()
+        if self.batch_sums is not None:
+            arrays |= self.batch_arrays()
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+        if len(arrays["n"]) != self.K or ("batch_n" in arrays) != (self.batch_sums is not None):
+            raise ExpFamError(
+                f"the checkpoint has {len(arrays['n'])} clusters, this state {self.K}, or their memos differ:"
+                " make it with the same kernel"
+            )
+        N, K = self.data.n_rows, self.K
+        model = with_model_arrays(self.model, arrays["model"])
+        labels = integers(arrays, "labels", (N,), 0, K, dtype=np.int32)
+        entropy, log_joint, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        sums = Sums.from_arrays(arrays, entropy, self.sums.S.shape)
+        order = stored_order(arrays, K)
+        if self.indices is not None:
+            self.indices = stored_rows(arrays, "indices", self.indices, K)
+        if self.values is not None:
+            self.values = numbers(arrays, "values", self.values.shape, low=0.0, dtype=self.values.dtype)
+        if self.batch_entropy is not None:
+            self.batch_entropy = numbers(arrays, "batch_entropy", self.batch_entropy.shape)
+        if self.batch_sums is not None:
+            self.batch_sums = self.batches_of_arrays(arrays)
+        *counters, widen, done = integers(arrays, "counters", (6,)).tolist()
+        self.n_steps, self.stamp, self.since_wide, self.n_updates = counters
+        self.must_widen, self.converged = bool(widen), bool(done)
+        self.memory = stored_memory(arrays)
+        self.phi.with_family(model.family)
+        self.model, self.labels, self.sums, self.order = model, labels, sums, order
+        self.log_joint, self.share_moved = log_joint, share_moved
+        self.update(keep_order=True)
+
+
+def stored_order(arrays, K):
+    """Order of the sticks from a file: (K,) int64, a permutation."""
+    order = integers(arrays, "order", (K,), 0, K)
+    if not np.array_equal(np.sort(order), np.arange(K)):
+        raise ArchiveError("'order' is no permutation of the clusters: the file was altered")
+    return order
+
+
+def stored_rows(arrays, name, like, K):
+    """Clusters that are remembered of rows, as (N, L) `like`: -1 for none, the first of each row is one."""
+    rows = integers(arrays, name, like.shape, -1, K, dtype=like.dtype)
+    if rows.size and rows[:, 0].min() < 0:
+        raise ArchiveError(f"{name!r} holds rows without a cluster: the file was altered")
+    ordered = np.sort(rows, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        raise ArchiveError(f"{name!r} holds a cluster twice in a row: the file was altered")
+    return rows
+
+
+def entropy_of(values, weight=None):
+    """-sum r log r of each row of responsibilities, times its weight: (N,) nats."""
+    r = values.astype(np.float64)
+    entropy = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
+    return entropy if weight is None else entropy * weight

@@ -1,0 +1,186 @@
+"""Variational inference of a mixture from chunks of data that are not kept.
+
+A stream holds statistics, posterior and, under a memoized schedule, what each named chunk contributed last; so a chunk
+that comes again replaces itself, and passes over all chunks are those of a run that holds the data. Memory beside one
+chunk: O(K F), and for each remembered chunk of m rows the smaller of K F and m L numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from expfam.samplers.variational.candidates import GraphCandidates
+from expfam.samplers.variational.local_step import Sums
+from expfam.samplers.variational.schedules import Memoized
+from expfam.samplers.variational.soft_state import HELD, SETTLED_SHARE
+from expfam.samplers.variational.soft_stream import SoftStream
+from expfam.samplers.variational.state import stored_rows
+from expfam.samplers.variational.stream_base import weight_of
+from expfam.structures.ground.stored import integers, numbers
+
+
+@dataclass
+class Contribution:
+    """What a chunk contributed when it was last learned, as sums or as rows.
+
+    Attributes
+    ----------
+    n_rows, weight : int, float
+        By which the chunk is recognised when it comes again.
+    entropy : float
+        Nats.
+    sums : Sums or None
+    indices, values : (m, L) ndarrays or None
+    since_wide : int
+        Visits since one that scored all clusters.
+    share_moved : float
+        Rows whose label that one changed.
+    """
+
+    n_rows: int
+    weight: float
+    entropy: float
+    sums: Sums | None = None
+    indices: np.ndarray | None = None
+    values: np.ndarray | None = None
+    since_wide: int = 0
+    share_moved: float = np.inf
+
+    def to_arrays(self):
+        """As a dict of arrays."""
+        scalars = np.array([self.weight, self.entropy, self.share_moved])
+        arrays = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_wide])}
+        if self.sums is not None:
+            return arrays | self.sums.to_arrays()
+        return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}
+
+    @classmethod
+    def from_arrays(cls, arrays, stream):
+        """What `to_arrays` gave, of a chunk of that stream."""
+        weight, entropy, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
+        n_rows, since_wide = integers(arrays, "counters", (2,)).tolist()
+        if "n" in arrays:
+            return cls(n_rows, weight, entropy, Sums.from_arrays(arrays, entropy, stream.sums.S.shape))
+        shape = (n_rows, stream.settings.n_active_of(stream.K))
+        indices = stored_rows(arrays, "indices", np.empty(shape, dtype=np.int32), stream.K)
+        values = numbers(arrays, "values", shape, low=0.0, dtype=stream.phi.dtype)
+        kept = {"since_wide": since_wide, "share_moved": share_moved}
+        return cls(n_rows, weight, entropy, None, indices, values, **kept)
+
+
+class VariationalStream(SoftStream):
+    """Soft statistics of K clusters, learned chunk by chunk; made by `SparseVariational.stream`.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its family bound, to the first chunk if to nothing else.
+    data : Dataset
+        The first chunk, whose coordinates the whole stream has. It is not learned here.
+    n_clusters, settings, seed
+        As of `SoftState`.
+
+    Attributes
+    ----------
+    total_weight : float
+        Of the chunks learned so far, each counted once.
+    labels : (m,) int32 ndarray
+        Most probable cluster of each row of the chunk learned last.
+    memo : dict
+        `Contribution` of each chunk that was named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import Memoized, SparseVariational
+    >>> chunks = [Dataset(np.repeat([[0], [40]], 5, axis=0), Poisson(shape=1.0, rate=0.1)) for _ in range(3)]
+    >>> model = MixtureModel(chunks[0].family, SymmetricDirichlet(2))
+    >>> stream = SparseVariational(2, schedule=Memoized()).stream(model, chunks[0], seed=0)
+    >>> for place, chunk in enumerate([*chunks, *chunks]):
+    ...     info = stream.learn(chunk, batch=place % 3)
+    >>> stream.n.round().tolist()
+    [15.0, 15.0]
+    """
+
+    contribution_type = Contribution
+
+    def resume(self, n, S):
+        """Take the statistics (n, S) of a finished fit; of its rows nothing else is known."""
+        self.take_fit(self.sums_of_fit(n, S), float(np.sum(n)))
+
+    @staticmethod
+    def room(model, settings):
+        """Number of clusters of a stream of this model."""
+        return settings.max_clusters(model)
+
+    # ---- chunks ------------------------------------------------------------------------------------------------------
+
+    def visit(self, data, last, *, wide):
+        """Responsibilities of a chunk, and whether they are over all clusters."""
+        passes = self.passes_over(self.phi.over(data), data.weight)
+        has_rows = last is not None and last.indices is not None
+        is_narrow = has_rows and not wide and self.settings.has_candidates(self.K)
+        if is_narrow:
+            is_narrow = last.share_moved < SETTLED_SHARE and last.since_wide + 1 < self.settings.full_every
+        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if is_narrow else None
+        visit = passes.visit(
+            slice(0, data.n_rows),
+            self.tables(),
+            candidates=GraphCandidates(near) if is_narrow else None,
+            last=last.indices if is_narrow else None,
+            remembered=(last.indices, last.values) if has_rows else None,
+            keep=self._memo_kind(data.n_rows) == "rows",
+        )
+        return visit, not is_narrow
+
+    def _memo_kind(self, n_rows):
+        L = self.settings.n_active_of(self.K)
+        if not isinstance(self.schedule, Memoized) or L >= self.K:
+            return "statistics"
+        if self.settings.memo != "auto":
+            return self.settings.memo
+        as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
+        return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
+
+    def sums_of_contribution(self, last, visit):
+        """Sums of what a chunk contributed before this visit."""
+        old = visit.replaced if last.sums is None else last.sums
+        old.entropy = last.entropy
+        return old
+
+    def contribution(self, visit, data, last, is_wide):
+        """What is remembered of a visit."""
+        new = Contribution(data.n_rows, weight_of(data), visit.sums.entropy)
+        if visit.indices is None:
+            new.sums = visit.sums
+            return new
+        new.indices, new.values = visit.indices, visit.values
+        if last is not None:
+            moved = float(np.mean(last.indices[:, 0] != visit.indices[:, 0]))
+            new.since_wide, new.share_moved = (0, moved) if is_wide else (last.since_wide + 1, last.share_moved)
+        return new
+
+    def noisy_bound(self, visit, scale, total):
+        """Estimate of the bound from one visit, before its update."""
+        return scale * visit.value - self.posterior.divergence() + total * self.phi.log_det
+
+    # ---- results -----------------------------------------------------------------------------------------------------
+
+    def soft_partition(self):
+        """Labels of the chunk learned last, with the soft statistics of the clusters.
+
+        Returns
+        -------
+        labels : (m,) int32 ndarray
+        n : (B,) float64 ndarray
+        S : (B, F) float64 ndarray, or CSR where the statistics of the data are
+            Of the clusters that hold at least half a datum or one of the labels, in an order that does not change.
+        """
+        chosen = np.union1d(np.flatnonzero(self.n >= HELD), self.labels)
+        labels, S = np.searchsorted(chosen, self.labels).astype(np.int32), self.S[chosen]
+        return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
+
+
+__all__ = ["Contribution", "VariationalStream"]

@@ -1,0 +1,1 @@
+"""Labels to begin with, made by short runs of samplers."""
