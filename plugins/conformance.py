@@ -17,9 +17,9 @@ from expfam.plugins import (
     _part_laws,
     _proposal_laws,
 )
-from expfam.plugins._conformance_case import LAWS, Case, Inapplicable, said
-from expfam.plugins._kernel_case import KernelCase, tiny_models
-from expfam.plugins._kernel_laws import KERNEL_LAWS
+from expfam.plugins.laws.data_case import LAWS, Case, Inapplicable, said
+from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
+from expfam.plugins.laws.kernels import KERNEL_LAWS
 
 __all__ = [
     "Report",

@@ -11,7 +11,7 @@ import numpy as np
 from expfam import Dataset, DirichletProcess, MixtureModel, PitmanYor, SymmetricDirichlet, list_plugins, load_family
 from expfam.errors import CapabilityError, DataWarning
 from expfam.params import Settings
-from expfam.plugins._conformance_case import made_up_data
+from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import (
     Canopy,
     CollapsedGibbs,

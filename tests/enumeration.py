@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam.plugins._kernel_case import canonical, exact_posterior, set_partitions
+from expfam.plugins.laws.kernel_case import canonical, exact_posterior, set_partitions
 
 __all__ = ["canonical", "exact_posterior", "move_matrix", "set_partitions", "total_variation", "visit_frequencies"]
 

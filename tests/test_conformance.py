@@ -22,8 +22,8 @@ from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
 from expfam.families.simple.families import Bernoulli, Exponential, NegativeBinomial
-from expfam.plugins._conformance_case import Case, Inapplicable, Law
 from expfam.plugins.conformance import Report, check_family, checks, parametrize_with_checks
+from expfam.plugins.laws.data_case import Case, Inapplicable, Law
 from expfam.samplers import CollapsedMetropolis, TableProposal
 
 

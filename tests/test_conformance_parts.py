@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from expfam import DirichletProcess, MixtureModel, Poisson
-from expfam.plugins._kernel_case import tiny_models
-from expfam.plugins._part_laws import ALLOCATOR_LAWS, ANCHOR_LAWS, PartCase
 from expfam.plugins.conformance import check_kernel, check_proposal
+from expfam.plugins.laws.kernel_case import tiny_models
+from expfam.plugins.laws.parts import ALLOCATOR_LAWS, ANCHOR_LAWS, PartCase
 from expfam.samplers import (
     Allocator,
     Anchors,

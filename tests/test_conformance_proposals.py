@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from expfam import DiagonalGaussian, DirichletProcess, MixtureModel, Multinomial, PitmanYor, Poisson, SymmetricDirichlet
-from expfam.plugins._conformance_case import Inapplicable
-from expfam.plugins._proposal_laws import LAWS, ProposalCase
 from expfam.plugins.conformance import check_proposal
+from expfam.plugins.laws.data_case import Inapplicable
+from expfam.plugins.laws.proposals import LAWS, ProposalCase
 from expfam.samplers import (
     CoverTreeProposal,
     HashProposal,

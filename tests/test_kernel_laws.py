@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from expfam import DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
-from expfam.plugins._kernel_case import exact_posterior, set_partitions, tiny_models
-from expfam.plugins._kernel_laws import KERNEL_LAWS
 from expfam.plugins.conformance import check_kernel, parametrize_with_kernel_checks
+from expfam.plugins.laws.kernel_case import exact_posterior, set_partitions, tiny_models
+from expfam.plugins.laws.kernels import KERNEL_LAWS
 from expfam.samplers import (
     CollapsedGibbs,
     CollapsedMetropolis,

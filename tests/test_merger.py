@@ -21,7 +21,7 @@ from expfam import (
     variation_of_information,
 )
 from expfam.errors import CapabilityError
-from expfam.plugins._conformance_case import made_up_data
+from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import SparseVariational, Stochastic, merged_clusters, merged_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")

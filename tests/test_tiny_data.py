@@ -20,7 +20,7 @@ from expfam import (
     load_family,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.plugins._conformance_case import made_up_data
+from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import UncollapsedGibbs, sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")

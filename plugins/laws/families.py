@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import SupportError
-from expfam.plugins._conformance_case import (
+from expfam.plugins.laws.data_case import (
     Inapplicable,
     agree,
     bounds_of,

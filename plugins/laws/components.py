@@ -9,7 +9,7 @@ from scipy import sparse
 
 from expfam.errors import ExpFamError
 from expfam.plugins import _family_laws  # noqa: F401  (its laws come first in reports)
-from expfam.plugins._conformance_case import Inapplicable, agree, law
+from expfam.plugins.laws.data_case import Inapplicable, agree, law
 
 _SLOTS = 6
 _OPERATIONS = 2000

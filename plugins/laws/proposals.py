@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special, stats
 
 from expfam.families.support import dense_rows
-from expfam.plugins._conformance_case import Inapplicable, made_up_data
+from expfam.plugins.laws.data_case import Inapplicable, made_up_data
 from expfam.samplers.proposals.base import MODES
 
 LAWS: dict = {}  # name -> function, in order of definition

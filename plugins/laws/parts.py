@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 
 from expfam.errors import CapabilityError
-from expfam.plugins._conformance_case import Inapplicable, made_up_data, within
+from expfam.plugins.laws.data_case import Inapplicable, made_up_data, within
 
 ALLOCATOR_LAWS: dict = {}  # name -> function, in order of definition
 ANCHOR_LAWS: dict = {}

@@ -22,7 +22,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import CapabilityError, DataWarning, ExactnessWarning
-from expfam.plugins._conformance_case import Inapplicable
+from expfam.plugins.laws.data_case import Inapplicable
 from expfam.samplers import CollapsedState
 
 _LATER = 3  # steps after the first one

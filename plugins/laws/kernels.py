@@ -9,7 +9,7 @@ import copy
 import numpy as np
 from scipy.stats import chi2, t
 
-from expfam.plugins._conformance_case import Inapplicable, law
+from expfam.plugins.laws.data_case import Inapplicable, law
 
 KERNEL_LAWS: dict = {}
 

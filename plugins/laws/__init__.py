@@ -1,0 +1,1 @@
+"""The laws that families, components, proposals, kernels and their parts have to keep."""
