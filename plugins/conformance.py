@@ -143,7 +143,7 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
     Examples
     --------
     >>> from expfam.plugins.conformance import check_family
-    >>> from expfam.families.simple.families import Bernoulli
+    >>> from expfam.families.simple.bernoulli import Bernoulli
     >>> check_family(Bernoulli(a=0.5, b=2.0)).passed
     True
     """
@@ -336,7 +336,7 @@ def parametrize_with_checks(families, *, seed=0, expected_failures=None):
     Examples
     --------
     >>> from expfam.plugins.conformance import parametrize_with_checks
-    >>> from expfam.families.simple.families import Exponential
+    >>> from expfam.families.simple.exponential import Exponential
     >>> @parametrize_with_checks([Exponential(a=2.0, b=1.0)])
     ... def test_family(family, check):
     ...     check(family)

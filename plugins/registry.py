@@ -217,7 +217,7 @@ def list_plugins(group=None):
     --------
     >>> from expfam import list_plugins
     >>> [plugin.value for plugin in list_plugins("family") if plugin.qualified_name == "expfam:geometric"]
-    ['expfam.families.simple.families:Geometric']
+    ['expfam.families.simple.geometric:Geometric']
     """
     groups = list(GROUPS.values()) if group is None else [_group(group)]
     with _registry.lock:

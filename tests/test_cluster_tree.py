@@ -21,7 +21,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import ExpFamError
-from expfam.families.simple.families import Exponential
+from expfam.families.simple.exponential import Exponential
 from expfam.samplers import ClusterTree, StochasticEM, UncollapsedGibbs, UncollapsedState
 from expfam.structures.cluster_tree.tree import draw_labels, preferred_tree, tree_of
 

@@ -9,7 +9,9 @@ import pytest
 from scipy import sparse
 
 from expfam import Mixture
-from expfam.displays.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
+from expfam.displays.means import ClusterMeansDisplay
+from expfam.displays.sizes import SizesDisplay
+from expfam.displays.trace import TraceDisplay
 from expfam.errors import CapabilityError, DataError
 from expfam.families.base import Family
 

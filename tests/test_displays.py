@@ -10,7 +10,9 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from expfam import Mixture
-from expfam.displays.displays import ClusterMeansDisplay, SizesDisplay, TraceDisplay
+from expfam.displays.means import ClusterMeansDisplay
+from expfam.displays.sizes import SizesDisplay
+from expfam.displays.trace import TraceDisplay
 from expfam.errors import DataError
 
 

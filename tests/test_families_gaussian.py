@@ -14,7 +14,9 @@ from expfam.errors import DataError, DataTypeError, DataWarning, SupportError
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.gaussian.columns import inverse
-from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.model.data import Dataset
 
 FULL = [Gaussian, ZeroMeanGaussian]
@@ -830,7 +832,9 @@ ISA_SCRIPT = """
 import sys
 import numpy as np
 from expfam.families.components import Components
-from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.model.data import Dataset
 out = []
 for d in (1, 5, 16, 19, 26):

@@ -6,15 +6,11 @@ from scipy import stats
 from scipy.special import ive
 
 from expfam.errors import DataError, SupportError
-from expfam.families.simple.families import (
-    Bernoulli,
-    Exponential,
-    Geometric,
-    NegativeBinomial,
-    VonMisesFisher,
-    _log_bessel_ratio,
-    _log_vmf_constant,
-)
+from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.simple.exponential import Exponential
+from expfam.families.simple.geometric import Geometric
+from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.simple.von_mises_fisher import VonMisesFisher, _log_bessel_ratio, _log_vmf_constant
 from expfam.plugins.conformance import parametrize_with_checks
 
 SHIPPED = [

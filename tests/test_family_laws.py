@@ -6,7 +6,9 @@ from scipy import sparse
 from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
-from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.plugins.conformance import parametrize_with_checks
 
 

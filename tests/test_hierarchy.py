@@ -23,7 +23,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.families.simple.families import Geometric
+from expfam.families.simple.geometric import Geometric
 from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
 from expfam.samplers.hierarchy.count_scores import CountScores
@@ -591,7 +591,7 @@ def test_scores_are_not_reducible():
 
 
 def _bernoulli():
-    from expfam.families.simple.families import Bernoulli
+    from expfam.families.simple.bernoulli import Bernoulli
 
     return Bernoulli(a=1.0, b=1.0)
 

@@ -66,7 +66,7 @@ def _digit_row(entry):
 
 def _draw_digits(path, mixture, table):
     """The clusters' means drawn to a file: its path, or None without matplotlib."""
-    from expfam.displays.displays import ClusterMeansDisplay
+    from expfam.displays.means import ClusterMeansDisplay
 
     try:
         from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expfam.displays.displays import _GREY, _clean, _pyplot
+from expfam.displays._axes import _GREY, _clean, _pyplot
 
 _MANY = 40  # tips whose names are not written
 

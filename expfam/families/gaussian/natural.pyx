@@ -11,7 +11,9 @@ from libc.math cimport log
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.structures.simd.probe cimport expfam_cholesky, expfam_dot, expfam_scale
 
-from expfam.families.gaussian.diagonal import DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.spherical import SphericalGaussian
 
 cdef double ROOT_HALF = 0.70710678118654752
 cdef double LOG_2 = 0.69314718055994531

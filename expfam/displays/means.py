@@ -1,141 +1,14 @@
-"""Pictures of a fit: how the run went, how large the clusters are, what they look like.
-
-Each display holds the arrays that it draws, is made by `from_estimator` and drawn by `plot`, in given axes or in a new
-figure. Matplotlib is imported by `plot` alone.
-"""
+"""Figures of the means of clusters: images, points or bars."""
 
 import math
 
 import numpy as np
 from scipy import sparse
 
+from expfam.displays._axes import _GREY, _PALE, _amount, _blank_axes, _clean, _pyplot
 from expfam.errors import CapabilityError, DataError
 
-_INK, _SECOND, _PALE, _GREY = "#1f5a85", "#c8553d", "#c9dceb", "#5f6b76"
 _MAX_POINTS = 20_000  # dots in a scatter plot; more only hide each other
-
-
-class TraceDisplay:
-    """Log joint and number of clusters of each step of a run.
-
-    Parameters
-    ----------
-    step : (T,) array_like of int
-    objective : (T,) array_like of float
-        Log joint, nats.
-    n_clusters : (T,) array_like of int
-    seconds : (T,) array_like of float
-        Wall time of each step.
-
-    Attributes
-    ----------
-    figure_ : matplotlib Figure
-    axes_ : pair of matplotlib Axes
-
-    Examples
-    --------
-    >>> from expfam.displays.displays import TraceDisplay
-    >>> display = TraceDisplay([1, 2, 3], [-90.0, -70.0, -68.0], [9, 5, 4], [0.1, 0.1, 0.1])
-    >>> display.plot(against="seconds").axes_[1].get_ylabel()
-    'clusters'
-    """
-
-    def __init__(self, step, objective, n_clusters, seconds):
-        parts = [np.asarray(part) for part in (step, objective, n_clusters, seconds)]
-        if len({part.shape for part in parts}) != 1 or parts[0].ndim != 1:
-            raise DataError(f"a trace needs four columns of one length; got shapes {[part.shape for part in parts]}")
-        self.step, self.objective, self.n_clusters, self.seconds = parts
-
-    @classmethod
-    def from_estimator(cls, estimator):
-        """Display of a fitted estimator's `trace_`."""
-        return cls(*(estimator.trace_.column(name) for name in ("step", "objective", "n_clusters", "seconds")))
-
-    def plot(self, ax=None, *, against="step"):
-        """Draw two panels, one above the other.
-
-        Parameters
-        ----------
-        ax : pair of matplotlib Axes, optional
-        against : {"step", "seconds"}
-            The horizontal axis: steps, or wall time since the first.
-
-        Returns
-        -------
-        self
-        """
-        if against not in ("step", "seconds"):
-            raise ValueError(f"against must be 'step' or 'seconds'; got {against!r}")
-        if ax is None:
-            _, ax = _pyplot().subplots(
-                2, 1, sharex=True, figsize=(6.4, 4.2), layout="constrained", height_ratios=(3, 2)
-            )
-        above, below = ax
-        x = self.step if against == "step" else np.cumsum(self.seconds)
-        above.plot(x, self.objective, color=_INK, lw=1.6)
-        above.set_ylabel("log joint (nats)")
-        _focus_on_later(above, self.objective)
-        below.step(x, self.n_clusters, color=_SECOND, lw=1.6, where="post")
-        below.set_ylabel("clusters")
-        below.set_xlabel("step" if against == "step" else "seconds")
-        below.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        total = float(np.sum(self.seconds))
-        above.set_title(f"{len(self.step)} steps in {total:.3g} s", loc="left", fontsize="medium", color=_GREY)
-        for axes in (above, below):
-            _clean(axes, grid="both")
-        self.axes_, self.figure_ = (above, below), above.figure
-        return self
-
-
-class SizesDisplay:
-    """Sizes of the clusters, largest first.
-
-    Parameters
-    ----------
-    sizes : (K,) array_like of int or float
-        Numbers of rows, or sums of their weights.
-
-    Attributes
-    ----------
-    figure_, ax_ : matplotlib Figure and Axes
-
-    Examples
-    --------
-    >>> from expfam.displays.displays import SizesDisplay
-    >>> SizesDisplay([5, 40, 12]).plot().ax_.get_title(loc="left")
-    '57 data in 3 clusters'
-    """
-
-    def __init__(self, sizes):
-        self.sizes = np.asarray(sizes)
-
-    @classmethod
-    def from_estimator(cls, estimator):
-        """Display of a fitted estimator's `cluster_sizes_`."""
-        return cls(estimator.cluster_sizes_)
-
-    def plot(self, ax=None):
-        """Draw bars by rank, on a logarithmic axis where sizes differ a hundredfold or more; returns self."""
-        if ax is None:
-            _, ax = _pyplot().subplots(figsize=(6.4, 3.0), layout="constrained")
-        sizes = np.sort(self.sizes)[::-1]
-        rank = np.arange(1, len(sizes) + 1)
-        if sizes[0] >= 100 * max(sizes[-1], 1):
-            ax.set_yscale("log")
-        if len(sizes) <= 60:
-            ax.bar(rank, sizes, color=_INK, width=0.8)
-        else:  # bars thinner than a pixel would be drawn unevenly
-            ax.fill_between(rank, sizes, step="mid", color=_INK, lw=0)
-        ax.set_xlim(0.4, len(sizes) + 0.6)
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("cluster, largest first")
-        ax.set_ylabel("data")
-        ax.set_title(
-            f"{_amount(sizes.sum())} data in {len(sizes)} clusters", loc="left", fontsize="medium", color=_GREY
-        )
-        _clean(ax, grid="y")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
 class ClusterMeansDisplay:
@@ -164,7 +37,7 @@ class ClusterMeansDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from expfam.displays.displays import ClusterMeansDisplay
+    >>> from expfam.displays.means import ClusterMeansDisplay
     >>> display = ClusterMeansDisplay(np.eye(64)[:4], sizes=[4, 3, 2, 1])
     >>> display.plot().kind_
     'image'
@@ -406,9 +279,6 @@ class ClusterMeansDisplay:
         return ax
 
 
-# ---- arrays ----------------------------------------------------------------------------------------------------------
-
-
 def _rows(S, chosen):
     return S.tocsr()[chosen].toarray() if sparse.issparse(S) else np.asarray(S)[chosen]
 
@@ -429,47 +299,3 @@ def _renamed(labels, top):
     position = np.full(int(max(labels.max(), top.max())) + 1, -1)
     position[top] = np.arange(len(top))
     return position[labels]
-
-
-# ---- matplotlib ------------------------------------------------------------------------------------------------------
-
-
-def _amount(size):
-    """A number of rows in full, a sum of weights in four digits."""
-    return f"{int(size):,}" if float(size).is_integer() else f"{size:,.4g}"
-
-
-def _pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install 'expfam[plot]'") from error
-    return plt
-
-
-def _blank_axes(ax, size):
-    if ax is None:
-        _, ax = _pyplot().subplots(figsize=size, layout="constrained")
-    ax.set_axis_off()
-    return ax
-
-
-def _clean(ax, *, grid):
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color("#b8c0c7")
-    ax.tick_params(colors=_GREY)
-    if grid is not None:
-        ax.grid(axis=grid, color="#e8ecef", lw=0.8)
-        ax.set_axisbelow(True)
-
-
-def _focus_on_later(ax, objective):
-    """Cut the first climb off the vertical axis where it would flatten all that follows."""
-    finite = objective[np.isfinite(objective)]
-    if len(finite) < 10:
-        return
-    later = finite[len(finite) // 4 :]
-    low, high = later.min(), finite.max()
-    margin = max(0.6 * (high - low), 1e-9 * abs(high))
-    if finite.min() < low - 2.0 * margin:
-        ax.set_ylim(low - margin, high + 0.15 * margin)

@@ -1,0 +1,32 @@
+"""Axes, colours and small helpers that all figures share."""
+
+_INK, _SECOND, _PALE, _GREY = "#1f5a85", "#c8553d", "#c9dceb", "#5f6b76"
+
+
+def _pyplot():
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install 'expfam[plot]'") from error
+    return plt
+
+
+def _blank_axes(ax, size):
+    if ax is None:
+        _, ax = _pyplot().subplots(figsize=size, layout="constrained")
+    ax.set_axis_off()
+    return ax
+
+
+def _clean(ax, *, grid):
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#b8c0c7")
+    ax.tick_params(colors=_GREY)
+    if grid is not None:
+        ax.grid(axis=grid, color="#e8ecef", lw=0.8)
+        ax.set_axisbelow(True)
+
+
+def _amount(size):
+    """A number of rows in full, a sum of weights in four digits."""
+    return f"{int(size):,}" if float(size).is_integer() else f"{size:,.4g}"

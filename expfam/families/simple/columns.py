@@ -1,0 +1,45 @@
+"""Parts that families with independent columns share: checks, defaults and draws."""
+
+import numpy as np
+
+from expfam.errors import DataError
+
+
+def _check_positive(family, names=None):
+    for name in names or family.get_params():
+        value = getattr(family, name)
+        if isinstance(value, str):
+            if value == "auto":
+                continue
+            raise ValueError(f'{family.name}: {name} must be positive or "auto"; got {value!r}')
+        numbers = np.asarray(value, dtype=np.float64)
+        if numbers.ndim > 1 or not (np.isfinite(numbers) & (numbers > 0)).all():
+            raise ValueError(
+                f"{family.name}: {name} must be positive and finite, one number or one for each column; got {value!r}"
+            )
+
+
+def _resolved(family, X, **auto):
+    """Values in place of ``"auto"``, and given sequences as arrays of the right length."""
+    out = {}
+    for name, default in auto.items():
+        value = getattr(family, name)
+        value = default if isinstance(value, str) else np.asarray(value, dtype=np.float64)
+        if value.ndim and value.shape != (X.shape[1],):
+            raise DataError(f"{family.name}: {name} has {value.shape[0]} values for data of {X.shape[1]} columns")
+        out[name] = value if value.ndim else float(value)
+    return out
+
+
+def _column_sums(X):
+    """Sums by column in float64, as if rows had no order: exactly rounded for dense columns would cost too much, so
+    rows are sorted within each column where the sum could depend on them.
+    """
+    if hasattr(X, "indptr"):
+        return np.asarray(X.astype(np.float64).sum(axis=0), dtype=np.float64).ravel()
+    return np.sort(np.asarray(X, dtype=np.float64), axis=0).sum(axis=0)
+
+
+def _draw_log_gamma(shape, rng):
+    """Logs of Gamma(shape, 1) variates; log G(a) = log G(a + 1) + log(U) / a stays finite for shapes down to 1e-300."""
+    return np.log(rng.standard_gamma(shape + 1.0)) - rng.standard_exponential(np.shape(shape)) / shape

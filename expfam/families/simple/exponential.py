@@ -1,0 +1,86 @@
+"""Independent exponential columns with gamma priors."""
+
+import warnings
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from expfam.errors import DataWarning
+from expfam.families.base import Family
+from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+from expfam.families.support import check_scales
+
+
+class Exponential(Family):
+    """Independent waiting times with a Gamma(a, b) prior on the rate of each column.
+
+    Parameters
+    ----------
+    a : float or (V,) array_like, positive
+        Shape of the prior.
+    b : "auto", float or (V,) array_like, positive
+        Rate of the prior, in the unit of the data; ``"auto"`` makes the prior mean of 1 / rate the column's mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.simple.exponential import Exponential
+    >>> Exponential(a=2.0, b=1.0).log_marginal(np.array([1.0]), np.array([[1.0]])).round(6)
+    array([-1.386294])
+
+    Notes
+    -----
+    theta = -rate, g = -sum log rate; the predictive of a column is Lomax(a + n, b + S).
+    """
+
+    support = "nonnegative"
+    hyper = {"a": "positive", "b": "positive"}
+
+    def __init__(self, a=2.0, b="auto"):
+        self.a, self.b = a, b
+        _check_positive(self)
+
+    def resolve(self, X):
+        mean = _column_sums(X) / X.shape[0]
+        zero = np.flatnonzero(mean == 0)
+        if zero.size:
+            message = f"exponential: column {zero[0]} holds zeros only; its scale is taken as 1"
+            warnings.warn(message, DataWarning, stacklevel=3)
+            mean[zero] = 1.0
+        check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
+        a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)
+        return _resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
+
+    def sufficient_statistics(self, X):
+        return X
+
+    def log_marginal(self, n, S):
+        shape = self.a + n[:, None]
+        ratio = gammaln(shape) - gammaln(self.a) - n[:, None] * np.log(self.b)
+        return (ratio - shape * np.log1p(S / self.b)).sum(axis=1)
+
+    def expected_natural(self, n, S):
+        shape, rate = self.a + n[:, None], self.b + S
+        return -shape / rate, (np.log(rate) - digamma(shape)).sum(axis=1)
+
+    def draw_natural(self, n, S, rng):
+        shape = np.broadcast_to(self.a + n[:, None], S.shape)
+        log_rate = _draw_log_gamma(shape, rng) - np.log(self.b + S)
+        return -np.exp(log_rate), -log_rate.sum(axis=1)
+
+    def map_natural(self, n, S):
+        """Mode in natural coordinates; it exists where a + n > 1, below that the shape is held at 1e-3."""
+        rate = np.maximum(self.a + n[:, None] - 1.0, 1e-3) / (self.b + S)
+        return -rate, -np.log(rate).sum(axis=1)
+
+    def log_prior(self, theta, g):
+        return ((np.asarray(self.a) - 1.0) * np.log(-theta) + self.b * theta).sum(axis=1)
+
+    def log_partition(self, theta):
+        return -np.log(-theta).sum(axis=1)
+
+    def to_params(self, theta, g):
+        return {"mean": -1.0 / theta, "rate": -theta}
+
+    def sample(self, theta, size, rng):
+        return rng.exponential(np.repeat(-1.0 / theta, size, axis=0))

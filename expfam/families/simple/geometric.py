@@ -1,0 +1,31 @@
+"""Independent geometric columns: negative binomial ones of size 1."""
+
+from expfam.families.simple.columns import _check_positive
+from expfam.families.simple.negative_binomial import NegativeBinomial
+
+
+class Geometric(NegativeBinomial):
+    """Independent counts of failures before the first success; the support starts at 0.
+
+    Parameters
+    ----------
+    a, b : "auto", float or (V,) array_like, positive
+        Beta(a, b) prior of the probability p of a failure; ``"auto"`` is worth one observation of the column's mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.families.simple.geometric import Geometric
+    >>> Geometric(a=1.0, b=1.0).log_marginal(np.array([1.0]), np.array([[2.0]])).round(6)
+    array([-2.484907])
+
+    Notes
+    -----
+    The negative binomial with r = 1.
+    """
+
+    r = 1.0
+
+    def __init__(self, a="auto", b="auto"):
+        self.a, self.b = a, b
+        _check_positive(self)
