@@ -3,8 +3,10 @@
 Public names are loaded on first use, so that importing the package stays cheap.
 """
 
-from importlib import import_module
 from importlib.metadata import version as _version
+from typing import Any
+
+from expfam.lazy import load_name
 
 __version__ = _version("expfam")
 
@@ -13,7 +15,9 @@ _HOMES = {
     "expfam.families.counts.multinomial": ["Multinomial"],
     "expfam.families.counts.categorical": ["Categorical"],
     "expfam.families.counts.poisson": ["Poisson"],
-    "expfam.families.gaussian.diagonal": ["Gaussian", "DiagonalGaussian", "SphericalGaussian", "ZeroMeanGaussian"],
+    "expfam.families.gaussian.full": ["Gaussian", "ZeroMeanGaussian"],
+    "expfam.families.gaussian.diagonal": ["DiagonalGaussian"],
+    "expfam.families.gaussian.spherical": ["SphericalGaussian"],
     "expfam.model.data": ["Dataset"],
     "expfam.model.groups": ["Groups"],
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
@@ -27,9 +31,8 @@ _HOMES = {
     "expfam.evaluation.metrics": ["variation_of_information", "purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", "get_include", *_HOME_OF]
+__all__ = ["__version__", "get_include", *(name for names in _HOMES.values() for name in names)]
 
 
 def get_include():
@@ -39,12 +42,9 @@ def get_include():
     return str(Path(__file__).parent)
 
 
-def __getattr__(name):
-    if name in _HOME_OF:
-        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-        return value
-    raise AttributeError(f"module 'expfam' has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    return load_name(__name__, _HOMES, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

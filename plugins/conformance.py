@@ -12,10 +12,10 @@ A kernel is tried on models of so few data that their posterior can be enumerate
 import time
 from typing import NamedTuple
 
-from expfam.plugins import (
-    _component_laws,  # noqa: F401  (collects its laws, after those of families)
-    _part_laws,
-    _proposal_laws,
+from expfam.plugins.laws import (
+    components,  # noqa: F401  (collects its laws, after those of families)
+    parts,
+    proposals,
 )
 from expfam.plugins.laws.data_case import LAWS, Case, Inapplicable, said
 from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
@@ -186,9 +186,9 @@ def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expecte
 
 
 _LAWS_OF_KIND = {
-    "assignment": (_proposal_laws.LAWS, _proposal_laws.ProposalCase),
-    "allocator": (_part_laws.ALLOCATOR_LAWS, _part_laws.PartCase),
-    "anchors": (_part_laws.ANCHOR_LAWS, _part_laws.PartCase),
+    "assignment": (proposals.LAWS, proposals.ProposalCase),
+    "allocator": (parts.ALLOCATOR_LAWS, parts.PartCase),
+    "anchors": (parts.ANCHOR_LAWS, parts.PartCase),
 }
 
 

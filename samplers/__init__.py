@@ -1,14 +1,18 @@
 """Kernels that move a state of a model, and the one loop that drives them."""
 
-from importlib import import_module
+from typing import Any
+
+from expfam.lazy import load_name
 
 _HOMES = {
     "expfam.samplers.chain.kernel": ["Kernel", "Cycle", "RandomScan"],
     "expfam.samplers.states.collapsed": ["CollapsedState", "UncollapsedState"],
     "expfam.samplers.chain.driver": ["sample", "steps"],
-    "expfam.samplers.collapsed.gibbs": ["CollapsedGibbs", "GroupedGibbs"],
+    "expfam.samplers.collapsed.gibbs": ["CollapsedGibbs"],
+    "expfam.samplers.grouped.gibbs": ["GroupedGibbs"],
     "expfam.samplers.grouped.gibbs_state": ["GroupedState"],
-    "expfam.samplers.uncollapsed.kernel": ["UncollapsedKernel", "UncollapsedGibbs", "StochasticEM"],
+    "expfam.samplers.uncollapsed.kernel": ["UncollapsedKernel", "UncollapsedGibbs"],
+    "expfam.samplers.uncollapsed.stochastic_em": ["StochasticEM"],
     "expfam.samplers.uncollapsed.em": ["ExpectationMaximization", "ExpectationState"],
     "expfam.samplers.uncollapsed.metropolis": ["UncollapsedMetropolis"],
     "expfam.samplers.collapsed.metropolis": ["CollapsedMetropolis"],
@@ -55,17 +59,13 @@ _HOMES = {
     "expfam.samplers.topics.stream": ["TopicStream"],
     "expfam.samplers.variational.schedules": ["Full", "Memoized", "Stochastic"],
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = list(_HOME_OF)
-
-
-def __getattr__(name):
-    if name in _HOME_OF:
-        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-        return value
-    raise AttributeError(f"module 'expfam.samplers' has no attribute {name!r}")
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
-def __dir__():
+def __getattr__(name: str) -> Any:
+    return load_name(__name__, _HOMES, name)
+
+
+def __dir__() -> list[str]:
     return sorted(__all__)

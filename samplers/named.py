@@ -24,8 +24,9 @@ from expfam.samplers.split_merge.kernel import CollapsedSplitMerge
 from expfam.samplers.split_merge.moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
-from expfam.samplers.uncollapsed.kernel import StochasticEM, UncollapsedGibbs, UncollapsedKernel
+from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs, UncollapsedKernel
 from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
+from expfam.samplers.uncollapsed.stochastic_em import StochasticEM
 from expfam.samplers.variational.mixture import SparseVariational
 
 TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked

@@ -1,6 +1,8 @@
 """Data structures that know numbers, not models; each is useful on its own."""
 
-from importlib import import_module
+from typing import Any
+
+from expfam.lazy import load_name
 
 _HOMES: dict[str, list[str]] = {
     "expfam.structures.inverted_index": ["InvertedIndex"],
@@ -29,17 +31,13 @@ _HOMES: dict[str, list[str]] = {
     "expfam.structures.data_cells": ["Grouping"],
     "expfam.structures.hashing.projection": ["sign_projection"],
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = list(_HOME_OF)
-
-
-def __getattr__(name):
-    if name in _HOME_OF:
-        value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-        return value
-    raise AttributeError(f"module 'expfam.structures' has no attribute {name!r}")
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
-def __dir__():
+def __getattr__(name: str) -> Any:
+    return load_name(__name__, _HOMES, name)
+
+
+def __dir__() -> list[str]:
     return sorted(__all__)

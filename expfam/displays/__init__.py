@@ -1,1 +1,22 @@
 """Figures of fitted models and traces."""
+
+from typing import Any
+
+from expfam.lazy import load_name
+
+_HOMES = {
+    "expfam.displays.trace": ["TraceDisplay"],
+    "expfam.displays.sizes": ["SizesDisplay"],
+    "expfam.displays.means": ["ClusterMeansDisplay"],
+    "expfam.displays.dendrogram": ["DendrogramDisplay"],
+}
+
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    return load_name(__name__, _HOMES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

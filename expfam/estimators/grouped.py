@@ -17,17 +17,18 @@ from expfam.estimators.mixture import FamilyEstimator, is_auto, log_scores, log_
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.forecast.time import check_time
+from expfam.io.models import load_grouped, save_grouped
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.params import refuse_unused
 from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
-from expfam.samplers.collapsed.gibbs import GroupedGibbs
-from expfam.samplers.grouped._local_step import group_step
+from expfam.samplers.grouped.gibbs import GroupedGibbs
+from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
-from expfam.samplers.variational._local_step import work_size
+from expfam.samplers.variational.sparse_rows import work_size
 from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.ground.threads import run
 
@@ -476,8 +477,6 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def save(self, path, *, labels=False):
         """Write the fitted mixture to a directory of JSON and npz, without pickle; with its labels on request."""
-        from expfam.io.models import save_grouped
-
         check_is_fitted(self)
         save_grouped(self, path, labels=labels)
 
@@ -505,9 +504,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.io.models import load_grouped
-
-        return load_grouped(path, trust=trust)
+        return load_grouped(cls, path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")

@@ -12,6 +12,7 @@ from expfam.estimators.mixture import FamilyEstimator, log_scores, log_sum_exp
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
+from expfam.io.models import load_hierarchy, save_hierarchy
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -381,8 +382,6 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def save(self, path):
         """Write the fitted hierarchy to a directory of JSON and npz, with the statistics of its leaves; no pickle."""
-        from expfam.io.models import save_hierarchy
-
         check_is_fitted(self)
         save_hierarchy(self, path)
 
@@ -410,9 +409,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.io.models import load_hierarchy
-
-        return load_hierarchy(path, trust=trust)
+        return load_hierarchy(cls, path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")

@@ -15,6 +15,7 @@ from expfam.families.components import Components
 from expfam.families.support import check_given
 from expfam.forecast.memory import check_memory, forecast_memory, most_kept_partitions
 from expfam.forecast.time import check_time
+from expfam.io.models import load_model, save_model
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
@@ -399,8 +400,6 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
 
     def save(self, path, *, labels=False):
         """Write the fitted mixture to a directory of JSON and npz; no pickle, size independent of N without labels."""
-        from expfam.io.models import save_model
-
         check_is_fitted(self)
         save_model(self, path, labels=labels)
 
@@ -429,9 +428,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.io.models import load_model
-
-        return load_model(path, trust=trust)
+        return load_model(cls, path, trust=trust)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")

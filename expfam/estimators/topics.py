@@ -17,6 +17,7 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
 from expfam.forecast.time import check_time
+from expfam.io.models import load_topics, save_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.params import given_settings, refuse_unused
@@ -524,8 +525,6 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def save(self, path):
         """Write the fitted model to a directory of JSON and npz, without pickle."""
-        from expfam.io.models import save_topics
-
         check_is_fitted(self)
         save_topics(self, path)
 
@@ -553,9 +552,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         PluginError
             A class that the file names is not installed, or comes from elsewhere and `trust` is False.
         """
-        from expfam.io.models import load_topics
-
-        return load_topics(path, trust=trust)
+        return load_topics(cls, path, trust=trust)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

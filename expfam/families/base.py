@@ -20,8 +20,10 @@ from scipy import sparse
 from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.families import support as _support
 from expfam.families._checked import check_methods
+from expfam.families.generic import GenericComponents
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
+from expfam.families.tuning import tune
 
 _OPTIONAL = {  # ability: the method that opens it
     "variational": "expected_natural",
@@ -450,16 +452,12 @@ class Family(ABC):
 
         See `expfam.families.tuning.tune`, which has the parameters, the rule and its cost.
         """
-        from expfam.families.tuning import tune
-
         return tune(self, X, subsample=subsample, grid=grid, seed=seed, alpha=alpha)
 
     # ---- compiled components -----------------------------------------------------------------------------------------
 
     def components(self, data, capacity, *, layout="features"):
         """Owner of the C struct with the statistics of `capacity` clusters; the generic one unless overridden."""
-        from expfam.families.generic import GenericComponents
-
         return GenericComponents(self, data, capacity)
 
     # ---- values ---------------------------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
 from expfam.io.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
+from expfam.model.mixture import MixtureModel
 from expfam.params import Settings
 from expfam.samplers.chain.trace import WarmedColumns
+from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.structures.ground.stored import restoring
 
 KIND = "mixture"
@@ -110,11 +112,13 @@ def save_model(estimator, path, *, labels=False):
     _write(estimator, path, KIND, results, parts)
 
 
-def load_model(path, *, trust=False):
+def load_model(estimator_class, path, *, trust=False):
     """Fitted mixture that `save_model` wrote; it predicts without the training data.
 
     Parameters
     ----------
+    estimator_class : type
+        `Mixture` or a class derived from it.
     path : path_like
     trust : bool
         Also import modules that are neither part of expfam nor of an installed distribution that offers plugins, where
@@ -131,10 +135,8 @@ def load_model(path, *, trust=False):
     PluginError
         A class that the file names is not installed, or comes from elsewhere and `trust` is False.
     """
-    from expfam.estimators.mixture import Mixture
-    from expfam.model.mixture import MixtureModel
 
-    estimator, results, parts = _read(path, KIND, Mixture, trust)
+    estimator, results, parts = _read(path, KIND, estimator_class, trust)
     with restoring(path):
         model = MixtureModel(parts["family"], parts["weights"])
         check_mixture(results, model.family)
@@ -165,11 +167,13 @@ def save_hierarchy(estimator, path):
     _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
 
 
-def load_hierarchy(path, *, trust=False):
+def load_hierarchy(estimator_class, path, *, trust=False):
     """Fitted hierarchy that `save_hierarchy` wrote; raises as `load_model` does.
 
     Parameters
     ----------
+    estimator_class : type
+        `BayesianHierarchy` or a class derived from it.
     path : path_like
     trust : bool
         As of `load_model`.
@@ -178,10 +182,8 @@ def load_hierarchy(path, *, trust=False):
     -------
     BayesianHierarchy
     """
-    from expfam.estimators.hierarchy import BayesianHierarchy
-    from expfam.samplers.hierarchy.tree import HierarchyTree
 
-    estimator, results, parts = _read(path, HIERARCHY, BayesianHierarchy, trust)
+    estimator, results, parts = _read(path, HIERARCHY, estimator_class, trust)
     with restoring(path):
         check_hierarchy(results, parts["family"])
         leaf_weight = results.pop("leaf_weight")
@@ -208,11 +210,13 @@ def save_topics(estimator, path):
     _write(estimator, path, TOPICS, results, parts)
 
 
-def load_topics(path, *, trust=False):
+def load_topics(estimator_class, path, *, trust=False):
     """Fitted topic model that `save_topics` wrote; raises as `load_model` does.
 
     Parameters
     ----------
+    estimator_class : type
+        `TopicModel` or a class derived from it.
     path : path_like
     trust : bool
         As of `load_model`.
@@ -221,9 +225,8 @@ def load_topics(path, *, trust=False):
     -------
     TopicModel
     """
-    from expfam.estimators.topics import TopicModel
 
-    estimator, results, parts = _read(path, TOPICS, TopicModel, trust)
+    estimator, results, parts = _read(path, TOPICS, estimator_class, trust)
     with restoring(path):
         check_topics(results)
         stream = results.pop("stream_", None)
@@ -253,11 +256,13 @@ def save_grouped(estimator, path, *, labels=False):
     _write(estimator, path, GROUPED, results, {"family": estimator.family_})
 
 
-def load_grouped(path, *, trust=False):
+def load_grouped(estimator_class, path, *, trust=False):
     """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
 
     Parameters
     ----------
+    estimator_class : type
+        `GroupedMixture` or a class derived from it.
     path : path_like
     trust : bool
         As of `load_model`.
@@ -266,9 +271,8 @@ def load_grouped(path, *, trust=False):
     -------
     GroupedMixture
     """
-    from expfam.estimators.grouped import GroupedMixture
 
-    estimator, results, parts = _read(path, GROUPED, GroupedMixture, trust)
+    estimator, results, parts = _read(path, GROUPED, estimator_class, trust)
     with restoring(path):
         check_grouped(results, parts["family"])
         stream = results.pop("stream_", None)

@@ -11,6 +11,7 @@ from importlib import import_module
 from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.params import Settings
+from expfam.plugins.registry import family_class, is_offered, registered_class
 
 WEIGHTS_METHODS = ("log_new_mass", "log_prior")
 
@@ -119,21 +120,15 @@ class SavedClasses:
         )
 
     def _may_import(self, path):
-        from expfam.plugins.registry import is_offered
-
         module = path.partition(":")[0]
         return self.trust or module == "expfam" or module.startswith("expfam.") or is_offered(module)
 
 
 def _by_hand(path):
-    from expfam.plugins.registry import registered_class
-
     return registered_class(path)
 
 
 def _registered_family(name):
-    from expfam.plugins.registry import family_class
-
     try:
         return family_class(name)
     except PluginError:

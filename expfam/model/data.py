@@ -8,9 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError
-from expfam.families.counts._components import count_rows
+from expfam.families.counts.components import count_rows
 from expfam.families.support import check_unmasked
 from expfam.model.groups import as_groups
+from expfam.model.statistics import label_statistics
 
 _MOST_WEIGHT = 2.0**53
 
@@ -65,14 +66,6 @@ class Dataset:
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
         self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
         self._log_base = self._whole_counts = None
-
-    @classmethod
-    def read(cls, path, family, **options):
-        """Dataset from a file; see `expfam.io.readers`."""
-        from expfam.io.readers import read
-
-        table = read(path, **options)
-        return cls(table.X, family, row_ids=table.row_ids)
 
     def __len__(self):
         return self.n_rows
@@ -133,8 +126,6 @@ class Dataset:
 
         Sums run over 64 contiguous segments of the rows, in order, so they are the same however the work is divided.
         """
-        from expfam.model.statistics import label_statistics
-
         return label_statistics(self, labels, n_clusters)
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ExpFamError
-from expfam.plugins import _family_laws  # noqa: F401  (its laws come first in reports)
+from expfam.families.components import Components
+from expfam.model.data import Dataset
+from expfam.plugins.laws import families  # noqa: F401  (its laws come first in reports)
 from expfam.plugins.laws.data_case import Inapplicable, agree, law
 
 _SLOTS = 6
@@ -41,17 +43,12 @@ class _Pair:
     """Components and their reference, changed together and compared."""
 
     def __init__(self, case, layout, *, X=None, capacity=_SLOTS):
-        from expfam.families.components import Components
-        from expfam.model.data import Dataset
-
         self.case, self.layout = case, layout
         self.data = Dataset(case.X if X is None else X, case.family)
         self.components = Components(case.family, self.data, capacity, layout=layout)
         self.reference = _Reference(case.family, case.phi, capacity)
 
     def fresh(self, capacity=1):
-        from expfam.families.components import Components
-
         return Components(self.case.family, self.data, capacity, layout=self.layout)
 
     # ---- changing

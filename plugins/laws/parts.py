@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 
+from expfam import Dataset, MixtureModel, PitmanYor, Poisson
 from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import Inapplicable, made_up_data, within
 
@@ -47,8 +48,6 @@ class PartCase:
     """
 
     def __init__(self, part, model=None, X=None, *, seed=0):
-        from expfam import Dataset, MixtureModel, PitmanYor, Poisson
-
         self.part, self.seed = part, int(seed)
         model = MixtureModel(Poisson(), PitmanYor(alpha=1.0, discount=0.3)) if model is None else model
         X = made_up_data(model.family.support, 4, self.rng("data"), n_rows=_ROWS) if X is None else X

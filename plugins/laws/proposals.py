@@ -11,9 +11,12 @@ from functools import cached_property
 import numpy as np
 from scipy import special, stats
 
+from expfam import Dataset, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.families.support import dense_rows
 from expfam.plugins.laws.data_case import Inapplicable, made_up_data
+from expfam.samplers import Snapshot
 from expfam.samplers.proposals.base import MODES
+from expfam.samplers.proposals.handle import ProposalDoor
 
 LAWS: dict = {}  # name -> function, in order of definition
 
@@ -43,8 +46,6 @@ class ProposalCase:
     """
 
     def __init__(self, proposal, model=None, X=None, *, seed=0):
-        from expfam import Dataset, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
-
         self.proposal, self.seed = proposal, int(seed)
         modes = getattr(proposal, "modes", frozenset())
         self.reads_parameters = "frozen" in modes and not modes - {"frozen"}
@@ -69,8 +70,6 @@ class ProposalCase:
 
     def snapshot(self, name, labels=None, *, without=()):
         """Clusters of a random labelling, less some data; drawn parameters for a proposal that knows those only."""
-        from expfam.samplers import Snapshot
-
         labels = np.array(self.labels(name) if labels is None else labels)
         labels[list(without)] = -1
         n, S = self.data.statistics(labels, _SLOTS)
@@ -89,8 +88,6 @@ class ProposalCase:
 
     def door(self, snapshot=None):
         """The bound proposal, refreshed."""
-        from expfam.samplers.proposals.handle import ProposalDoor
-
         door = ProposalDoor(self.proposal.bind(self.model, self.data, seed=self.seed), repr(self.proposal))
         door.reserve(2 * _SLOTS + 2)
         door.refresh(self.view if snapshot is None else snapshot)

@@ -9,6 +9,8 @@ from time import perf_counter
 
 import numpy as np
 
+from expfam.archive import read_archive, write_archive
+from expfam.errors import ArchiveError
 from expfam.structures.ground.stored import restoring
 
 
@@ -173,8 +175,6 @@ class Checkpoint:
 
     def write(self, state):
         """Write a checkpoint of the state as it stands."""
-        from expfam.archive import write_archive
-
         arrays = {"state": state.to_arrays()}
         if self.trace is not None:
             arrays["trace"] = self.trace.to_arrays()
@@ -206,9 +206,6 @@ def restore_checkpoint(path, state, *, trace=None):
         data. The state is as it was before. What a kernel itself keeps, such as a proposal, is read at its next step,
         which raises the same error.
     """
-    from expfam.archive import read_archive
-    from expfam.errors import ArchiveError
-
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]
     if missing:

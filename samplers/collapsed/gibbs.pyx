@@ -13,20 +13,13 @@ import numpy as np
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
-from expfam.samplers.grouped.gibbs_state cimport GroupedState
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
 from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
-from expfam.errors import CapabilityError
-from expfam.model.admixture import check_clusters
-from expfam.model.mixture import MixtureModel
-from expfam.model.weights import SymmetricDirichlet
-from expfam.model.pseudo_counts import draw_pseudocounts
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.starts.rules import starting_labels
 from expfam.structures.ground.rng import generator
 
 cdef enum:
@@ -34,33 +27,6 @@ cdef enum:
     FIRST_ROWS = 16             # rows of the first nogil call of a sweep; then by the clock, which changes no label
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
-
-
-ctypedef struct group_counts:   # of the group that is visited; of_row is NULL where all rows share their weights
-    const Py_ssize_t *of_row    # (N,)
-    const Py_ssize_t *rows      # (N,) by group
-    const Py_ssize_t *starts    # (G + 1,)
-    const double *alpha         # (K,)
-    int64_t *counts             # (K,)
-    double *log_mass            # (K,) log(n + alpha)
-    Py_ssize_t visited          # -1 before the first
-
-
-ctypedef struct sweep:          # what the rows of one sweep share
-    components_v1 *c
-    slot_table *slots
-    group_counts groups
-    int32_t *labels
-    const Py_ssize_t *order     # NULL for the order of the rows
-    const double *log_new_mass  # by number of clusters among the other data
-    double *scores              # (n_slots,)
-    double *sums                # (n_slots / 64,)
-    double *work
-    uint64_t seed
-    uint64_t step
-    uint64_t row_offset
-    double log_joint            # one running sum: how the rows are cut into calls must not show in its rounding
-    Py_ssize_t n_moved
 
 
 cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
@@ -226,105 +192,20 @@ class CollapsedGibbs(Kernel):
 
     def move(self, state):
         """One sweep over all data; an interrupt leaves a valid state between two rows."""
-        return collapsed_sweep(state, self.order)
-
-
-class GroupedGibbs(CollapsedGibbs):
-    """Exact Gibbs sweep over the clusters of rows in groups; parameters and the groups' weights integrated out.
-
-    Each datum is drawn with mass n_gk + alpha_k of cluster k in its group g, times the predictive of the datum given
-    all data of the cluster, whatever groups they are in. One thread, float64, any family; O(K) memory beside the state.
-
-    Parameters
-    ----------
-    order : {"sequential", "random"}
-        Visit the groups as they are numbered and their rows as they stand, or both in a new random order at each sweep.
-    learn_alpha : bool
-        Draw the pseudo-count of each cluster from its conditional law, under a Gamma(1, 1) prior.
-    learn_every : int
-        Sweeps from one such draw to the next.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import AdmixtureModel, Dataset, Poisson
-    >>> from expfam.samplers import GroupedGibbs, sample
-    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
-    >>> data = Dataset(X, Poisson(), groups=np.arange(40) % 4)
-    >>> kernel = GroupedGibbs(learn_alpha=False)
-    >>> state = kernel.init(AdmixtureModel(data.family, 2, alpha=0.5), data, seed=0)
-    >>> trace = sample(kernel, state, 20)
-    >>> state.group_counts().toarray().tolist() == [[5, 5]] * 4
-    True
-
-    Notes
-    -----
-    Griffiths and Steyvers 2004, "Finding scientific topics", whose words are here rows of any family.
-    """
-
-    state_type = GroupedState
-    takes_groups = True
-
-    def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
-        super().__init__(order=order)
-        self.learn_alpha, self.learn_every = learn_alpha, learn_every
-
-    def check(self, model, data):
-        """Refuse models that are no admixtures, data without groups, and settings out of their ranges."""
-        super().check(model, data)
-        check_grouped(model, data, "GroupedGibbs")
-        every = self.learn_every
-        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"GroupedGibbs: learn_every must be an integer of at least 1; got {every!r}")
-
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Clusters of the rows, as a start of a mixture gives them."""
-        return first_clusters(start, model, data, seed, n_clusters)
-
-    def move(self, state):
-        """One sweep over all data, and every so often a draw of the pseudo-counts."""
-        result = collapsed_sweep(state, self.order)
-        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
-            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
-            alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
-            state.set_model(state.model.with_alpha(alpha))
-        return result
-
-
-def check_grouped(model, data, kernel):
-    """Refuse models that are no admixtures, and data without groups."""
-    if getattr(model, "n_topics", None) is None:
-        raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
-    if data.groups is None:
-        raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
-
-
-def first_clusters(start, model, data, seed, n_clusters, n_threads=None):
-    """Starting clusters of rows in groups, by the rules for mixtures, below K: (N,) int32."""
-    if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
-        return check_clusters(start, data.n_rows, model.n_topics)
-    mixture = MixtureModel(model.family, SymmetricDirichlet(model.n_topics))
-    return starting_labels(start, mixture, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
+        return run_sweep(Sweep(state, self.order))
 
 
 cdef class Sweep:
     """The buffers and pointers of one sweep over a collapsed state."""
 
-    cdef sweep s
-    cdef CollapsedState state
-    cdef object order, table, scores, sums, kept
-
     def __init__(self, CollapsedState state, order):
         self.state = state
-        if isinstance(state, GroupedState):
-            self.take_groups(order)
-        else:
-            self.take_rows(order)
+        self.take(order)
         self.s.seed, self.s.step, self.s.row_offset = state.seed, state.n_steps, state.data.row_offset
         self.s.n_moved = 0
         self.scores = np.empty(0)
 
-    cdef int take_rows(self, order) except -1:
+    cdef int take(self, order) except -1:
         """Masses of new clusters and the order of the rows, which share their weights."""
         cdef const double[::1] new_mass
         cdef Py_ssize_t[::1] places
@@ -339,29 +220,6 @@ cdef class Sweep:
             self.order = generator(self.state.seed, "order", step=self.state.n_steps).permutation(N).astype(np.intp)
             places = self.order
             self.s.order = &places[0]
-        return 0
-
-    cdef int take_groups(self, order) except -1:
-        """Tables of one group's counts, and the order in which groups and their rows are visited."""
-        cdef const Py_ssize_t[::1] of_row, rows, starts, places
-        cdef const double[::1] alpha
-        cdef int64_t[::1] counts
-        cdef double[::1] log_mass
-        groups, K = self.state.data.groups, self.state.model.n_topics
-        self.order = groups.rows
-        if order == "random":
-            rng = generator(self.state.seed, "order", step=self.state.n_steps)
-            rows_at_random, rank = rng.permutation(groups.of_row.size), rng.permutation(groups.n_groups)
-            by_group = np.argsort(rank[groups.of_row[rows_at_random]], kind="stable")
-            self.order = rows_at_random[by_group].astype(np.intp)
-        self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
-        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, self.order
-        alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
-        self.s.log_new_mass = NULL
-        self.s.order = &places[0]
-        self.s.groups.of_row, self.s.groups.rows, self.s.groups.starts = &of_row[0], &rows[0], &starts[0]
-        self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
-        self.s.groups.visited = -1
         return 0
 
     cdef void aim(self):
@@ -379,9 +237,9 @@ cdef class Sweep:
         self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
 
 
-def collapsed_sweep(CollapsedState state, order):
-    """One sweep of exact draws; returns (proposed, accepted, extra)."""
-    cdef Sweep buffers = Sweep(state, order)
+def run_sweep(Sweep buffers):
+    """Make one sweep of exact draws; returns (proposed, accepted, extra)."""
+    cdef CollapsedState state = buffers.state
     cdef sweep *s = &buffers.s
     cdef Py_ssize_t N = state.data.n_rows, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
     cdef int code = EXPFAM_OK
@@ -426,7 +284,12 @@ def conditional(CollapsedState state, Py_ssize_t i):
     (n_slots,) float64 ndarray
         Probability of each slot; an empty slot with a positive one stands for a new cluster.
     """
-    cdef Sweep buffers = Sweep(state, "sequential")
+    return law_of(Sweep(state, "sequential"), i)
+
+
+def law_of(Sweep buffers, Py_ssize_t i):
+    """Return what `conditional` says, by a sweep that is ready."""
+    cdef CollapsedState state = buffers.state
     cdef double old_score = 0.0, best = 0.0, total = 0.0
     if not 0 <= i < state.data.n_rows:
         raise IndexError(f"datum {i} of {state.data.n_rows}")

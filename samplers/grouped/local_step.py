@@ -14,9 +14,9 @@ from scipy import sparse
 from scipy.special import gammaln, psi
 
 from expfam.model.pseudo_counts import positive
-from expfam.samplers.grouped._local_step import group_step
-from expfam.samplers.variational._local_step import work_size
+from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.variational.local_step import MOST_ROWS, PassPart, SparsePass, Visit
+from expfam.samplers.variational.sparse_rows import work_size
 from expfam.structures.ground.threads import resolve_n_threads
 
 HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work

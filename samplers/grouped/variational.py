@@ -12,8 +12,8 @@ from expfam.errors import ExpFamError
 from expfam.model.pseudo_counts import PRIOR_RATE
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.collapsed.gibbs import check_grouped, first_clusters
 from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts, weights_evidence
+from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays

@@ -15,6 +15,7 @@ import warnings
 import numpy as np
 
 from expfam.errors import ArchiveError, CapabilityError, DataWarning
+from expfam.families.counts.components import CountComponents
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.statistics import label_statistics
@@ -41,8 +42,6 @@ _MANY = 50_000  # leaves whose pairs are scored without a warning
 
 def has_index(family, data):
     """Whether scores over an inverted index serve a family: its components are those of counts, with one total."""
-    from expfam.families.counts._components import CountComponents
-
     if getattr(family, "count_model", None) not in ("multinomial", "poisson"):
         return False
     return isinstance(Components(family, data, 1, layout="clusters").owner, CountComponents)

@@ -30,7 +30,7 @@ from expfam.contracts cimport (
     EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
     proposal_v1,
 )
-from expfam.families.gaussian._storage cimport RealComponents, real_state
+from expfam.families.gaussian.storage cimport RealComponents, real_state
 from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
@@ -279,7 +279,7 @@ cdef void round_datum(const int8_state *s, const double *phi, int8_t *code, floa
         u = fabs((phi[f] - s.mean[f]) * s.balance[f])
         largest = u if u > largest else largest
     unit[0] = <float> (largest / 127.0)
-    if not largest > 0.0:
+    if not unit[0] > 0.0:       # its inverse would be infinite
         return
     for f in range(s.F):
         code[f] = <int8_t> <int> rint((phi[f] - s.mean[f]) * s.balance[f] * (127.0 / largest))

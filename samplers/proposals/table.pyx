@@ -49,7 +49,7 @@ from expfam.structures.simd.probe cimport (
 )
 
 from expfam.errors import CapabilityError, DataError
-from expfam.families.counts._components import count_rows
+from expfam.families.counts.components import count_rows
 from expfam.families.counts.pseudocounts import log_rising
 from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.threads import run

@@ -1,7 +1,7 @@
 """Split and merge moves that Python decides: divisions by an allocator of somebody's own, and cuts of a column.
 
-They propose and test as `expfam.samplers.split_merge._moves` does, whose functions accept and take up the moves; only sides
-and log q come from Python objects, which see rows and statistics.
+They propose and test as `expfam.samplers.split_merge._moves` does, whose functions accept and take up the moves; only
+sides and log q come from Python objects, which see rows and statistics.
 """
 
 import numpy as np

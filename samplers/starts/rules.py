@@ -7,12 +7,11 @@ tree; sequential one predictive of every cluster for each datum.
 """
 
 import math
+from importlib import import_module
 
 import numpy as np
 
 from expfam.families.components import Components
-from expfam.model.mixture import MixtureModel
-from expfam.model.weights import DirichletProcess
 from expfam.samplers.geometry.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.starts.tree import tree_labels
 from expfam.structures.ground.rng import generator
@@ -22,7 +21,6 @@ _DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
 _MOST_BITS = 30
-_PASSES = 10
 _PICKED_A_DRAW = 4  # seeds that there are for each row drawn at once
 
 
@@ -102,10 +100,11 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
         start = "random" if is_discrete(data.family) else "kmeans++"
-    if start not in _RULES:
-        raise ValueError(f"start must be one of {['auto', *_RULES]} or an array of labels; got {start!r}")
+    if start not in _RULES and start not in _WARM:
+        raise ValueError(f"start must be one of {['auto', *_RULES, *_WARM]} or an array of labels; got {start!r}")
     limit = _limit(n_clusters, model.weights)
-    return _RULES[start](model, data, seed, limit, n_threads).astype(np.int32)
+    rule = import_module(_WARM[start]).named_start if start in _WARM else _RULES[start]
+    return rule(model, data, seed, limit, n_threads).astype(np.int32)
 
 
 def is_discrete(family):
@@ -249,27 +248,6 @@ def _buckets(model, data, seed, limit, n_threads):
     return np.unique(codes, return_inverse=True)[1]
 
 
-def _progressive(model, data, seed, limit, n_threads):
-    from expfam.samplers.warm_starts.progressive import Progressive  # its rows have a start of their own
-
-    return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
-
-
-def _variational(model, data, seed, limit, n_threads):
-    from expfam.samplers.starts.greedy_merge import merged_labels  # these have starts of their own
-    from expfam.samplers.variational.mixture import SparseVariational
-
-    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
-    kernel = SparseVariational(truncation=K, n_threads=n_threads)
-    free = MixtureModel(model.family, DirichletProcess())
-    state = kernel.init(free, data, seed=seed, start="kmeans++", n_clusters=K)
-    for _ in range(_PASSES):
-        kernel.step(state)
-        if kernel.is_done(state):
-            break
-    return merged_labels(model, data, state.labels)
-
-
 _RULES = {
     "random": _random,
     "kmeans++": _kmeans,
@@ -278,6 +256,8 @@ _RULES = {
     "sequential": _sequential,
     "one": _one,
     "buckets": _buckets,
-    "progressive": _progressive,
-    "variational": _variational,
+}
+_WARM = {  # rules that run kernels, which stand above this module: imported when they are asked for
+    "progressive": "expfam.samplers.warm_starts.progressive",
+    "variational": "expfam.samplers.warm_starts.variational",
 }

@@ -319,7 +319,7 @@ cdef class CollapsedState:
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, _MOST_SLOTS, dtype=np.int32)
         log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()
         n_steps, stamp = integers(arrays, "counters", (2,)).tolist()
-        # `rebind` settles what the components hold: after a refused file these are its statistics, which may be anything
+        # `rebind` scores what the components hold; after a refused file these are its statistics, which may be anything
         self.components.load(np.zeros(1), np.zeros((1, self.data.n_statistics)))
         self.components.rebind(model.family)
         self.components.from_arrays(arrays["components"])

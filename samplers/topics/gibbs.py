@@ -11,6 +11,8 @@ from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import LoneState
+from expfam.samplers.topics.corpus import check_admixture, count_tokens, memory_of_tokens
+from expfam.samplers.topics.start import VariationalStart
 from expfam.samplers.topics.state import stored_model
 from expfam.samplers.topics.tokens import TokenTopics
 from expfam.structures.ground.rng import generator
@@ -280,31 +282,9 @@ class TopicGibbs(Kernel):
 
 def _passes_of(start):
     """The VariationalStart that a start is or names; None for others."""
-    from expfam.samplers.topics.start import VariationalStart  # whose passes take `check_admixture` from here
-
     if isinstance(start, str):
         return VariationalStart() if start == "variational" else None
     return start if isinstance(start, VariationalStart) else None
-
-
-def count_tokens(data):
-    """Tokens of documents, and at most so many stored counts that are not 0."""
-    n_tokens = int(data.X.sum())
-    return n_tokens, min(n_tokens, data.X.nnz if data.is_sparse else data.X.size)
-
-
-def memory_of_tokens(n_tokens, n_entries, n_docs, n_topics):
-    """Bytes of a chain over so many tokens at its peak: while they are sorted by word, or while counts are noted."""
-    listed = min(n_tokens, n_docs * n_topics)
-    return int(max(20 * n_tokens + 28 * n_entries, 28 * n_tokens + 16 * listed) + 30 * n_docs + 60 * n_topics)
-
-
-def check_admixture(model, kernel):
-    """Refuse families other than the multinomial, whose words have topics one by one."""
-    if getattr(model, "n_topics", None) is None:
-        raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
-    if getattr(model.family, "count_model", None) != "multinomial":
-        raise CapabilityError(f"{kernel} needs the family Multinomial; got {model.family!r}")
 
 
 __all__ = ["TokenState", "TopicGibbs"]

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from expfam.model.data import Dataset
 from expfam.samplers.topics._sums import draw_tokens
-from expfam.samplers.topics.gibbs import count_tokens, memory_of_tokens
+from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
 from expfam.samplers.topics.tokens import TokenTopics
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.structures.ground.rng import generator

@@ -12,7 +12,7 @@ from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import LoneState
-from expfam.samplers.topics.gibbs import check_admixture
+from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topics.state import LEARN_AFTER, TopicAccount, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums

@@ -10,7 +10,7 @@ import copy
 
 import numpy as np
 
-from expfam.samplers.variational._local_step import pack_outer
+from expfam.samplers.variational.sparse_rows import pack_outer
 
 _SAMPLED_ROWS = 4096
 _SAMPLED_BLOCK = 512  # rows looked at in one go

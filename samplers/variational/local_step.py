@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from expfam.errors import SupportError
-from expfam.samplers.variational._local_step import (
+from expfam.samplers.variational.sparse_rows import (
     add_dense_rows,
     add_soft_rows,
     add_soft_sparse_rows,

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import betaln, psi
 
 from expfam.structures.ground.threads import run
+from expfam.structures.top_l import select_top
 
 _CHUNK_VALUES = 1 << 16  # of statistics, so that a few hundred wide clusters are work for several threads
 _GRAPH_ROWS = 128  # of a product that reads all parameters: fewer would be bound by memory
@@ -165,8 +166,6 @@ class Posterior:
         -----
         By the expected score of what a cluster holds, log pi_k - g_k + <S_j / n_j, theta_k>: a product K x F x K.
         """
-        from expfam.structures.top_l import select_top
-
         c = self.log_pi - self.g
         means = np.divide(self.S, self.n[:, None], out=np.zeros_like(self.S), where=self.n[:, None] > 1e-6)
 

@@ -98,6 +98,11 @@ class Progressive(Settings):
         return max(_LEAST_ROWS, 16 * math.isqrt(n_rows)) if self.n_rows is None else int(self.n_rows)
 
 
+def named_start(model, data, seed, limit, n_threads):
+    """Give the labels of ``start="progressive"``, (N,) int32; see `Progressive`, at most `limit` clusters if given."""
+    return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
+
+
 class _Division:
     """One division of the data into clusters, and of these into further ones."""
 

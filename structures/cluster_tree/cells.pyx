@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t
 from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot
 
 from expfam.errors import ExpFamError
-from expfam.structures.cover_tree._build import build
+from expfam.structures.cover_tree.build import build
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import single_blas
 

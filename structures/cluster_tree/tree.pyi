@@ -3,7 +3,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from expfam.samplers.states.collapsed import UncollapsedState
 from expfam.structures.cluster_tree.cells import ClusterCells
 
 class Scratch:
@@ -27,16 +26,6 @@ class ClusterTree(ClusterCells):
     def members(self, cell: int) -> NDArray[np.int32]: ...
     def children(self, cell: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]: ...
 
-def tree_of(state: UncollapsedState, *, n_threads: int | None = None, **options: Any) -> ClusterTree: ...
 def smoothed_means(
     n: ArrayLike, S: Any, Theta: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def draw_labels(
-    state: UncollapsedState,
-    n_threads: int | None,
-    *,
-    tau: float = 12.0,
-    method: Literal["tree", "rejection"] = "tree",
-    tree: ClusterTree | None = None,
-) -> tuple[NDArray[np.int32], dict[str, float]]: ...
-def preferred_tree(state: UncollapsedState, *, n_threads: int | None = None) -> ClusterTree | None: ...

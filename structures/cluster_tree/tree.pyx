@@ -5,8 +5,6 @@ clusters of those cells that may hold weight. O(visits F) a datum, with visits n
 fewer where they lie apart in several scales; O(K F depth) to make the tree.
 """
 
-import threading
-
 import numpy as np
 from scipy import sparse
 
@@ -28,20 +26,6 @@ from expfam.structures.cluster_tree.search cimport (
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
 from expfam.errors import ExpFamError
-from expfam.structures.ground.threads import run
-
-_BLOCK_ENTRIES = 1 << 17                # of phi made at once
-_LEAST_CLUSTERS = 512                   # from which a tree is thought of
-_TRIALS = 512                           # data that tell whether a tree pays
-
-# Nanoseconds on a machine with AVX-512, fixed and for each number of phi that a score reads, dense or CSR: a visit of
-# the tree and a cluster of the dense pass; making the tree, for each number of Theta.
-_VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
-_ENTRY_COST = {False: (0.75, 0.016), True: (0.75, 0.12)}
-_BUILD_COST = {False: 70.0, True: 140.0}
-_ROUNDING = 1e-12                      # of a column's size: a smaller spread is rounding
-_MOST_FOR_TRIAL = 0.1                   # of the dense pass, that making a tree may cost
-
 
 cdef class Scratch:
     """Memory of one search at a time.
@@ -322,27 +306,6 @@ cdef class ClusterTree(ClusterCells):
 
 # ---- labels of a state ---------------------------------------------------------------------------------------------
 
-def tree_of(state, *, n_threads=None, **options):
-    """Tree of a state's clusters, its means and spread those of the data under the state's labels.
-
-    Parameters
-    ----------
-    state : UncollapsedState
-        With drawn parameters.
-    n_threads : int or None
-    **options
-        base and leaf of `ClusterTree`.
-
-    Returns
-    -------
-    ClusterTree
-    """
-    is_sparse = state.data.has_sparse_phi
-    center, means = smoothed_means(state.n, state.S, state.Theta)
-    spread = _spread(state, means, center)
-    return ClusterTree(state.Theta, state.G, state.log_pi, means=means, center=None if is_sparse else center,
-                       spread=spread, is_sparse=is_sparse, n_threads=n_threads, **options)
-
 
 def smoothed_means(n, S, Theta):
     """Mean of phi over all data, and in each cluster, drawn towards a line where the cluster has few.
@@ -366,135 +329,3 @@ def smoothed_means(n, S, Theta):
     square = np.einsum("k,kf,kf->f", n, theta, theta)
     slope = np.einsum("kf,kf->f", theta, S) / np.where(square > 0.0, square, 1.0)
     return center, (S + center + slope * theta) / (n[:, None] + 1.0)
-
-
-def _spread(state, means, center):
-    """Root mean square of phi about the means, by column, from about a thousand rows."""
-    data, N = state.data, state.data.n_rows
-    total, rows = np.zeros(center.shape), 0
-    for start, stop in _sample(N, 1024):
-        if data.has_sparse_phi:
-            phi = data.phi_csr(start, stop)
-            total += np.asarray(phi.multiply(phi).sum(axis=0)).ravel()
-        else:
-            total += ((data.phi(start, stop) - means[state.labels[start:stop]]) ** 2).sum(axis=0)
-        rows += stop - start
-    if data.has_sparse_phi:     # rare columns are zero in a sample; counts vary as much as their mean
-        return np.sqrt(np.maximum(total / rows - center**2, np.abs(center)))
-    spread, size = np.sqrt(total / rows), np.abs(means[np.asarray(state.n) > 0]).max(axis=0)
-    return np.where(spread > _ROUNDING * size, spread, 0.0)     # clusters of one datum each may lie on the line
-
-
-def _sample(n_rows, most, block=64):
-    """Bounds of blocks of rows, evenly spaced, of at most so many rows together."""
-    if n_rows <= most:
-        return [(0, n_rows)]
-    n = most // block
-    starts = [(n_rows - block) * b // (n - 1) for b in range(n)]
-    return [(start, start + block) for start in starts]
-
-
-def draw_labels(state, n_threads, *, tau=12.0, method="tree", tree=None):
-    """Labels of all data drawn from their exact law given Theta, G and log pi.
-
-    Parameters
-    ----------
-    state : UncollapsedState
-        With drawn parameters; its labels serve as guesses.
-    n_threads : int or None
-        The result does not depend on it.
-    tau : float
-        Nats below the best cluster at which cells are left to the tail; it changes the cost only.
-    method : {"tree", "rejection"}
-    tree : ClusterTree, optional
-        Of the state's parameters, if it is there already.
-
-    Returns
-    -------
-    labels : (N,) int32 ndarray
-    extra : dict
-        ``visits``: clusters scored for a datum, the mean; ``tails``: rejected draws for a datum, the mean.
-
-    Raises
-    ------
-    FloatingPointError
-        A datum has no cluster with a finite weight.
-    """
-    tree = tree_of(state, n_threads=n_threads) if tree is None else tree
-    N = state.data.n_rows
-    labels = np.empty(N, dtype=np.int32)
-    rows = min(max(_BLOCK_ENTRIES // state.Theta.shape[1], 256), 4096)
-    blocks = [(start, min(start + rows, N)) for start in range(0, N, rows)]
-    counts = _draw_blocks(tree, state, labels, blocks, n_threads, tau, method)
-    return labels, {"visits": float(counts[0] / N), "tails": float(counts[2] / N)}
-
-
-def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
-    """Draw the labels of blocks of rows; returns the sums of the counts."""
-    data, held, lock = state.data, [], threading.Lock()
-
-    def draw_block(start, stop):
-        with lock:
-            scratch = held.pop() if held else Scratch(tree)
-        phi = data.phi_csr(start, stop) if data.has_sparse_phi else data.phi(start, stop)
-        drawn, counts = tree.draw(
-            phi, seed=state.seed, step=state.n_steps, first_row=data.row_offset + start,
-            labels=state.labels[start:stop], tau=tau, method=method, scratch=scratch,
-        )
-        if (drawn < 0).any():
-            raise FloatingPointError(
-                f"family {data.family.name!r}, datum {start + int(np.argmin(drawn))}: no component has a finite score"
-                " under the drawn parameters"
-            )
-        labels[start:stop] = drawn
-        with lock:
-            held.append(scratch)
-        return counts
-
-    return np.sum(run(draw_block, blocks, n_threads, uses_blas=False), axis=0)
-
-
-def preferred_tree(state, *, n_threads=None):
-    """A tree of the clusters, where it is expected to draw labels in less time than a dense pass.
-
-    Parameters
-    ----------
-    state : UncollapsedState
-        With drawn parameters.
-    n_threads : int or None
-        For making it.
-
-    Returns
-    -------
-    ClusterTree or None
-
-    Notes
-    -----
-    None for fewer than 512 clusters, and where making a tree would cost more than a tenth of the dense pass. Else
-    labels of 512 data are drawn by a tree, and the cost of making it and of as many visits for each datum is compared
-    with that of all clusters in a dense pass. The costs are constants of the package: a choice by the clock would make
-    results depend on the machine's load.
-    """
-    if state.K < _LEAST_CLUSTERS:
-        return None
-    is_sparse, N, columns = state.data.has_sparse_phi, state.data.n_rows, _columns(state.data)
-    visit, entry = (fixed + slope * columns for fixed, slope in (_VISIT_COST[is_sparse], _ENTRY_COST[is_sparse]))
-    build, dense = _BUILD_COST[is_sparse] * state.Theta.size, entry * state.K * N
-    if build > _MOST_FOR_TRIAL * dense:
-        return None
-    try:
-        tree = tree_of(state, n_threads=n_threads)
-    except ExpFamError:         # parameters that single precision cannot hold: a dense pass serves them
-        return None
-    blocks = _sample(N, _TRIALS)
-    counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
-    visits = counts[0] / sum(stop - start for start, stop in blocks)
-    return tree if build + visits * visit * N < dense else None
-
-
-def _columns(data):
-    """Numbers of phi that a score reads: its columns, or the entries of a sparse row."""
-    if not data.has_sparse_phi:
-        return data.n_statistics
-    blocks = _sample(data.n_rows, _TRIALS)
-    return sum(data.phi_csr(start, stop).nnz for start, stop in blocks) / sum(stop - start for start, stop in blocks)

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t
 
-from expfam.structures.cover_tree._build cimport cover_cell
+from expfam.structures.cover_tree.build cimport cover_cell
 
 ctypedef struct neighbour:
     double square               # squared distance

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from expfam.structures.cover_tree._build cimport (
+from expfam.structures.cover_tree.build cimport (
     SPLIT_MEMORY,
     SPLIT_REFUSED,
     UNSPLITTABLE,
@@ -31,7 +31,7 @@ from expfam.structures.cover_tree._build cimport (
 )
 from expfam.structures.simd.probe cimport EXPFAM_PREFETCH, expfam_square_distance
 
-from expfam.structures.cover_tree._build import CELL as _CELL, build, centred, column_bounds
+from expfam.structures.cover_tree.build import CELL as _CELL, build, centred, column_bounds
 from expfam.structures.cover_tree.check import check_cover_tree
 from expfam.structures.ground.threads import run, segments
 

@@ -36,7 +36,7 @@
 /* 64 bytes as lanes, for sums that end at once: a reduction clause adds the lanes up one after the other, through memory,
  * which costs a short product more than its own terms. */
 #if defined(__GNUC__)
-#define EXPFAM_LANES 1
+#define EXPFAM_WIDE 1
 typedef float expfam_floats __attribute__((vector_size(64)));
 typedef float expfam_half_floats __attribute__((vector_size(32)));
 typedef float expfam_four_floats __attribute__((vector_size(16)));
@@ -60,7 +60,7 @@ typedef double expfam_half_doubles __attribute__((vector_size(32)));
         sum = (low4[0] + low4[2]) + (low4[1] + low4[3]);                                                    \
     }
 #else
-#define EXPFAM_LANES 0
+#define EXPFAM_WIDE 0
 #endif
 
 /* One body, three instances and the pointer that is called. BODY is a macro taking (name, target). */
@@ -1902,7 +1902,7 @@ EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float 
 /* ---- end of dense labels ---- */
 /* ---- prototypes: scores of tables, and what a move between two clusters changes ---- */
 /* <x, a - b>, without the cancellation of two inner products. */
-#if EXPFAM_LANES
+#if EXPFAM_WIDE
 #define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
     TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
         double sum = 0.0;                                                                                   \
@@ -1986,7 +1986,7 @@ EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, f
 
 /* out = bias + sum_f x[f] table[f]: one datum against a list of clusters; rows of `table` are `m` long, m % 32 == 0. */
 #define EXPFAM_LIST_ENTRIES 8
-#if EXPFAM_LANES
+#if EXPFAM_WIDE
 #define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
     TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
                             ptrdiff_t m, double *out) {                                                     \
@@ -2031,7 +2031,7 @@ EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
  * out[j] = <x, rows[which[j]]> for rows of `n_features` floats. No product goes through more than 256 + n_features / 256
  * + 1 additions, whatever the instance: callers bound the rounding by that. */
 #define EXPFAM_FLOAT_CHUNK 256
-#if EXPFAM_LANES
+#if EXPFAM_WIDE
 #define EXPFAM_FLOAT_DOTS(NAME, TARGET)                                                                     \
     TARGET static void NAME(const float *x, ptrdiff_t n_features, const float *rows, const int32_t *which, ptrdiff_t n, \
                             float *out) {                                                                   \

@@ -15,6 +15,7 @@ from expfam.errors import DataError, SupportError
 from expfam.families import support as _support
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts.components import CountComponents
 
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
@@ -232,7 +233,5 @@ class Categorical(Family):
         return self._log_normalise(np.log(p)), np.zeros(p.shape[0])
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts._components`."""
-        from expfam.families.counts._components import CountComponents
-
+        """Compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)

@@ -14,6 +14,7 @@ from scipy.special import digamma, gammaln
 from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts.components import CountComponents
 
 
 class Multinomial(Family):
@@ -146,9 +147,7 @@ class Multinomial(Family):
         return np.log(p / p.sum(axis=1, keepdims=True)), np.zeros(p.shape[0])
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts._components`."""
-        from expfam.families.counts._components import CountComponents
-
+        """Compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
 
     def pseudocounts(self):

@@ -11,6 +11,7 @@ from scipy.special import digamma
 
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
+from expfam.families.counts.components import CountComponents
 
 
 class Poisson(Family):
@@ -131,9 +132,7 @@ class Poisson(Family):
         return np.log(rate), rate.sum(axis=1)
 
     def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts._components`."""
-        from expfam.families.counts._components import CountComponents
-
+        """Compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
 
     def pseudocounts(self):

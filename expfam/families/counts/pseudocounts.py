@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.families.components import Components
 from expfam.families.support import first_where
 
 _BLOCK = 1 << 20  # stored entries summed in one go
@@ -178,8 +179,6 @@ def predict(family, X, n, S):
 
     Clusters are taken in groups whose table of counts stays near 256 MiB.
     """
-    from expfam.families.components import Components
-
     rows = Rows(family.validate(X), family)
     n = np.asarray(n, dtype=np.float64)
     S = S.tocsr() if sparse.issparse(S) else np.asarray(S, dtype=np.float64)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from expfam.families.gaussian._storage import RealComponents
+from expfam.families.gaussian.storage import RealComponents
 
 class DiagonalComponents(RealComponents):
     growth: Any

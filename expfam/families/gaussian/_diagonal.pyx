@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
-from expfam.families.gaussian._storage cimport (
+from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )

@@ -1,6 +1,6 @@
 from typing import Any
 
-from expfam.families.gaussian._storage import RealComponents
+from expfam.families.gaussian.storage import RealComponents
 
 class GaussianComponents(RealComponents):
     def __init__(self, family: Any, data: Any, capacity: int) -> None: ...

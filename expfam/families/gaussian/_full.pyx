@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
-from expfam.families.gaussian._storage cimport (
+from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from expfam.errors import DataTypeError, DataWarning
 from expfam.families.base import Family
+from expfam.families.components import Components
 from expfam.families.gaussian.definite import invert_definite
 from expfam.families.support import check_scales, dense_rows
 from expfam.structures.ground.threads import single_blas
@@ -60,8 +61,6 @@ class RealFamily(Family):
 
     def log_predictive(self, X, n, S):
         """Log probability of each row given each cluster's data: (N, K) nats, without log-base; see `Family`."""
-        from expfam.families.components import Components
-
         self.require_bound()
         rows, n = Rows(self.validate(X), self.n_statistics_), np.asarray(n, dtype=np.float64)
         if n.shape[0] == 0:

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import gammaln, psi
 
+from expfam.families.gaussian._diagonal import DiagonalComponents
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -176,6 +177,4 @@ class DiagonalGaussian(RealFamily):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families.gaussian._diagonal import DiagonalComponents
-
         return DiagonalComponents(self, data, capacity)

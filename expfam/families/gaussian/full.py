@@ -8,6 +8,7 @@ one Cholesky factorisation of the posterior scale, O(d^3), carries every method.
 import numpy as np
 from scipy.special import multigammaln, psi
 
+from expfam.families.gaussian._full import GaussianComponents
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -272,8 +273,6 @@ class Gaussian(_Wishart):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families.gaussian._full import GaussianComponents
-
         return GaussianComponents(self, data, capacity)
 
 
@@ -379,6 +378,4 @@ class ZeroMeanGaussian(_Wishart):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families.gaussian._full import GaussianComponents
-
         return GaussianComponents(self, data, capacity)

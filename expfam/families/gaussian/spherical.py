@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError
+from expfam.families.gaussian._diagonal import SphericalComponents
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -156,6 +157,4 @@ class SphericalGaussian(RealFamily):
 
     def components(self, data, capacity, *, layout="features"):
         """Compiled owner of the statistics of `capacity` clusters."""
-        from expfam.families.gaussian._diagonal import SphericalComponents
-
         return SphericalComponents(self, data, capacity)

@@ -11,7 +11,7 @@ from libc.math cimport INFINITY, fabs, lgamma
 from libc.stdint cimport int32_t, int64_t
 from scipy.special.cython_special cimport psi
 
-from expfam.samplers.variational._local_step cimport soften, soften_all
+from expfam.samplers.variational.sparse_rows cimport soften, soften_all
 from expfam.structures.top_l cimport top_row, value_t
 
 cdef double LEAST_REST = 1e-3           # rows of a cluster that a restart may take away

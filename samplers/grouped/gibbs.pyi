@@ -1,0 +1,19 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expfam.samplers.collapsed.gibbs import CollapsedGibbs, Sweep
+
+class GroupedGibbs(CollapsedGibbs):
+    learn_alpha: bool
+    learn_every: int
+    def __init__(self, *, order: str = "sequential", learn_alpha: bool = True, learn_every: int = 1) -> None: ...
+    def check(self, model: Any, data: Any) -> None: ...
+    def first_labels(
+        self, start: Any, model: Any, data: Any, seed: int, n_clusters: int | None
+    ) -> NDArray[np.int32]: ...
+
+class GroupedSweep(Sweep): ...
+
+def conditional(state: Any, i: int) -> NDArray[np.float64]: ...

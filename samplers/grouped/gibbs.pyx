@@ -1,0 +1,118 @@
+"""Exact Gibbs sweeps over the clusters of rows in groups, whose weights and parameters are integrated out."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t
+
+from expfam.samplers.collapsed.gibbs cimport Sweep
+
+from expfam.model.pseudo_counts import draw_pseudocounts
+from expfam.samplers.collapsed.gibbs import CollapsedGibbs, law_of, run_sweep
+from expfam.samplers.grouped.gibbs_state import GroupedState
+from expfam.samplers.grouped.rows import check_grouped, first_clusters
+from expfam.structures.ground.rng import generator
+
+
+class GroupedGibbs(CollapsedGibbs):
+    """Exact Gibbs sweep over the clusters of rows in groups; parameters and the groups' weights integrated out.
+
+    Each datum is drawn with mass n_gk + alpha_k of cluster k in its group g, times the predictive of the datum given
+    all data of the cluster, whatever groups they are in. One thread, float64, any family; O(K) memory beside the state.
+
+    Parameters
+    ----------
+    order : {"sequential", "random"}
+        Visit the groups as they are numbered and their rows as they stand, or both in a new random order at each sweep.
+    learn_alpha : bool
+        Draw the pseudo-count of each cluster from its conditional law, under a Gamma(1, 1) prior.
+    learn_every : int
+        Sweeps from one such draw to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import AdmixtureModel, Dataset, Poisson
+    >>> from expfam.samplers import GroupedGibbs, sample
+    >>> X = np.repeat([[0, 9], [9, 0]], 20, axis=0)
+    >>> data = Dataset(X, Poisson(), groups=np.arange(40) % 4)
+    >>> kernel = GroupedGibbs(learn_alpha=False)
+    >>> state = kernel.init(AdmixtureModel(data.family, 2, alpha=0.5), data, seed=0)
+    >>> trace = sample(kernel, state, 20)
+    >>> state.group_counts().toarray().tolist() == [[5, 5]] * 4
+    True
+
+    Notes
+    -----
+    Griffiths and Steyvers 2004, "Finding scientific topics", whose words are here rows of any family.
+    """
+
+    state_type = GroupedState
+    takes_groups = True
+
+    def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
+        super().__init__(order=order)
+        self.learn_alpha, self.learn_every = learn_alpha, learn_every
+
+    def check(self, model, data):
+        """Refuse models that are no admixtures, data without groups, and settings out of their ranges."""
+        super().check(model, data)
+        check_grouped(model, data, "GroupedGibbs")
+        every = self.learn_every
+        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
+            raise ValueError(f"GroupedGibbs: learn_every must be an integer of at least 1; got {every!r}")
+
+    def first_labels(self, start, model, data, seed, n_clusters):
+        """Clusters of the rows, as a start of a mixture gives them."""
+        return first_clusters(start, model, data, seed, n_clusters)
+
+    def move(self, state):
+        """One sweep over all data, and every so often a draw of the pseudo-counts."""
+        result = run_sweep(GroupedSweep(state, self.order))
+        if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
+            rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
+            alpha = draw_pseudocounts(state.model.pseudocounts, state.count_table(), state.data.groups.sizes, rng)
+            state.set_model(state.model.with_alpha(alpha))
+        return result
+
+
+cdef class GroupedSweep(Sweep):
+    """The buffers and pointers of one sweep over a state of rows in groups."""
+
+    cdef int take(self, order) except -1:
+        """Tables of one group's counts, and the order in which groups and their rows are visited."""
+        cdef const Py_ssize_t[::1] of_row, rows, starts, places
+        cdef const double[::1] alpha
+        cdef int64_t[::1] counts
+        cdef double[::1] log_mass
+        groups, K = self.state.data.groups, self.state.model.n_topics
+        self.order = groups.rows
+        if order == "random":
+            rng = generator(self.state.seed, "order", step=self.state.n_steps)
+            rows_at_random, rank = rng.permutation(groups.of_row.size), rng.permutation(groups.n_groups)
+            by_group = np.argsort(rank[groups.of_row[rows_at_random]], kind="stable")
+            self.order = rows_at_random[by_group].astype(np.intp)
+        self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
+        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, self.order
+        alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
+        self.s.log_new_mass = NULL
+        self.s.order = &places[0]
+        self.s.groups.of_row, self.s.groups.rows, self.s.groups.starts = &of_row[0], &rows[0], &starts[0]
+        self.s.groups.alpha, self.s.groups.counts, self.s.groups.log_mass = &alpha[0], &counts[0], &log_mass[0]
+        self.s.groups.visited = -1
+        return 0
+
+
+def conditional(state, Py_ssize_t i):
+    """Exact conditional law of the cluster of datum `i`, by the code that the sweep runs.
+
+    Parameters
+    ----------
+    state : GroupedState
+    i : int
+
+    Returns
+    -------
+    (K,) float64 ndarray
+        Probability of each cluster.
+    """
+    return law_of(GroupedSweep(state, "sequential"), i)

@@ -1,0 +1,44 @@
+"""Labels to begin with from ten variational passes, merged greedily."""
+
+from expfam.model.mixture import MixtureModel
+from expfam.model.weights import DirichletProcess
+from expfam.samplers.starts.greedy_merge import merged_labels
+from expfam.samplers.starts.rules import default_n_clusters
+from expfam.samplers.variational.mixture import SparseVariational
+
+_PASSES = 10
+
+
+def named_start(model, data, seed, limit, n_threads):
+    """Give the labels of ``start="variational"``: (N,) int32 ndarray.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    seed : int
+    limit : int or None
+        Clusters that the passes begin with, at most N; None for the default of the model.
+    n_threads : int or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+    >>> from expfam.samplers.warm_starts.variational import named_start
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)) + 20 * np.repeat(np.eye(2), 150, axis=0)
+    >>> data = Dataset(X, DiagonalGaussian())
+    >>> labels = named_start(MixtureModel(data.family, DirichletProcess()), data, 0, None, 1)
+    >>> len(set(labels.tolist()))
+    2
+    """
+    K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
+    kernel = SparseVariational(truncation=K, n_threads=n_threads)
+    free = MixtureModel(model.family, DirichletProcess())
+    state = kernel.init(free, data, seed=seed, start="kmeans++", n_clusters=K)
+    for _ in range(_PASSES):
+        kernel.step(state)
+        if kernel.is_done(state):
+            break
+    return merged_labels(model, data, state.labels)
