@@ -6,37 +6,37 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parent
 LONGEST = (  # files that take the most time, in this order: begun last, one of them would keep a single process busy
-    "test_kernel_laws.py",
-    "test_metropolis.py",
-    "test_exact_posterior.py",
-    "test_split_merge_exact.py",
-    "test_tiny_data.py",
-    "test_compositions.py",
-    "test_plugin_lifecycle.py",
-    "test_family_laws.py",
-    "test_geweke.py",
-    "test_docs.py",
-    "test_proposal_int8.py",
-    "test_topic_chunks.py",
-    "test_cluster_moves.py",
-    "test_scaffold.py",
-    "test_grouped_gibbs.py",
-    "test_estimator_checks.py",
-    "test_forecast_peak.py",
-    "test_chunks.py",
-    "test_tuning.py",
-    "test_topic_gibbs.py",
-    "test_grouped_chunks.py",
-    "test_killed.py",
+    "exactness/test_kernel_laws.py",
+    "samplers/collapsed/test_metropolis.py",
+    "exactness/test_exact_posterior.py",
+    "samplers/split_merge/test_exact.py",
+    "robustness/test_tiny_data.py",
+    "samplers/test_compositions.py",
+    "plugins/test_lifecycle.py",
+    "families/test_laws.py",
+    "exactness/test_geweke.py",
+    "package/test_docs.py",
+    "samplers/proposals/test_int8.py",
+    "estimators/test_topic_chunks.py",
+    "samplers/variational/test_cluster_moves.py",
+    "plugins/test_scaffold.py",
+    "samplers/grouped/test_gibbs.py",
+    "estimators/test_checks.py",
+    "forecast/test_peak.py",
+    "estimators/test_chunks.py",
+    "families/test_tuning.py",
+    "samplers/topics/test_gibbs.py",
+    "estimators/test_grouped_chunks.py",
+    "robustness/test_killed.py",
 )
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 
 
 def pytest_configure(config):
     """Files are given to processes in our order; pytest-xdist would put those with few tests last, however long."""
-    missing = [name for name in LONGEST if not Path(__file__).with_name(name).exists()]
+    missing = [name for name in LONGEST if not (TESTS / name).exists()]
     if missing:
         raise pytest.UsageError(f"{__file__}: LONGEST names {missing}, which do not exist: put the new names there")
     config.option.loadscopereorder = False
@@ -45,7 +45,7 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """The longest files first."""
     place = {name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+    items.sort(key=lambda item: place.get(item.path.relative_to(TESTS).as_posix(), len(LONGEST)))
 
 
 @pytest.fixture

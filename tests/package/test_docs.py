@@ -1,0 +1,160 @@
+"""The family that the guide for plugin authors builds works as printed, and clusters data."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from expfam import DiagonalGaussian, DirichletProcess, Mixture, MixtureModel, variation_of_information
+from expfam.plugins.conformance import check_family
+from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
+
+
+def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
+    code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)[0]
+    guide = ModuleType("guide")
+    monkeypatch.setitem(sys.modules, "guide", guide)  # where pickle looks for the class
+    exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    coin = guide.Coin
+    report = check_family(coin())
+    assert report.passed
+    X = np.repeat(np.eye(4, dtype=int), 15, axis=0)
+    assert Mixture(coin(a=0.1, b=0.1), n_steps=20, random_state=0).fit(X).n_components_ == 4
+
+
+PARTS = -2  # place of the block with anchors and an allocator
+
+
+def blocks():
+    """The guide's blocks of code."""
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+
+
+def example(place):
+    """One of the guide's blocks of code as a module."""
+    guide = ModuleType("guide")
+    exec(compile(blocks()[place], str(GUIDE), "exec"), vars(guide))
+    return guide
+
+
+def test_the_guides_anchors_and_allocator_make_a_kernel():
+    kernel = Cycle(example(PARTS).kernel, CollapsedGibbs())
+    X = np.repeat([[-5.0, 1.0], [5.0, 0.0]], 30, axis=0)
+    state = kernel.init(MixtureModel(DiagonalGaussian(), DirichletProcess()), X, seed=0, start="one")
+    accepted = sum(kernel.step(state).extra["parts"][0].accepted for _ in range(10))
+    state.check()
+    assert accepted > 0
+    assert state.n_clusters == 2
+
+
+def test_the_guides_anchors_and_allocator_keep_the_laws(capsys):
+    guide = example(PARTS)
+    (code,) = [block for block in blocks() if "check_proposal" in block]
+    exec(compile(code, str(GUIDE), "exec"), vars(guide))
+    reports = capsys.readouterr().out
+    assert "failed" not in reports
+    assert [line.split(",")[0] for line in reports.splitlines() if line.endswith(" passed")] == [
+        "5 passed",
+        "3 passed",
+        "24 passed",
+    ]
+
+
+def test_the_guides_proposal_moves_data():
+    guide = example(PARTS - 1)
+    X = np.repeat([[0, 5], [9, 1]], 30, axis=0)
+    kernel = CollapsedMetropolis(guide.ByFirstCount(), mode="crossfit")
+    mixture = Mixture("poisson", 6, sampler=kernel, n_steps=30, random_state=0).fit(X)
+    assert mixture.n_components_ <= 4
+    assert set(mixture.labels_[:30]).isdisjoint(mixture.labels_[30:])
+
+
+@pytest.mark.parametrize("n_moves", [1000, pytest.param(None, marks=pytest.mark.slow)])
+def test_the_guides_kernel_keeps_the_laws(n_moves, capsys):
+    (code,) = [block for block in blocks() if "check_kernel(OneAtATime" in block]
+    if n_moves is not None:
+        code = code.replace("reversible=True)", f"reversible=True, n_moves={n_moves})")
+        assert f"n_moves={n_moves}" in code
+    exec(compile(code, str(GUIDE), "exec"), {"__name__": "guide"})
+    report = capsys.readouterr().out
+    assert report.startswith("OneAtATime()")
+    assert report.strip().endswith("24 passed")
+
+
+def test_the_example_of_the_page_on_split_merge_finds_the_clusters(capsys):
+    page = GUIDE.parent / "split_merge.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    assert 28 <= int(capsys.readouterr().out) <= 34
+
+
+def test_the_guide_to_hierarchies_runs():
+    mpl.use("Agg")
+    page = GUIDE.with_name("hierarchies.md").read_text(encoding="utf-8")
+    guide = ModuleType("guide")
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "hierarchies.md", "exec"), vars(guide))
+    assert guide.hierarchy.n_clusters_ > 10
+    assert guide.Z.shape == (len(guide.X) - 1, 4)
+    mpl.pyplot.close("all")
+
+
+def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
+    page = GUIDE.with_name("own_family.md").read_text(encoding="utf-8")
+    guide = ModuleType("own_family")
+    monkeypatch.setitem(sys.modules, "own_family", guide)  # where pickle looks for the classes
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "own_family.md", "exec"), vars(guide))
+    assert "failed" not in capsys.readouterr().out
+    assert variation_of_information(guide.kind, guide.mixture.labels_) < 0.5
+    assert len(set(guide.mixture.predict([[1.0, 20.0], [20.0, 1.0], [0.1, 0.1]]))) == 3
+    assert min(guide.canopy.n_components_, guide.fast.n_components_) >= 3
+    wrong = type("Wrong", (guide.Weibull,), {"log_base": lambda self, X: np.zeros(len(X))})
+    monkeypatch.setattr(guide, "Wrong", wrong, raising=False)
+    wrong.__module__ = "own_family"
+    report = check_family(wrong(), guide.X, raises=False)
+    assert "predictive_is_normalised" in report.named("failed")
+
+
+def test_every_doc_points_to_things_that_exist():
+    root = GUIDE.parents[1]
+    for page in [*GUIDE.parent.glob("*.md"), root / "README.md", root / "CHANGELOG.md"]:
+        for target in re.findall(
+            r"`((?:tests|plugins|structures|samplers|expfam|asv_bench|docs)/[\w./-]+)`", page.read_text()
+        ):
+            assert (root / target.rstrip("/")).exists(), f"{page.name} names {target}"
+
+
+def test_the_compositions_run(capsys):
+    mpl.use("Agg")
+    page = GUIDE.with_name("composing.md").read_text(encoding="utf-8")
+    shown = ModuleType("composing")
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "composing.md", "exec"), vars(shown))
+    topics, start, bounds, tree = capsys.readouterr().out.splitlines()
+    assert 7 <= int(topics.split()[0]) <= 10
+    assert start.split()[1] == "True"
+    assert 11 <= int(start.split()[0]) <= 15
+    assert set(shown.bounds) == {"graph", "tree", "hash"}
+    assert max(shown.bounds.values()) - min(shown.bounds.values()) < 0.02 * abs(shown.bounds["tree"]), bounds
+    assert int(tree.split()[2]) == 3
+    mpl.pyplot.close("all")
+
+
+def test_the_page_on_groups_runs_as_printed():
+    page = (GUIDE.parent / "groups.md").read_text(encoding="utf-8")
+    names = {"__name__": "guide"}
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "groups.md", "exec"), names)
+    mixture, kind = names["mixture"], names["kind"]
+    place = [np.bincount(kind[mixture.labels_ == k]).argmax() for k in range(4)]
+    assert sorted(place) == [0, 1, 2, 3]
+    assert (np.array(place)[mixture.labels_] == kind).mean() > 0.85
+    assert abs(mixture.group_weights_[:, np.argsort(place)] - names["shares"]).mean() < 0.06
+    assert names["chain"].group_counts().shape == (80, 4)

@@ -1,0 +1,94 @@
+"""All public names: a name that comes or goes is a change that users see, and is written here and in the CHANGELOG."""
+
+import importlib
+import pickle
+
+import pytest
+
+from expfam.params import Settings
+
+PUBLIC = {
+    "expfam": """
+        AdmixtureModel BayesianHierarchy Categorical Dataset DiagonalGaussian DirichletProcess Family Gaussian
+        GroupedMixture Groups Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
+        SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include list_plugins load_family
+        load_proposal merge purity register variation_of_information
+    """,
+    "expfam.samplers": """
+        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy Checkpoint ClusterMoves ClusterTree
+        CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
+        Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
+        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProposal GroupedState GroupedStream
+        GroupedVariational GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree
+        Int8Proposal Kernel MemberMoves Memoized MergeState NearAnchors NearestProposal Progress Progressive
+        Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator SequentialAllocator Snapshot
+        SoftmaxMoves SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState
+        TopicGibbs TopicState TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel
+        UncollapsedMetropolis UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState
+        VariationalStream load_sampler merged_clusters merged_labels sample starting_labels steps
+    """,
+    "expfam.structures": """
+        AliasArena AliasTable CoverTree CoverTreeWarning Grouping InvertedIndex LshTables MemberLists
+        MergeQueue MergeTable SignCodes SignHash WardScores WeightedMinHash collision column_bounds
+        cosine_table first_dart hoeffding_bound kl_bound nearest_codes select_top sign_projection
+        split_probability
+    """,
+    "expfam.displays": """
+        ClusterMeansDisplay DendrogramDisplay SizesDisplay TraceDisplay
+    """,
+    "expfam.errors": """
+        ArchiveError CapabilityError DataError DataTypeError DataWarning ExactnessWarning ExpFamError
+        PluginError ResourceError SupportError
+    """,
+    "expfam.plugins.conformance": """
+        Report Result check_family check_kernel check_proposal checks parametrize_with_checks
+        parametrize_with_kernel_checks
+    """,
+}
+
+
+def names():
+    for package, text in PUBLIC.items():
+        for name in text.split():
+            yield package, name
+
+
+@pytest.mark.parametrize("package", [package for package in PUBLIC if package != "expfam.errors"])
+def test_a_package_offers_these_names_and_no_others(package):
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == PUBLIC[package].split()
+    assert set(dir(module)) >= set(module.__all__) - {"__version__"}
+
+
+def test_the_errors_are_these():
+    module = importlib.import_module("expfam.errors")
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    assert sorted(name for name in own if name[0] != "_") == PUBLIC["expfam.errors"].split()
+
+
+@pytest.mark.parametrize(("package", "name"), list(names()))
+def test_a_public_class_or_function_is_pickled_by_reference(package, name):
+    found = getattr(importlib.import_module(package), name)
+    assert pickle.loads(pickle.dumps(found)) is found or name == "__version__"
+
+
+def kernels_and_schedules():
+    module = importlib.import_module("expfam.samplers")
+    for name in PUBLIC["expfam.samplers"].split():
+        found = getattr(module, name)
+        if isinstance(found, type) and issubclass(found, Settings):
+            try:
+                yield name, found()
+            except (TypeError, ValueError):  # abstract, or with arguments that have no default
+                continue
+
+
+@pytest.mark.parametrize(("name", "settings"), list(kernels_and_schedules()))
+def test_settings_are_equal_after_a_pickle(name, settings):
+    again = pickle.loads(pickle.dumps(settings))
+    assert type(again) is type(settings)
+    assert again == settings
+
+
+def test_there_are_many_of_them():
+    assert len(list(kernels_and_schedules())) > 20

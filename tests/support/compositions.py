@@ -1,0 +1,148 @@
+"""Which sampler works with which family and prior on weights: the table of docs/compositions.md, from the code.
+
+`python tests/support/compositions.py` prints the page.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+
+from expfam import Dataset, DirichletProcess, MixtureModel, PitmanYor, SymmetricDirichlet, list_plugins, load_family
+from expfam.errors import CapabilityError, DataWarning
+from expfam.params import Settings
+from expfam.plugins.laws.data_case import made_up_data
+from expfam.samplers import (
+    Canopy,
+    CollapsedGibbs,
+    CollapsedMetropolis,
+    Cycle,
+    ExpectationMaximization,
+    FastEx,
+    HashProposal,
+    HierarchicalClustering,
+    SparseVariational,
+    SplitMerge,
+    StochasticEM,
+    UncollapsedGibbs,
+    UncollapsedMetropolis,
+    UpdateHyper,
+)
+
+FAMILIES = sorted(plugin.name for plugin in list_plugins("family") if plugin.distribution == "expfam")
+WEIGHTS = {
+    "F": SymmetricDirichlet(4, alpha=0.5),
+    "D": DirichletProcess(alpha=1.0),
+    "P": PitmanYor(alpha=1.0, discount=0.3),
+}
+PRESETS = ("auto", "near", "lshsm", "minsm", "sdds", "rgsm", "random", "mondrian")
+KERNELS = [
+    CollapsedGibbs(),
+    FastEx(),
+    CollapsedMetropolis("table"),
+    CollapsedMetropolis("int8"),
+    CollapsedMetropolis(HashProposal(n_bits=64)),
+    *(SplitMerge(preset) for preset in PRESETS),
+    Cycle(SplitMerge(), FastEx()),
+    UncollapsedGibbs(draw="dense"),
+    UncollapsedGibbs(draw="tree"),
+    UncollapsedGibbs(draw="rejection"),
+    Canopy(variant=1),
+    Canopy(variant=2),
+    UncollapsedMetropolis("nearest"),
+    UncollapsedMetropolis("cover_tree"),
+    StochasticEM(),
+    ExpectationMaximization(),
+    SparseVariational(),
+    SparseVariational(objective="map"),
+    SparseVariational(2, n_candidates=3, candidates="tree"),
+    SparseVariational(2, n_candidates=3, candidates="hash"),
+    HierarchicalClustering(),
+    Cycle(CollapsedGibbs(), UpdateHyper()),
+]
+
+
+def shown(value):
+    """A kernel, or a part of one, as the code that makes it: settings at their defaults are left out."""
+    if isinstance(value, Cycle):
+        arguments = [shown(kernel) for kernel in value.kernels]
+    elif isinstance(value, Settings):
+        own = value.get_params()
+        arguments = [
+            shown(own[name]) if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}={shown(own[name])}"
+            for name, parameter in inspect.signature(type(value).__init__).parameters.items()
+            if name in own and own[name] != parameter.default
+        ]
+    else:
+        return f'"{value}"' if isinstance(value, str) else repr(value)
+    return f"{type(value).__name__}({', '.join(arguments)})"
+
+
+SAMPLERS = {shown(kernel): kernel for kernel in KERNELS}
+
+
+def tried(title):
+    """The sampler of that title as tests run it: moves that cut columns are slow on few rows, where many are made."""
+    return SplitMerge("mondrian", n_moves=42) if title == 'SplitMerge("mondrian")' else SAMPLERS[title]
+
+
+def data_of(family_name):
+    """Forty rows that suit a family."""
+    family = load_family(family_name)
+    X = made_up_data(family.support, 3 if family.support in ("unit", "categories") else 4, np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return Dataset(X, family)
+
+
+def refusal(sampler, data, weights):
+    """Why a sampler does not take a model, None where it does."""
+    try:
+        sampler.check(MixtureModel(data.family, weights), data)
+    except CapabilityError as error:
+        return str(error)
+    return None
+
+
+def table():
+    """{sampler: {family: ({letters of the weights it takes}, {letter: refusal})}}."""
+    data = {name: data_of(name) for name in FAMILIES}
+    rows = {}
+    for title, sampler in SAMPLERS.items():
+        rows[title] = {}
+        for name in FAMILIES:
+            reasons = {letter: refusal(sampler, data[name], weights) for letter, weights in WEIGHTS.items()}
+            rows[title][name] = ([k for k, v in reasons.items() if v is None], {k: v for k, v in reasons.items() if v})
+    return rows
+
+
+def page():
+    """The page as Markdown."""
+    rows, notes = table(), {}
+    lines = ["| |" + "".join(f" {name} |" for name in FAMILIES), "|---|" + "---|" * len(FAMILIES)]
+    for title, of_family in rows.items():
+        cells = []
+        for name in FAMILIES:
+            taken, refused = of_family[name]
+            marks = sorted({notes.setdefault(_general(reason, name), len(notes) + 1) for reason in refused.values()})
+            cells.append(" ".join(["".join(taken) or "–", *(f"[{mark}]" for mark in marks)]))
+        lines.append(f"| `{title}` |" + "".join(f" {cell} |" for cell in cells))
+    listed = [f"{number}. {reason}" for reason, number in notes.items()]
+    return "\n".join([HEAD, *lines, "", "What is refused, in the words of the error:", "", *listed, ""])
+
+
+def _general(reason, family):
+    return reason.replace(f"'{family}'", "FAMILY").replace(f" {family} ", " FAMILY ")
+
+
+HEAD = """# What goes with what
+
+Any family, any prior on weights and any sampler compose where the mathematics allows it. What it does not allow is
+refused by name before any work begins. The letters are priors: **F** `SymmetricDirichlet`, **D** `DirichletProcess`,
+**P** `PitmanYor`. This page is printed by `python tests/support/compositions.py`; a test compares it
+with the code and runs every cell.
+"""
+
+
+if __name__ == "__main__":
+    print(page(), end="")
