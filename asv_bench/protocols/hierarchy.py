@@ -1,4 +1,4 @@
-"""Bayesian hierarchical clustering beside its rivals: run by hand, `python asv_bench/hierarchy.py --help`.
+"""Bayesian hierarchical clustering beside its rivals: run by hand, `python asv_bench/protocols/hierarchy.py --help`.
 
 Protocols: sparse documents, with the claim of the implementation that ours began from (20,000 sparse points, about 25
 million candidate merges, several minutes; duplicates collapsed first and pairs without a common term left out); real
@@ -24,7 +24,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from benchmarks.data import gaussians, short_documents
+from generated import data as generated
 from real_data import load
 from reports import clocks, print_growing, print_table, report, resident, with_peak
 from scipy import sparse
@@ -86,7 +86,7 @@ SEVERAL_MINUTES = "source's claim: 20,000 points, about 2.5e+07 scores, several 
 def mixture(n, d, args):
     """Generated columns of the options."""
     sizes = {"n_features": d, "separation": args.separation, "exponent": args.exponent, "seed": args.seed}
-    return gaussians(n, args.clusters, **sizes)
+    return generated.gaussians(n, args.clusters, **sizes)
 
 
 def grown(name, family, X, args):
@@ -237,7 +237,7 @@ def documents(args):
     rows = []
     print(SEVERAL_MINUTES + "\n", flush=True)
     for n in args.rows:
-        X, classes = short_documents(n, args.topics, seed=args.seed)
+        X, classes = generated.short_documents(n, args.topics, seed=args.seed)
         rows += table_of(args.trees, Multinomial(concentration=args.concentration), X, classes, args)
     return {"rows": rows, "claim": SEVERAL_MINUTES}
 
@@ -271,7 +271,7 @@ def neighbours(args):
     for n in args.rows:
         if args.family == "multinomial":
             family = Multinomial(concentration=0.01)
-            X, classes = short_documents(n, 200, seed=args.seed)
+            X, classes = generated.short_documents(n, 200, seed=args.seed)
         else:
             family = FAMILIES[args.family]()
             X, classes = mixture(n, args.features, args)
@@ -345,8 +345,8 @@ def memory_of(args):
 
     def make(n):
         if kind == "documents":
-            return Multinomial(concentration=0.01), short_documents(n, 200, seed=0)[0]
-        return DiagonalGaussian(), gaussians(n, 50, n_features=10, seed=0)[0]
+            return Multinomial(concentration=0.01), generated.short_documents(n, 200, seed=0)[0]
+        return DiagonalGaussian(), generated.gaussians(n, 50, n_features=10, seed=0)[0]
 
     grown(name, *make(200), args)
     family, X = make(args.rows[0])

@@ -1,4 +1,6 @@
-"""Clustering of real labelled data, beside published figures: run by hand, `python asv_bench/real_data.py --help`.
+"""Clustering of real labelled data, beside published figures.
+
+Run by hand: `python asv_bench/protocols/real_data.py --help`.
 
 The data are not shipped. DIR holds text/*.npz (data, indices, indptr, shape, labels) and dense/*.npz (X, labels).
 NMI, homogeneity, completeness and adjusted Rand are scikit-learn's, against the gold classes; they play no part in

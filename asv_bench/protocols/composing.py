@@ -1,4 +1,4 @@
-"""Different systems together: run by hand, `python asv_bench/composing.py --help`.
+"""Different systems together: run by hand, `python asv_bench/protocols/composing.py --help`.
 
 `moves`: sweeps of FastEx with split-merge moves between them, the number of clusters unknown, beside each part alone;
 the kernel that is named first takes the first step.
@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from benchmarks import data as generated
+from generated import data as generated
 from real_data import load
 from reports import clocks, print_table, report, timed_step
 from sklearn.metrics import normalized_mutual_info_score

@@ -1,4 +1,4 @@
-"""Canopy beside its rivals: run by hand, `python asv_bench/canopy.py --help`.
+"""Canopy beside its rivals: run by hand, `python asv_bench/protocols/canopy.py --help`.
 
 Protocols: draws of a label for each datum, exact and approximate; held-out log likelihood and purity against CPU
 seconds; seconds of a sweep as data, clusters and columns grow; peak of memory beside the data; and the table of
@@ -27,9 +27,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from benchmarks import data as generated
-from benchmarks.data import mixture_scores
 from figures import draw_curves, draw_scaling
+from generated import data as generated
 from real_data import load
 from reports import clocks, print_table, report, resident, timed_step, with_peak
 from sklearn.datasets import load_sample_images
@@ -148,7 +147,7 @@ def split(X, gold, n_clusters):
 
 def judge(test, gold, parameters):
     """Mean log density of held-out rows, nats, and purity of their likeliest components where there is a gold."""
-    log_density, best = mixture_scores(test, *parameters)
+    log_density, best = generated.mixture_scores(test, *parameters)
     return float(log_density.mean()), None if gold is None else purity(gold, best)
 
 
@@ -182,7 +181,7 @@ def draws_of(K, d, separation, args):
             results[name] = draw()
             spent = 1e6 * (clocks() - begin) / n_rows
             least[name] = np.minimum(least.get(name, np.inf), spent)
-    likeliest = mixture_scores(state.data, *parameters_of(state))[1]
+    likeliest = generated.mixture_scores(state.data, *parameters_of(state))[1]
     return [
         {
             "draw": name,

@@ -1,4 +1,4 @@
-"""The FastEx sampler beside its rivals: run by hand, `python asv_bench/fastex.py --help`.
+"""The FastEx sampler beside its rivals: run by hand, `python asv_bench/protocols/fastex.py --help`.
 
 Protocols: the paper's comparison by variation of information and log joint against time; its table of microseconds a
 document; two threads against one; a corpus copied many times. Ahmed, Ravi, Narayanamurthy and Smola 2012, "FastEx: hash
@@ -18,7 +18,7 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from benchmarks import data as generated
+from generated import data as generated
 from real_data import load
 from reports import clocks, print_table, report, resident, timed_step, with_peak
 from scipy import sparse

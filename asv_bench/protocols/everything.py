@@ -1,4 +1,6 @@
-"""Every table and figure of the package in one report: `python asv_bench/everything.py --output report --data DATA`.
+"""Every table and figure of the package in one report.
+
+Run by hand: `python asv_bench/protocols/everything.py --output report --data DATA`.
 
 Each protocol runs in a process of its own, one after the other, with one BLAS thread. The report is a page of Markdown
 with the commands, what they printed, and their pictures. The profile "quick" takes sizes that show that everything
@@ -265,7 +267,7 @@ def run(protocol, number, args):
     lines = [
         f"## {protocol.title}",
         "",
-        f"`python asv_bench/{protocol.script} {' '.join(shown)}` ({seconds:.0f} s, {cpu:.0f} CPU s)",
+        f"`python asv_bench/protocols/{protocol.script} {' '.join(shown)}` ({seconds:.0f} s, {cpu:.0f} CPU s)",
         "",
     ]
     lines += ["```text", done.stdout.rstrip(), "```", ""]

@@ -1,4 +1,6 @@
-"""Judge two asv runs: `python asv_bench/gate.py BASE NEW` after `asv run BASE^!` and `asv run NEW^!` on one machine.
+"""Judge two asv runs.
+
+Run by hand: `python asv_bench/protocols/gate.py BASE NEW` after `asv run BASE^!` and `asv run NEW^!` on one machine.
 
 Times of less than 20 ms are noise on shared machines and are not judged; the others fail where NEW takes more than
 FACTOR times as long as BASE and the two intervals of asv's statistics do not meet. Benchmarks that failed in NEW and
@@ -14,7 +16,7 @@ from pathlib import Path
 from asv.results import iter_results
 from reports import print_table
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def measured(folder, commit):

@@ -1,11 +1,11 @@
-"""Topic models beside their rivals: run by hand, `python asv_bench/topics.py --help`.
+"""Topic models beside their rivals: run by hand, `python asv_bench/protocols/topics.py --help`.
 
 Protocols: held-out score against CPU seconds, beside tomotopy (collapsed Gibbs), gensim and scikit-learn (variational);
 and what a pass of each way of the local step costs, with a sweep of the Gibbs sampler.
 
-One scorer for all methods, `expfam.estimators.topics.document_completion`: a fifth of the word types of each held-out document is
-left out, weights come from the rest at the method's own topics and alpha. "score" works the weights out by collapsed
-responsibilities, "VB score", where a method ends, by the variational bound over all topics. All methods begin with eta
+One scorer for all methods, `expfam.estimators.topics.document_completion`: a fifth of the word types of each held-out
+document is left out, weights come from the rest at the method's own topics and alpha. "score" works the weights out by
+collapsed responsibilities, "VB score", where a method ends, by the bound over all topics. All begin with eta
 0.01 and alpha 0.1, or 20 / K where that is less; tomotopy and gensim learn alpha as they do by default, ours in
 "active, learned" and in "gibbs", which begins, as `TopicModel` does, from topics drawn after two variational passes, of
 a large corpus over a quarter; their seconds are counted. "gibbs" and "tomotopy, mean" average the counts of every
@@ -26,8 +26,8 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from benchmarks.data import admixtures
 from figures import draw_topic_scores
+from generated import data as generated
 from real_data import load
 from reports import print_table, report
 
@@ -48,7 +48,7 @@ KEEP_EVERY = 4
 def documents(name, args):
     """Training and held-out documents: a fifth of them, 2000 at most."""
     if name in MASSES:
-        X = admixtures(args.rows, 200, n_words=15_000, mean_length=80, length_shape=2.0, mass=MASSES[name])[0]
+        X = generated.admixtures(args.rows, 200, n_words=15_000, mean_length=80, length_shape=2.0, mass=MASSES[name])[0]
     else:
         X = load(args.data, name)[0].astype(np.float64)
     order = np.random.default_rng(0).permutation(X.shape[0])

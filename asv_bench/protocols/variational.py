@@ -1,4 +1,4 @@
-"""Sparse variational mixtures of image patches: run by hand, `python asv_bench/variational.py --help`.
+"""Sparse variational mixtures of image patches: run by hand, `python asv_bench/protocols/variational.py --help`.
 
 Protocols after Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors": 8 x 8 patches
 without their mean, mixtures of zero-mean Gaussians with full covariance, held-out log likelihood against time by the
@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from benchmarks.data import gaussians
+from generated import data as generated
 from reports import clocks, print_table, report, resident, with_peak
 from scipy.special import logsumexp
 
@@ -42,7 +42,7 @@ from expfam.samplers import (
     Stochastic,
     starting_labels,
 )
-from expfam.samplers.variational._local_step import select_rows, soft_rows, work_size
+from expfam.samplers.variational.sparse_rows import select_rows, soft_rows, work_size
 from expfam.structures.ground.threads import run
 
 PARTS = ("statistics", "weights", "select", "summary", "global")
@@ -419,7 +419,7 @@ def moves(args):
     from sklearn.metrics import normalized_mutual_info_score
 
     K, rows = args.clusters[0], []
-    X, truth = gaussians(args.rows, K, n_features=args.features, seed=args.seed)
+    X, truth = generated.gaussians(args.rows, K, n_features=args.features, seed=args.seed)
     data = Dataset(X, DiagonalGaussian())
     model = MixtureModel(data.family, DirichletProcess())
     for start, n_clusters in (("one", None), ("kmeans++", K // 2), ("kmeans++", K), ("kmeans++", 3 * K)):

@@ -1,4 +1,4 @@
-"""A family written in NumPy beside the built-in one of the same law: `python asv_bench/plugins.py --help`.
+"""A family written in NumPy beside the built-in one of the same law: `python asv_bench/protocols/plugins.py --help`.
 
 Samplers that keep parameters, and variational inference, score with inner products of phi and never call the family
 in a loop, so a stranger's NumPy family should run at their full speed; collapsed samplers call it for each datum, where
@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from benchmarks import data
 from benchmarks.numpy_family import NumpyPoisson
+from generated import data
 from reports import print_table, report, timed_step
 
 from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet

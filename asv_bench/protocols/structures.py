@@ -1,4 +1,4 @@
-"""Structures beside what a user would take instead: run by hand, `python asv_bench/structures.py --help`.
+"""Structures beside what a user would take instead: run by hand, `python asv_bench/protocols/structures.py --help`.
 
 One thread, CPU seconds of the process, the least of several repeats; rivals take turns in one process. Builds by two
 threads are timed on the wall.

@@ -1,4 +1,6 @@
-"""Split-merge samplers beside each other, plain Gibbs and scikit-learn: by hand, `python asv_bench/split_merge.py -h`.
+"""Split-merge samplers beside each other, plain Gibbs and scikit-learn.
+
+Run by hand: `python asv_bench/protocols/split_merge.py --help`.
 
 Kernels are named: "gibbs", or a preset of `SplitMerge` ("auto", "minsm", "lshsm", "sdds", "rgsm", "random",
 "mondrian"), which takes turns with Gibbs sweeps so that these get a share of the seconds; every kernel is reported at
@@ -16,7 +18,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from benchmarks import data as generated
+from generated import data as generated
 from real_data import load
 from reports import clocks, print_table, report, timed_step
 from scipy.optimize import linear_sum_assignment
