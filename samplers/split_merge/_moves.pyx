@@ -8,6 +8,7 @@ from libc.math cimport INFINITY, exp, isnan, lgamma, log
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
+from expfam.samplers.chain.accept cimport accepted, log_uniform
 from expfam.samplers.split_merge._allocators cimport (
     DELAYED, allocator_plan, begin_sides, close_division, divide, division, draw_subset, gather_leaving, open_division,
     place_item, split_prior,
@@ -133,7 +134,7 @@ cdef int finish_split(walk *w, double extra, double lu) noexcept nogil:
     """Accept the drawn sides or not; `extra` is the log of the ratio of all but posterior and log q."""
     cdef double ratio
     cdef int code = split_ratio(w, &ratio)
-    if code or not lu < ratio - w.d.log_q + extra:
+    if code or not accepted(ratio - w.d.log_q + extra, lu):
         return code
     code = split(w)
     if code == EXPFAM_OK:
@@ -143,7 +144,7 @@ cdef int finish_split(walk *w, double extra, double lu) noexcept nogil:
 
 cdef int finish_merge(walk *w, double ratio, double extra, double lu) noexcept nogil:
     cdef int code
-    if w.d.stopped or not lu < w.d.log_q - ratio - extra:
+    if w.d.stopped or not accepted(w.d.log_q - ratio - extra, lu):
         return EXPFAM_OK
     code = merge(w)
     if code == EXPFAM_OK:
@@ -165,7 +166,7 @@ cdef int try_delayed(walk *w, const allocator_plan *p, double extra, philox_stre
     """
     cdef division *d = &w.d
     cdef Py_ssize_t t, next_stage = p.first_stage, n_clusters = w.slots.n_live - d.forced
-    cdef double sign = -1.0 if d.forced else 1.0, former = 0.0, lu = log(philox_double(rng)), ratio, whole = 0.0
+    cdef double sign = -1.0 if d.forced else 1.0, former = 0.0, lu = log_uniform(rng), ratio, whole = 0.0
     cdef bint knows_whole = False
     cdef int code = begin_sides(d)
     for t in range(d.n_others):
@@ -176,11 +177,11 @@ cdef int try_delayed(walk *w, const allocator_plan *p, double extra, philox_stre
             if code:
                 return code
             ratio = sign * (ratio - d.log_q + extra)
-            if not lu < ratio - former:
+            if not accepted(ratio - former, lu):
                 return EXPFAM_OK
             former = ratio
             next_stage *= p.stage_factor
-            lu = log(philox_double(rng))
+            lu = log_uniform(rng)
         if d.forced and not knows_whole and d.n_others <= 2 * next_stage:
             code = merged_ratio(w, d.k_u, d.k_v, n_clusters, d.members.lists[d.k_u].size,
                                 d.members.lists[d.k_v].size, &whole)
@@ -188,7 +189,7 @@ cdef int try_delayed(walk *w, const allocator_plan *p, double extra, philox_stre
             if code:
                 return code
         code = place_item(d, t, rng)
-        if knows_whole and not w.eager and not lu < d.log_q - whole - extra - former:
+        if knows_whole and not w.eager and not accepted(d.log_q - whole - extra - former, lu):
             return code
     if code:
         return code
@@ -207,7 +208,7 @@ cdef int try_split(walk *w, const allocator_plan *p, double extra, philox_stream
         return EXPFAM_OK
     if p.code == DELAYED:
         return try_delayed(w, p, extra, rng)
-    lu = log(philox_double(rng))
+    lu = log_uniform(rng)
     code = divide(&w.d, p, 0.0, rng)
     return code or finish_split(w, extra, lu)
 
@@ -219,10 +220,10 @@ cdef int try_merge(walk *w, const allocator_plan *p, double extra, philox_stream
     cdef int code
     if p.code == DELAYED:
         return try_delayed(w, p, extra, rng)
-    lu = log(philox_double(rng))
+    lu = log_uniform(rng)
     code = merged_ratio(w, d.k_u, d.k_v, w.slots.n_live - 1, d.members.lists[d.k_u].size,
                         d.members.lists[d.k_v].size, &ratio)
-    if code or (not w.eager and not lu < -ratio - extra):
+    if code or (not w.eager and not accepted(-ratio - extra, lu)):
         return code
     code = divide(d, p, -INFINITY if w.eager else lu + ratio + extra, rng)
     return code or finish_merge(w, ratio, extra, lu)
@@ -329,7 +330,7 @@ cdef int bucket_split(walk *w, const move_plan *p, Py_ssize_t which, philox_stre
     f = (n_in + (n - n_in if is_one else 0)) / <double> w.n_rows
     d.log_q = log(f)
     j = w.slots.n_live
-    return code or finish_split(w, log(2.0 / ((j + 1.0) * j)), log(philox_double(rng)))
+    return code or finish_split(w, log(2.0 / ((j + 1.0) * j)), log_uniform(rng))
 
 
 cdef int uniform_pair(walk *w, philox_stream *rng) noexcept nogil:
@@ -356,7 +357,7 @@ cdef int bucket_merge(walk *w, const move_plan *p, Py_ssize_t which, philox_stre
         return EXPFAM_OK
     d.log_q = log(f / w.n_rows)
     code = merged_ratio(w, d.k_u, d.k_v, w.slots.n_live - 1, n_u, n_v, &ratio)
-    return code or finish_merge(w, ratio, log(2.0 / (M * (M - 1.0))), log(philox_double(rng)))
+    return code or finish_merge(w, ratio, log(2.0 / (M * (M - 1.0))), log_uniform(rng))
 
 
 cdef int bucket_move(walk *w, const move_plan *p, philox_stream *rng) noexcept nogil:
@@ -448,14 +449,14 @@ cdef int softmax_merge(walk *w, philox_stream *rng) noexcept nogil:
     n_u, n_v = t.lists[k].size, t.lists[other].size
     code = merged_ratio(w, k, other, M - 1, n_u, n_v, &ratio)
     d.log_q = log_subset(n_u + n_v, n_u) - log(M - 1.0) - log_sum(there, back) + log(<double> M)
-    return code or finish_merge(w, ratio, 0.0, log(philox_double(rng)))
+    return code or finish_merge(w, ratio, 0.0, log_uniform(rng))
 
 
 cdef int softmax_split(walk *w, philox_stream *rng) noexcept nogil:
     cdef division *d = &w.d
     cdef member_table *t = d.members
     cdef Py_ssize_t k = members_draw_slot(t, rng), n = t.lists[k].size, i, j, M = w.slots.n_live
-    cdef double there, back, lu = log(philox_double(rng))
+    cdef double there, back, lu = log_uniform(rng)
     cdef int code
     if n < 2 or not can_split(w):
         return EXPFAM_OK

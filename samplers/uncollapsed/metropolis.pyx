@@ -11,12 +11,12 @@ import warnings
 
 import numpy as np
 
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
-from expfam.samplers.chain.accept cimport accept
+from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalDoor
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
 from expfam.structures.simd.probe cimport (
@@ -43,9 +43,6 @@ cdef enum:
     AHEAD = 12                  # places ahead whose labels are asked for
     MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
     WAITS = 1                   # result of a walk: statistics are needed and not there
-
-cdef double HOPELESS = -14.0    # log ratio that next to no uniform number accepts,
-cdef double EXP_HOPELESS = 1e-6     # and one that is above its exponential
 
 _WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
 _NARROW = 64                    # unless they are so few
@@ -168,12 +165,11 @@ cdef inline Py_ssize_t redraw(const walk *w, Py_ssize_t i, const double *x, Py_s
 cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, double difference,
                              philox_stream *rng) noexcept nogil:
     """`accept` with the way back of the datum's group, which is looked at only where it can matter."""
-    cdef double u
+    cdef double log_u
     if difference + s.most_back < HOPELESS:
-        u = philox_double(rng)
-        if u > EXP_HOPELESS:
+        if not passes_bound(difference + s.most_back, rng, &log_u):
             return False
-        return log(u) < difference + log_way_back(s, s.group[i], old, new)
+        return accepted(difference + log_way_back(s, s.group[i], old, new), log_u)
     return accept(difference + log_way_back(s, s.group[i], old, new), rng)
 
 

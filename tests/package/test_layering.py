@@ -244,6 +244,13 @@ def test_nothing_outside_the_package_map_is_imported():
     assert not unknown, "\n".join(unknown)
 
 
+def test_moves_are_accepted_by_one_rule():
+    """The number that a log ratio is compared with is drawn in one file alone."""
+    drawn = re.compile(r"\blog\(\s*philox_double|\blog\(u\)\s*<")
+    found = [str(file.relative_to(ROOT)) for _, file in sources(ROOT) if drawn.search(file.read_text(encoding="utf-8"))]
+    assert found == ["samplers/chain/accept.pxd"]
+
+
 # Where an import inside a function has a reason: commands start fast, and a list of plugins does not load NumPy.
 LATE = ("expfam/cli/", "plugins/registry.py")
 
