@@ -27,8 +27,8 @@ __all__ = [
     "BoundAnchors",
     "BoundProposal",
     "Callback",
+    "CellProposal",
     "Family",
-    "GroupedProposal",
     "Info",
     "Kernel",
     "Proposal",
@@ -163,7 +163,7 @@ class Proposal(Protocol):
 
 
 @runtime_checkable
-class GroupedProposal(Proposal, Protocol):
+class CellProposal(Proposal, Protocol):
     """The NumPy road: q depends on the datum's group only."""
 
     def groups(self, data: Any) -> Indices:

@@ -18,7 +18,7 @@ __all__ = ["new_plugin"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_TAKEN = {"Family", "GroupedProposal"}  # classes that the templates import
+_TAKEN = {"Family", "CellProposal"}  # classes that the templates import
 
 
 def new_plugin(kind, name, folder="."):

@@ -44,7 +44,7 @@ _HOMES = {
     "expfam.samplers.proposals.prototype": ["PrototypeProposal"],
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
-    "expfam.samplers.proposals.by_cell": ["GroupedProposal", "BucketProposal"],
+    "expfam.samplers.proposals.by_cell": ["CellProposal", "BucketProposal"],
     "expfam.samplers.proposals.nearest": ["NearestProposal"],
     "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
     "expfam.structures.cluster_tree.tree": ["ClusterTree"],

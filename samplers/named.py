@@ -61,7 +61,7 @@ class FastEx(CollapsedMetropolis):
     ``proposal="auto"``, by family and sizes: multinomial and Poisson clusters whose table of logarithms takes at
     most 1 GiB get `TableProposal`; else up to 1024 statistics a row `Int8Proposal`; else `HashProposal`, whose codes
     do not grow with the number of columns. One that refuses the data, as a table refuses fractions, is passed over.
-    The published proposal is ``HashProposal(n_bits=64, screen=0)``.
+    The published proposal is ``HashProposal(n_bits=64, shortlist=0)``.
     """
 
     def __init__(self, proposal="auto", *, mode="auto", n_blocks="auto", n_threads=None):
@@ -139,7 +139,7 @@ class Canopy(UncollapsedKernel):
     Notes
     -----
     Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", whose two samplers these
-    replace. As published they are ``UncollapsedMetropolis(PrototypeProposal(grouping="tree", n_anchors=0), steps=2,
+    replace. As published they are ``UncollapsedMetropolis(PrototypeProposal(data_cells="tree", n_anchors=0), steps=2,
     redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """
 

@@ -28,7 +28,7 @@ _HOMES: dict[str, list[str]] = {
         "split_probability",
     ],
     "expfam.structures.cover_tree.tree": ["CoverTree", "CoverTreeWarning"],
-    "expfam.structures.data_cells": ["Grouping"],
+    "expfam.structures.data_cells": ["DataCells"],
     "expfam.structures.hashing.projection": ["sign_projection"],
 }
 

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-cdef class Grouping:
+cdef class DataCells:
     cdef readonly object group, indptr, members, prototype, radius
     cdef readonly Py_ssize_t n_groups
     cdef const Py_ssize_t[::1] group_of         # (N,)

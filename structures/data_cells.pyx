@@ -1,7 +1,7 @@
 """A fixed division of data into groups that share a proposal: from tree cells, duplicates, hash buckets or labels.
 
 Groups are numbered 0..G-1 without gaps and none is empty. Members lie contiguously, ascending within a group, so a
-sweep in the order of `members` touches each group once. O(N) to make beside what the maker costs; a grouping never
+sweep in the order of `members` touches each group once. O(N) to make beside what the maker costs; a data_cells never
 changes, and it says nothing about clusters: any division is valid, a tight one is useful.
 """
 
@@ -18,7 +18,7 @@ cdef enum:
 
 
 @final
-cdef class Grouping:
+cdef class DataCells:
     """Division of N data into G groups.
 
     Parameters
@@ -48,9 +48,9 @@ cdef class Grouping:
 
     Examples
     --------
-    >>> from expfam.structures import Grouping
-    >>> grouping = Grouping.from_labels(["b", "a", "b"], phi=[[0.0], [5.0], [2.0]])
-    >>> grouping.group, grouping.prototype.ravel(), grouping.radius
+    >>> from expfam.structures import DataCells
+    >>> data_cells = DataCells.from_labels(["b", "a", "b"], phi=[[0.0], [5.0], [2.0]])
+    >>> data_cells.group, data_cells.prototype.ravel(), data_cells.radius
     (array([0, 1, 0]), array([1., 5.]), array([1., 0.]))
     """
 
@@ -64,11 +64,11 @@ cdef class Grouping:
             raise ValueError(f"datum {self.group.argmin()} has group {self.group.min()}; numbers start at 0")
         if self.group.max() >= len(group):
             raise ValueError(f"group {self.group.max()} of {len(group)} data: some group before it is empty; number "
-                             "groups without gaps, or use Grouping.from_labels")
+                             "groups without gaps, or use DataCells.from_labels")
         sizes = np.bincount(self.group)
         if not sizes.all():
             raise ValueError(f"group {np.flatnonzero(sizes == 0)[0]} is empty; number groups without gaps, or use "
-                             "Grouping.from_labels")
+                             "DataCells.from_labels")
         self.n_groups = len(sizes)
         self.indptr = _frozen(np.concatenate([[0], np.cumsum(sizes)]))
         self.members = _frozen(np.argsort(self.group, kind="stable"))
@@ -98,7 +98,7 @@ cdef class Grouping:
         cells = tree.frontier(max_group)
         group = tree.assign(cells)
         if group.min() < 0:
-            raise ValueError(f"datum {group.argmin()} was removed from the tree; a grouping needs all data")
+            raise ValueError(f"datum {group.argmin()} was removed from the tree; a data_cells needs all data")
         records = tree.cells[cells]
         next_group = len(cells)
         for g in np.flatnonzero((records["size"] > max_group) & (records["radius"] > 0)):
@@ -235,7 +235,7 @@ cdef class Grouping:
 
     def __repr__(self):
         sizes = self.sizes
-        return f"<Grouping of {len(self.group)} data into {self.n_groups} groups of {sizes.min()} to {sizes.max()}>"
+        return f"<DataCells of {len(self.group)} data into {self.n_groups} groups of {sizes.min()} to {sizes.max()}>"
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
@@ -248,21 +248,22 @@ cdef class Grouping:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Grouping of the arrays of `to_arrays`."""
-        cdef Grouping grouping = cls(arrays["group"])
+        """DataCells of the arrays of `to_arrays`."""
+        cdef DataCells data_cells = cls(arrays["group"])
         if "prototype" in arrays:
             prototype, radius = np.array(arrays["prototype"]), np.array(arrays["radius"])
-            if prototype.ndim != 2 or len(prototype) != grouping.n_groups or radius.shape != (grouping.n_groups,):
-                raise ValueError(f"prototypes {prototype.shape} and radii {radius.shape} of {grouping.n_groups} groups")
-            grouping.prototype, grouping.radius = _locked(prototype), _locked(radius)
-        return grouping
+            if prototype.ndim != 2 or len(prototype) != data_cells.n_groups or radius.shape != (data_cells.n_groups,):
+                shapes = f"prototypes {prototype.shape} and radii {radius.shape}"
+                raise ValueError(f"{shapes} of {data_cells.n_groups} groups")
+            data_cells.prototype, data_cells.radius = _locked(prototype), _locked(radius)
+        return data_cells
 
     def __reduce__(self):
         return _unpickle, (self.to_arrays(),)
 
 
 def _unpickle(arrays):
-    return Grouping.from_arrays(arrays)
+    return DataCells.from_arrays(arrays)
 
 
 def _locked(array):

@@ -87,7 +87,7 @@ class Sweep:
             "sem": StochasticEM(draw="dense"),
             "canopy": Canopy(variant=1, theta="map"),
             "printed": UncollapsedMetropolis(
-                PrototypeProposal(grouping="tree", n_anchors=0), steps=2, redraw=False, theta="map"
+                PrototypeProposal(data_cells="tree", n_anchors=0), steps=2, redraw=False, theta="map"
             ),
         }[kernel]
         self.state = self.warm(self.kernel)

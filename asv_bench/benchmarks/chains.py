@@ -127,7 +127,7 @@ class Candidates:
 
     def track_recall(self, candidates):
         rows, tables = slice(0, self.state.data.n_rows), self.state.tables()
-        best = self.state.passes.visit(rows, tables).labels
+        best = self.state.passes.local_step(rows, tables).labels
         self.kernel.step(self.state)
         return float(np.mean(best == self.state.labels))
 

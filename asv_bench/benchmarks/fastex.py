@@ -12,8 +12,8 @@ from . import data
 
 N_CLUSTERS = 1000
 PROPOSALS = {
-    "hash": HashProposal(n_bits=128, screen=0),
-    "hash_screened": HashProposal(n_bits=128, screen=32),
+    "hash": HashProposal(n_bits=128, shortlist=0),
+    "hash_shortlist": HashProposal(n_bits=128, shortlist=32),
     "table": TableProposal(),
 }
 

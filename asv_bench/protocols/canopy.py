@@ -67,7 +67,7 @@ MOST_JUDGED = 1 << 27  # held-out rows x clusters: a second or two for each poin
 def make_kernel(name, n_threads):
     """Kernel of a name, all with parameters at the mode."""
     if name == "printed":
-        proposal = samplers.PrototypeProposal(grouping="tree", n_anchors=0)
+        proposal = samplers.PrototypeProposal(data_cells="tree", n_anchors=0)
         return samplers.UncollapsedMetropolis(proposal, steps=2, redraw=False, theta="map", n_threads=n_threads)
     if name == "anchored":
         return samplers.Canopy(variant=1, theta="map", n_threads=n_threads)

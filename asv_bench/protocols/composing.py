@@ -190,18 +190,18 @@ def candidates(args):
             settings = {"n_candidates": args.near} | KINDS[kind]
             kernel = SparseVariational(tol=0.0, schedule=Full(), n_threads=args.threads, **settings)
             state = kernel.init(model, data, seed=args.seed, start=labels)
-            curves[kind], stragglers = [], []
+            curves[kind], last_outside = [], []
             spent = 0.0
             for _ in range(args.passes):
                 info, took = timed_step(kernel, state)
                 spent += float(took[0])
                 curves[kind].append({"seconds": spent, "bound": info.objective / data.n_rows})
-                stragglers.append(info.extra["n_stragglers"] / (4 * data.n_rows))
+                last_outside.append(info.extra["n_last_outside"] / (4 * data.n_rows))
             last = np.diff([p["seconds"] for p in curves[kind]])[-args.passes // 2 :]
             kernel.finish(state)
             row = {"data": args.data_set, "N": data.n_rows, "K": K, "F": data.n_statistics, "clusters from": kind}
             row |= {"CPU us a row, later passes": 1e6 * float(np.median(last)) / data.n_rows, "CPU s": spent}
-            row |= {"bound": curves[kind][-1]["bound"], "last stragglers": stragglers[-1]}
+            row |= {"bound": curves[kind][-1]["bound"], "last last_outside": last_outside[-1]}
             of_size.append(row | {"after a full pass": state.log_joint / data.n_rows})
             print_table(of_size[-1:])
         for key in ("bound", "after a full pass"):

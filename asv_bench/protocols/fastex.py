@@ -83,7 +83,7 @@ def rivals(n_threads):
         f"FastEx, {n_threads} threads": FastEx(n_threads=n_threads),
         "uint8 table, removed": CollapsedMetropolis(TableProposal(), mode="removed"),
         "hash": CollapsedMetropolis(HashProposal()),
-        "hash, published": CollapsedMetropolis(HashProposal(n_bits=64, screen=0), mode="published"),
+        "hash, published": CollapsedMetropolis(HashProposal(n_bits=64, shortlist=0), mode="published"),
     }
 
 
@@ -252,7 +252,9 @@ def table1(args):
 def table1_proposals(bits):
     """Proposals by the names of their rows; none for exact Gibbs."""
     proposals = {
-        f"hash l={n}, screen {screen}": HashProposal(n_bits=n, screen=screen) for screen in (0, 32) for n in bits
+        f"hash l={n}, shortlist {shortlist}": HashProposal(n_bits=n, shortlist=shortlist)
+        for shortlist in (0, 32)
+        for n in bits
     }
     return {GIBBS: None} | proposals | {"uint8 table": TableProposal()}
 

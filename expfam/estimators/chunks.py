@@ -71,8 +71,8 @@ class ChunkLearner:
 
     def _learn_chunks(self, chunks):
         """Passes over all chunks: `fit_chunks`."""
-        walk = iter(chunks)
-        first = next(walk, None)
+        chunk_iterator = iter(chunks)
+        first = next(chunk_iterator, None)
         if first is None:
             raise DataError("there are no chunks: nothing to learn from")
         for name in ("stream_", *self._of_rows):
@@ -87,12 +87,14 @@ class ChunkLearner:
             X, options = self._parts(chunk)
             return Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
 
-        n_passes = 1 if walk is chunks else max(1, self._count("n_steps"))
+        n_passes = 1 if chunk_iterator is chunks else max(1, self._count("n_steps"))
         begin = [data]
         data = None
         infos, self.interrupted_ = [], False
         try:
-            for info in stream.sweeps(_joined(begin, map(next_data, walk)), lambda: map(next_data, chunks), n_passes):
+            for info in stream.sweeps(
+                _joined(begin, map(next_data, chunk_iterator)), lambda: map(next_data, chunks), n_passes
+            ):
                 infos.append(info)
                 stops = [bool(callback(info, stream)) for callback in self.callbacks or ()]
                 if any(stops):

@@ -1,4 +1,4 @@
-# The one door through which samplers reach components, whoever made them.
+# The one handle through which samplers reach components, whoever made them.
 
 from expfam.contracts cimport components_v1
 from expfam.families.growth cimport log_growth_v1

@@ -1,4 +1,4 @@
-"""Sufficient statistics of K clusters behind the versioned C struct: the door that samplers and tests go through.
+"""Sufficient statistics of K clusters behind the versioned C struct: the handle that samplers and tests go through.
 
 `Components` copies the struct of any owner, built-in or foreign, checks its version, and offers each function to
 Python for tests and prediction. Samplers cimport the class and call the struct without the gil.

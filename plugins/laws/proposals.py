@@ -16,7 +16,7 @@ from expfam.families.support import dense_rows
 from expfam.plugins.laws.data_case import Inapplicable, made_up_data
 from expfam.samplers import Snapshot
 from expfam.samplers.proposals.base import MODES
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 
 LAWS: dict = {}  # name -> function, in order of definition
 
@@ -86,12 +86,12 @@ class ProposalCase:
         slots = 2 * held + 1  # names need not be dense
         return Snapshot(self.data.family, n[held], slots, lambda: S[held], log_weight=log_weight, log_weight_new=new)
 
-    def door(self, snapshot=None):
+    def handle(self, snapshot=None):
         """The bound proposal, refreshed."""
-        door = ProposalDoor(self.proposal.bind(self.model, self.data, seed=self.seed), repr(self.proposal))
-        door.reserve(2 * _SLOTS + 2)
-        door.refresh(self.view if snapshot is None else snapshot)
-        return door
+        handle = ProposalHandle(self.proposal.bind(self.model, self.data, seed=self.seed), repr(self.proposal))
+        handle.reserve(2 * _SLOTS + 2)
+        handle.refresh(self.view if snapshot is None else snapshot)
+        return handle
 
     @cached_property
     def view(self):
@@ -104,11 +104,11 @@ class ProposalCase:
         new = [-1] if snapshot.log_weight_new > -np.inf else []
         return np.array([*snapshot.slots, *new], dtype=np.intp)
 
-    def law_of(self, door, snapshot=None, rows=None):
+    def law_of(self, handle, snapshot=None, rows=None):
         """(N, M) log probabilities of all options for all data, or some."""
         options = self.options(snapshot)
         rows = range(self.data.n_rows) if rows is None else rows
-        return np.stack([door.log_prob(i, options[0], options) for i in rows])
+        return np.stack([handle.log_prob(i, options[0], options) for i in rows])
 
 
 @law
@@ -125,7 +125,7 @@ def it_says_what_it_is(case):
 @law
 def probabilities_sum_to_one(case):
     """Over the clusters of the snapshot, and a new one where it can be opened."""
-    total = special.logsumexp(case.law_of(case.door()), axis=1)
+    total = special.logsumexp(case.law_of(case.handle()), axis=1)
     i = int(np.abs(total).argmax())
     assert abs(total[i]) < 1e-7, f"the probabilities for datum {i} sum to {np.exp(total[i])!r}"
 
@@ -133,7 +133,7 @@ def probabilities_sum_to_one(case):
 @law
 def every_cluster_has_a_chance(case):
     """A cluster of probability 0 could be left and never entered again."""
-    q = case.law_of(case.door())
+    q = case.law_of(case.handle())
     i, k = np.unravel_index(q.argmin(), q.shape)
     assert np.isfinite(q).all(), f"log q of slot {case.options()[k]} for datum {i} is {q[i, k]}"
 
@@ -142,19 +142,19 @@ def every_cluster_has_a_chance(case):
 def unknown_slots_have_none(case):
     """A slot that is not in the snapshot has probability 0."""
     unknown = [2 * _SLOTS] if case.reads_parameters else [2, 2 * _SLOTS]
-    q = case.door().log_prob(0, case.options()[0], unknown)
+    q = case.handle().log_prob(0, case.options()[0], unknown)
     assert np.isneginf(q).all(), f"log q of the slots {unknown}, which are not there, is {q}"
 
 
 @law
 def draws_follow_the_law(case):
     """Frequencies of draws against `log_prob`, by chi-square."""
-    door, options, rng = case.door(), case.options(), case.rng("draws")
+    handle, options, rng = case.handle(), case.options(), case.rng("draws")
     for i in range(_ASKED):
-        drawn = [door.draw(i, options[0], rng)[0] for _ in range(_DRAWS)]
+        drawn = [handle.draw(i, options[0], rng)[0] for _ in range(_DRAWS)]
         counts = np.array([drawn.count(k) for k in options])
         assert counts.sum() == _DRAWS, f"datum {i}: slots {sorted(set(drawn) - set(options.tolist()))} were drawn"
-        expected = _DRAWS * np.exp(door.log_prob(i, options[0], options))
+        expected = _DRAWS * np.exp(handle.log_prob(i, options[0], options))
         p = _chi_square(counts, expected)
         assert p > _LEAST_PVALUE, f"datum {i}: drawn {counts}, expected {expected.round(1)} (p = {p:.1g})"
 
@@ -171,11 +171,11 @@ def _chi_square(counts, expected):
 @law
 def the_way_back_is_the_law_of_the_draw(case):
     """`log_back` of a draw is log q(old) - log q(new) by `log_prob`."""
-    door, options, rng = case.door(), case.options(), case.rng("way back")
+    handle, options, rng = case.handle(), case.options(), case.rng("way back")
     for i in range(case.data.n_rows):
         old = int(options[i % len(options)])
-        new, back = door.draw(i, old, rng)
-        q = door.log_prob(i, old, [old, new])
+        new, back = handle.draw(i, old, rng)
+        q = handle.log_prob(i, old, [old, new])
         assert abs(back - (q[0] - q[1])) < 1e-6, (
             f"datum {i}, {old} to {new}: log_back {back}, by log_prob {q[0] - q[1]}"
         )
@@ -184,7 +184,7 @@ def the_way_back_is_the_law_of_the_draw(case):
 @law
 def the_same_seed_gives_the_same_law(case):
     """Two bound objects of one seed agree to the bit."""
-    assert np.array_equal(case.law_of(case.door()), case.law_of(case.door())), "two laws from one seed differ"
+    assert np.array_equal(case.law_of(case.handle()), case.law_of(case.handle())), "two laws from one seed differ"
 
 
 @law
@@ -192,38 +192,38 @@ def a_pickled_proposal_has_the_same_law(case):
     """Settings survive a process."""
     other = ProposalCase.__new__(ProposalCase)
     other.__dict__.update(case.__dict__, proposal=pickle.loads(pickle.dumps(case.proposal)))
-    assert np.array_equal(case.law_of(case.door()), other.law_of(other.door())), "the law after pickling differs"
+    assert np.array_equal(case.law_of(case.handle()), other.law_of(other.handle())), "the law after pickling differs"
 
 
 @law
 def refresh_forgets(case):
     """Once bound, a law depends on the last snapshot alone: another one between leaves no trace."""
-    door = case.door()
-    before = case.law_of(door)
-    door.refresh(case.snapshot("second"))
-    door.refresh(case.view)
-    difference = np.abs(case.law_of(door) - before).max()
+    handle = case.handle()
+    before = case.law_of(handle)
+    handle.refresh(case.snapshot("second"))
+    handle.refresh(case.view)
+    difference = np.abs(case.law_of(handle) - before).max()
     assert difference == 0, f"after another snapshot in between log q differs by {difference:.1g}"
 
 
 @law
 def shift_is_a_cheaper_refresh(case):
     """`shift` ends about where `refresh` does, and to the bit where other shifts do if it is exact: for the removed."""
-    door = case.door()
-    if not hasattr(door.owner, "shift"):
+    handle = case.handle()
+    if not hasattr(handle.owner, "shift"):
         raise Inapplicable("it has no shift")
     labels, gone, nobody = case.labels("view"), np.arange(10), np.zeros(0, dtype=np.intp)
     slots = (2 * labels + 1).astype(np.intp)
     after = case.snapshot("view", labels, without=gone)
-    door.shift(after, (nobody, nobody), (gone, slots[gone]))
-    shifted = case.law_of(door, after, gone)
-    refreshed = case.law_of(case.door(after), after, gone)
+    handle.shift(after, (nobody, nobody), (gone, slots[gone]))
+    shifted = case.law_of(handle, after, gone)
+    refreshed = case.law_of(case.handle(after), after, gone)
     difference = 0.5 * np.abs(np.exp(shifted) - np.exp(refreshed)).sum(axis=1).mean()
     assert difference < 0.1, f"the laws after a shift are {difference:.2g} (total variation) from those after a refresh"
-    if getattr(door.owner, "is_exact", False):
+    if getattr(handle.owner, "is_exact", False):
         nothing = case.snapshot("view", np.full(len(labels), -1))
-        other = case.door()
-        other.owner.from_arrays(door.owner.to_arrays())
+        other = case.handle()
+        other.owner.from_arrays(handle.owner.to_arrays())
         other.refresh(nothing)
         other.shift(after, (np.arange(len(labels)), slots), (gone, slots[gone]))
         assert np.array_equal(shifted, case.law_of(other, after, gone)), "two roads of shifts differ, but it is_exact"
@@ -232,25 +232,25 @@ def shift_is_a_cheaper_refresh(case):
 @law
 def holding_out_and_restoring_changes_nothing(case):
     """`restore` undoes `hold_out` to the bit: a refused move leaves no trace."""
-    door = case.door()
-    if not door.takes_single_moves:
+    handle = case.handle()
+    if not handle.takes_single_moves:
         raise Inapplicable("it takes no single moves")
-    before, labels = case.law_of(door), case.labels("view")
+    before, labels = case.law_of(handle), case.labels("view")
     for i in range(case.data.n_rows):
         k = 2 * int(labels[i]) + 1
         if (labels == labels[i]).sum() > 1:
-            door.hold_out(i, k)
-            door.restore(i, k)
-    assert np.array_equal(case.law_of(door), before), "the law after holding out and restoring each datum differs"
+            handle.hold_out(i, k)
+            handle.restore(i, k)
+    assert np.array_equal(case.law_of(handle), before), "the law after holding out and restoring each datum differs"
 
 
 @law
 def its_arrays_restore_it(case):
     """`to_arrays` holds what a refresh does not remake."""
-    door, other = case.door(), case.door(case.snapshot("second"))
-    other.owner.from_arrays(door.owner.to_arrays())
+    handle, other = case.handle(), case.handle(case.snapshot("second"))
+    other.owner.from_arrays(handle.owner.to_arrays())
     other.refresh(case.view)
-    assert np.array_equal(case.law_of(door), case.law_of(other)), "a restored proposal has another law"
+    assert np.array_equal(case.law_of(handle), case.law_of(other)), "a restored proposal has another law"
 
 
 @law
@@ -259,5 +259,5 @@ def no_cluster_but_a_new_one(case):
     if case.view.log_weight_new == -np.inf:
         raise Inapplicable("these weights open no cluster")
     empty = case.snapshot("view", np.full(case.data.n_rows, -1))
-    k, back = case.door(empty).draw(0, -1, case.rng("first"))
+    k, back = case.handle(empty).draw(0, -1, case.rng("first"))
     assert (k, back) == (-1, 0.0), f"drew slot {k} with log_back {back} where only a new cluster can be"

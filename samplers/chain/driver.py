@@ -55,11 +55,11 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     if n_steps < 0 or n_steps != int(n_steps):
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
     trace = Trace(keep_every=keep_every, max_kept=max_kept, n_warmup=n_warmup) if trace is None else trace
-    walk = steps(kernel, state)
+    running = steps(kernel, state)
     is_done = getattr(kernel, "is_done", lambda state: False)  # kernels need no more than the protocol
     try:
         for _ in range(int(n_steps)):
-            info = next(walk)
+            info = next(running)
             trace.append(info, state)
             # every callback is called, also after one has said stop
             stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))

@@ -7,10 +7,10 @@ from expfam.samplers.chain.kernel import Kernel
 
 _Mode = Literal["auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"]
 
-class Walk:
-    door: Any
+class MetropolisSweep:
+    handle: Any
     model: Any
-    def __init__(self, state: Any, door: Any) -> None: ...
+    def __init__(self, state: Any, handle: Any) -> None: ...
     @property
     def is_frozen(self) -> bool: ...
     def to_arrays(self) -> dict[str, Any]: ...

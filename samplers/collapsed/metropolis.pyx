@@ -23,7 +23,7 @@ from libc.string cimport memset
 from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, components_v1, proposal_v1
 from expfam.families.components cimport Components
 from expfam.samplers.chain.accept cimport accept
-from expfam.samplers.proposals.handle cimport ProposalDoor
+from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.states.collapsed cimport (
     CollapsedState,
     slot_claim,
@@ -57,7 +57,7 @@ _FINITE_ONLY = ("included", "frozen", "published", "asynchronous")
 _INEXACT = ("published", "asynchronous")
 
 
-ctypedef struct walk:           # what the moves of one sweep share
+ctypedef struct sweep_state:           # what the moves of one sweep share
     components_v1 *c
     proposal_v1 *p
     slot_table *slots
@@ -87,7 +87,7 @@ ctypedef struct place:          # where a datum stands, and how well
     double score                # log mass + log predictive given the others
 
 
-cdef int look(walk *m, Py_ssize_t i, place *at) noexcept nogil:
+cdef int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
     """Where datum i stands."""
     cdef slot_table *t = m.slots
     cdef double own
@@ -103,7 +103,7 @@ cdef int look(walk *m, Py_ssize_t i, place *at) noexcept nogil:
     return code
 
 
-cdef int score_of(walk *m, const place *at, Py_ssize_t k, double *score) noexcept nogil:
+cdef int score_of(sweep_state *m, const place *at, Py_ssize_t k, double *score) noexcept nogil:
     """Log mass + log predictive of the datum in slot k, which is not its own; an empty k is the new cluster."""
     cdef double fit
     cdef int code = m.c.log_predictive(m.c.self, at.i, &k, 1, &fit, m.work)
@@ -111,7 +111,7 @@ cdef int score_of(walk *m, const place *at, Py_ssize_t k, double *score) noexcep
     return code
 
 
-cdef int settle_in(walk *m, const place *at, Py_ssize_t k, double score) noexcept nogil:
+cdef int settle_in(sweep_state *m, const place *at, Py_ssize_t k, double score) noexcept nogil:
     """Move the datum into slot k."""
     cdef int code
     if k == at.old:
@@ -133,14 +133,14 @@ cdef int settle_in(walk *m, const place *at, Py_ssize_t k, double score) noexcep
 
 # ---- crossfit: the new cluster resolved by an exact draw -----------------------------------------------------------
 
-cdef inline void list_inner(walk *m, Py_ssize_t k) noexcept nogil:
+cdef inline void list_inner(sweep_state *m, Py_ssize_t k) noexcept nogil:
     if not m.listed[k]:
         m.listed[k] = 1
         m.inner[m.n_inner] = k
         m.n_inner += 1
 
 
-cdef int weigh_inner(walk *m, const place *at, Py_ssize_t *n_options, double *total) noexcept nogil:
+cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, double *total) noexcept nogil:
     """Clusters that hold no datum outside the block, as the other data leave them, and the empty one; with scores.
 
     `total` is the log of their joint weight. Each is a function of the data outside the block and of z_{-i} only.
@@ -176,7 +176,7 @@ cdef int weigh_inner(walk *m, const place *at, Py_ssize_t *n_options, double *to
     return EXPFAM_OK if best > -INFINITY and total[0] < INFINITY else EXPFAM_NUMERICAL
 
 
-cdef Py_ssize_t pick_inner(walk *m, Py_ssize_t n, double total, double uniform) noexcept nogil:
+cdef Py_ssize_t pick_inner(sweep_state *m, Py_ssize_t n, double total, double uniform) noexcept nogil:
     cdef Py_ssize_t j
     for j in range(n - 1):
         uniform -= exp(m.scores[j] - total)
@@ -185,7 +185,7 @@ cdef Py_ssize_t pick_inner(walk *m, Py_ssize_t n, double total, double uniform) 
     return n - 1
 
 
-cdef int judge(walk *m, const place *at, Py_ssize_t k_new, double log_back, Py_ssize_t *target, double *ratio,
+cdef int judge(sweep_state *m, const place *at, Py_ssize_t k_new, double log_back, Py_ssize_t *target, double *ratio,
                double *score, Py_ssize_t *n_options, double *total) noexcept nogil:
     """Log acceptance ratio of a move to slot k_new, or to EXPFAM_NEW, which stands for all inner clusters at once.
 
@@ -210,7 +210,7 @@ cdef int judge(walk *m, const place *at, Py_ssize_t k_new, double log_back, Py_s
     return code
 
 
-cdef int decide(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
+cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
     """Accept or refuse what was drawn for datum i of the block."""
     cdef place at
     cdef Py_ssize_t target = -1, n_options = 0, j
@@ -233,7 +233,7 @@ cdef int decide(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox
     return settle_in(m, &at, target, score)
 
 
-cdef inline void look_ahead(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
+cdef inline void look_ahead(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
                             Py_ssize_t stop) noexcept nogil:
     """Ask for the memory of data soon to be decided upon: what the writer waits for is memory, not arithmetic."""
     cdef Py_ssize_t old
@@ -248,7 +248,7 @@ cdef inline void look_ahead(walk *m, const Py_ssize_t *rows, const Py_ssize_t *d
             m.c.expect(m.c.self, rows[j + 1], drawn[j + 1])
 
 
-cdef int decide_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
+cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
                      Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
     """Decide upon consecutive data of the block; `at` is the first that was not finished."""
     cdef philox_stream rng
@@ -269,7 +269,7 @@ cdef int decide_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, c
     return EXPFAM_OK
 
 
-cdef int draw_rows(const walk *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
+cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
                    double *log_back, double *work, Py_ssize_t *at) noexcept nogil:
     """Draw for n data; labels, statistics and proposal are only read. Without company is in a new cluster."""
     cdef philox_stream rng
@@ -290,7 +290,7 @@ cdef int draw_rows(const walk *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_
 
 # ---- one by one ----------------------------------------------------------------------------------------------------
 
-cdef int move_removed(walk *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
+cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
     """q knows all data but i."""
     cdef place at
     cdef Py_ssize_t k_old, k_new, target
@@ -319,13 +319,13 @@ cdef int move_removed(walk *m, Py_ssize_t i, philox_stream *move, philox_stream 
     return m.p.moved(m.p.self, i, at.old, target)
 
 
-cdef int shift_one(walk *m, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
+cdef int shift_one(sweep_state *m, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
     """Tell the proposal that datum i goes from one slot to the other."""
     cdef int code = m.p.hold_out(m.p.self, i, source)
     return code if code else m.p.moved(m.p.self, i, source, target)
 
 
-cdef int ratio_included(walk *m, const place *at, Py_ssize_t k_new, Py_ssize_t *target, double *score,
+cdef int ratio_included(sweep_state *m, const place *at, Py_ssize_t k_new, Py_ssize_t *target, double *score,
                         double *ratio) noexcept nogil:
     """Log acceptance ratio with q that knows i; the proposal is left as after the move."""
     cdef double forward, back
@@ -345,7 +345,7 @@ cdef int ratio_included(walk *m, const place *at, Py_ssize_t k_new, Py_ssize_t *
     return code
 
 
-cdef int move_included(walk *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
+cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
     """q knows i as well: the way back is judged by the q that a move would leave."""
     cdef place at
     cdef Py_ssize_t k_new, target
@@ -365,7 +365,8 @@ cdef int move_included(walk *m, Py_ssize_t i, philox_stream *move, philox_stream
     return shift_one(m, i, target, at.old)
 
 
-cdef int move_published(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
+cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
+                        philox_stream *rng) noexcept nogil:
     """q knows i, and both directions are judged by the q before the move."""
     # Departs from detailed balance, as printed in Ahmed et al. 2012, eq. 17: on tiny data the law is off by .2 to .7.
     cdef place at
@@ -386,8 +387,8 @@ cdef int move_published(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back
     return code if code else shift_one(m, i, at.old, target)
 
 
-cdef int publish_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back, Py_ssize_t n,
-                      Py_ssize_t *at) noexcept nogil:
+cdef int publish_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
+                      Py_ssize_t n, Py_ssize_t *at) noexcept nogil:
     """Decide upon draws made a moment ago, from at[0] on."""
     cdef philox_stream rng
     cdef Py_ssize_t i, new
@@ -408,12 +409,12 @@ cdef int publish_rows(walk *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, 
     return EXPFAM_OK
 
 
-cdef double vacancy(const walk *m, const place *at) noexcept nogil:
+cdef double vacancy(const sweep_state *m, const place *at) noexcept nogil:
     """Log of the number of empty components that share the mass of "a new cluster"."""
     return log(m.slots.max_live - at.others)
 
 
-cdef int ratio_frozen(walk *m, const place *at, Py_ssize_t k_new, double log_back, double *score,
+cdef int ratio_frozen(sweep_state *m, const place *at, Py_ssize_t k_new, double log_back, double *score,
                       double *ratio) noexcept nogil:
     """Log acceptance ratio among labelled components: an empty one has its share of the mass of a new cluster."""
     cdef int code = score_of(m, at, k_new, score)
@@ -425,7 +426,8 @@ cdef int ratio_frozen(walk *m, const place *at, Py_ssize_t k_new, double log_bac
     return code
 
 
-cdef int move_frozen(walk *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
+cdef int move_frozen(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
+                     philox_stream *rng) noexcept nogil:
     """q never changes, and names all components, the empty ones among them."""
     cdef place at
     cdef double score, ratio
@@ -452,7 +454,7 @@ cdef enum Mode:
     PUBLISHED = 4
 
 
-cdef int move_one(walk *m, Py_ssize_t i, int mode, philox_stream *move, philox_stream *rng) noexcept nogil:
+cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, philox_stream *rng) noexcept nogil:
     cdef Py_ssize_t k_new
     cdef double log_back
     cdef int code
@@ -468,7 +470,7 @@ cdef int move_one(walk *m, Py_ssize_t i, int mode, philox_stream *move, philox_s
     return move_published(m, i, k_new, log_back, rng)
 
 
-cdef int move_rows(walk *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
     """Move consecutive data one by one; `at` is the first that was not finished."""
     cdef philox_stream rng, move
     cdef Py_ssize_t i
@@ -490,23 +492,23 @@ cdef int move_rows(walk *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssiz
 
 # ---- the sweep -----------------------------------------------------------------------------------------------------
 
-cdef class Walk:
+cdef class MetropolisSweep:
     """A proposal at work on one chain: it stays in the state's memory between the sweeps."""
 
-    cdef walk m
+    cdef sweep_state m
     cdef CollapsedState state
-    cdef readonly ProposalDoor door
+    cdef readonly ProposalHandle handle
     cdef readonly object model          # for whose hyper-parameters the proposal was bound
     cdef object stamp                   # of the labels that the proposal was last told of; -1 if it knows nothing
     cdef object former                  # rows of the block that it was told to leave out
     cdef object frozen                  # labels that the proposal of the frozen mode was made from
     cdef object table, outside, listed, inner, options, scores
 
-    def __init__(self, CollapsedState state, door):
+    def __init__(self, CollapsedState state, handle):
         weights, N = state.model.weights, state.data.n_rows
         most = N if weights.max_components is None else min(N, weights.max_components)
         cdef const double[::1] new_mass
-        self.state, self.door, self.model, self.stamp = state, door, state.model, -1
+        self.state, self.handle, self.model, self.stamp = state, handle, state.model, -1
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         new_mass = self.table
         self.m.log_new_mass = &new_mass[0]
@@ -515,7 +517,7 @@ cdef class Walk:
 
     def to_arrays(self):
         """What the proposal keeps beside the statistics, and the labels that a frozen one was made from."""
-        arrays = {"proposal": self.door.owner.to_arrays()}
+        arrays = {"proposal": self.handle.owner.to_arrays()}
         if self.frozen is not None:
             arrays |= {"frozen": self.frozen.copy(), "stamp": np.array(self.stamp, dtype=np.int64)}
         return arrays
@@ -530,7 +532,7 @@ cdef class Walk:
         """
         K = self.state.model.weights.max_components
         with restoring("the stored proposal"):
-            self.door.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
+            self.handle.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
             if "frozen" in arrays:
                 labels = integers(arrays, "frozen", (self.state.data.n_rows,), 0, K, dtype=np.int32)
                 stamp = int(integers(arrays, "stamp", (), -1))
@@ -548,7 +550,7 @@ cdef class Walk:
         view = Snapshot(state.model.family, n, np.arange(K), lambda: S,
                         log_weight=np.log(n + state.model.weights.offset))
         self.frozen = labels
-        self.door.refresh(view)
+        self.handle.refresh(view)
 
     cdef int begin(self, CollapsedState state) except -1:
         """Take up a state for one sweep."""
@@ -577,8 +579,8 @@ cdef class Walk:
             self.scores = np.zeros(state.slots.capacity)
         outside, listed, inner, options, scores = self.outside, self.listed, self.inner, self.options, self.scores
         self.m.c, self.m.slots, self.m.labels = &components.c, &state.slots, &labels[0]
-        self.m.p = &self.door.p
-        self.m.work, self.m.proposal_work = &components.work[0], &self.door.work[0]
+        self.m.p = &self.handle.p
+        self.m.work, self.m.proposal_work = &components.work[0], &self.handle.work[0]
         self.m.outside, self.m.listed, self.m.inner = &outside[0], &listed[0], &inner[0]
         self.m.options, self.m.scores = &options[0], &scores[0]
         self.m.log_joint = state.log_joint
@@ -593,7 +595,7 @@ cdef class Walk:
 
     cdef int grow(self) except -1:
         self.state.ensure_spare()
-        self.door.reserve(self.state.slots.capacity)
+        self.handle.reserve(self.state.slots.capacity)
         self.aim()
         return 0
 
@@ -642,7 +644,7 @@ cdef class Walk:
         drawn, log_back = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
         cdef Py_ssize_t[::1] drawn_view = drawn
         cdef double[::1] back_view = log_back
-        cdef Py_ssize_t work_size = max(self.door.p.work_size, 1)
+        cdef Py_ssize_t work_size = max(self.handle.p.work_size, 1)
         cdef bint block = by_block
 
         def draw_task(Py_ssize_t start, Py_ssize_t stop):
@@ -653,11 +655,11 @@ cdef class Walk:
                 code = draw_rows(&self.m, &row[start], stop - start, block, &drawn_view[start], &back_view[start],
                                  &work[0], &failed)
             if code:
-                raise self.door.fail(code, row[start + failed], self.state.labels[row[start + failed]])
+                raise self.handle.fail(code, row[start + failed], self.state.labels[row[start + failed]])
 
         size = max(<Py_ssize_t> TASK_ROWS, (len(rows) + 15) // 16)
         tasks = [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        run(draw_task, tasks, 1 if self.door.needs_gil else n_threads, uses_blas=False)
+        run(draw_task, tasks, 1 if self.handle.needs_gil else n_threads, uses_blas=False)
         return drawn, log_back
 
     def decide(self, rows, drawn, log_back):
@@ -730,13 +732,13 @@ cdef class Walk:
         if snapshot is not None:
             return snapshot.slots.tolist()
         cdef Py_ssize_t k
-        cdef walk *m = &self.m
+        cdef sweep_state *m = &self.m
         return [-1] + [k for k in range(m.slots.n_slots) if m.outside[k] > 0]
 
     def add_to_law(self, dict law, Py_ssize_t i, Py_ssize_t k, Py_ssize_t k_old, double log_p, double log_old,
                    int mode):
         """Add what proposing slot k, with probability exp(log_p), gives to the law of datum i's slot."""
-        cdef walk *m = &self.m
+        cdef sweep_state *m = &self.m
         cdef place at
         cdef Py_ssize_t target = k, n_options = 0, j
         cdef double ratio = 0.0, score = 0.0, total = 0.0
@@ -775,8 +777,8 @@ cdef class Walk:
         self.stamp = self.state.stamp if self.frozen is not None else -1
 
     cdef object failure(self, int code, Py_ssize_t i):
-        if getattr(self.door.owner, "pending", None) is not None:
-            return self.door.fail(code, i, self.state.labels[i])
+        if getattr(self.handle.owner, "pending", None) is not None:
+            return self.handle.fail(code, i, self.state.labels[i])
         return (<Components> self.state.components).fail(code, i, self.state.labels[i])
 
 
@@ -915,9 +917,9 @@ class CollapsedMetropolis(Kernel):
             proposal = self.choose_proposal(state.model, state.data)
             owner = proposal.bind(state.model, state.data, seed=state.seed)
             if kept is not None:        # what was set in warm-up stays set, whatever the hyper-parameters do
-                arrays = {"proposal": kept.door.owner.to_arrays()}
-            kept = Walk(state, ProposalDoor(owner, repr(proposal)))
-            if mode in _ONE_BY_ONE and not kept.door.takes_single_moves:
+                arrays = {"proposal": kept.handle.owner.to_arrays()}
+            kept = MetropolisSweep(state, ProposalHandle(owner, repr(proposal)))
+            if mode in _ONE_BY_ONE and not kept.handle.takes_single_moves:
                 raise CapabilityError(f"{proposal!r} has no functions for single moves, as mode {mode!r} needs")
             if arrays is not None:
                 kept.from_arrays(arrays)
@@ -927,7 +929,7 @@ class CollapsedMetropolis(Kernel):
     def _crossfit(self, state, worker):
         # New blocks in each sweep: data that stay in one block for ever, and in one cluster, could hardly part. None of
         # them speaks for that cluster in the other's q, so that any move away is proposed gladly and refused.
-        n_blocks = self.blocks(state, worker.door.owner)
+        n_blocks = self.blocks(state, worker.handle.owner)
         order = generator(state.seed, "order", step=state.n_steps).permutation(state.data.n_rows)
         for place, rows in enumerate(np.array_split(order, n_blocks)):
             _one_block(worker, state, np.sort(rows), self.n_threads if pays(state, len(rows)) else 1, place == 0)
@@ -943,7 +945,7 @@ class CollapsedMetropolis(Kernel):
 _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}
 
 
-def _finish(Walk worker, CollapsedState state, mode):
+def _finish(MetropolisSweep worker, CollapsedState state, mode):
     known = state.stamp
     if mode == "frozen":
         state.check_drift()         # no slot may change its name
@@ -960,9 +962,9 @@ cdef bint pays(CollapsedState state, Py_ssize_t n_rows):
     return n_rows * entries * state.slots.n_live >= PARALLEL_WORK
 
 
-def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first):
+def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bint is_first):
     """Draw for the data of a block by what is outside it, and accept one by one."""
-    owner = worker.door.owner
+    owner = worker.handle.owner
     knows = worker.knows(state) and worker.former is not None and (getattr(owner, "is_exact", False) or not is_first)
     state.ensure_spare()
     if is_first:
@@ -975,13 +977,13 @@ def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first
     view = worker.snapshot(rows)
     told = None if knows else getattr(owner, "takes_data", False)
     if told is False:
-        worker.door.refresh(view)
+        worker.handle.refresh(view)
     else:
         if told:                    # cheaper than to export the statistics of all clusters
-            worker.door.refresh(worker.empty_snapshot())
+            worker.handle.refresh(worker.empty_snapshot())
         added = np.arange(state.data.n_rows) if told else worker.former
         added_slots = state.labels[added].astype(np.intp)
-        worker.door.shift(view, (added, added_slots), (rows, inside.astype(np.intp)))
+        worker.handle.shift(view, (added, added_slots), (rows, inside.astype(np.intp)))
     worker.former = rows
     worker.aim()
     drawn, log_back = worker.draw(rows, n_threads, by_block=True)
@@ -989,9 +991,9 @@ def _one_block(Walk worker, CollapsedState state, rows, n_threads, bint is_first
     worker.stamp = state.stamp
 
 
-def _open(Walk worker, CollapsedState state, mode):
+def _open(MetropolisSweep worker, CollapsedState state, mode):
     """Tell the proposal of all data, where it does not know them yet."""
-    knows, owner = worker.knows(state), worker.door.owner
+    knows, owner = worker.knows(state), worker.handle.owner
     if mode == "frozen":
         _open_frozen(worker, state, knows)
         return
@@ -1001,13 +1003,13 @@ def _open(Walk worker, CollapsedState state, mode):
     if not knows or worker.former is not None or not getattr(owner, "is_exact", False):
         nothing = np.zeros(0, dtype=np.intp)
         worker.set_block(nothing, nothing.astype(np.int32))
-        worker.door.refresh(worker.snapshot(nothing))
+        worker.handle.refresh(worker.snapshot(nothing))
         worker.former = None
-    worker.door.reserve(state.slots.capacity)
+    worker.handle.reserve(state.slots.capacity)
     worker.aim()
 
 
-def _open_frozen(Walk worker, CollapsedState state, knows):
+def _open_frozen(MetropolisSweep worker, CollapsedState state, knows):
     if worker.is_frozen and not knows:
         raise CapabilityError(
             "mode 'frozen' cannot be combined with kernels that move labels between its sweeps: the names of the"
@@ -1022,13 +1024,13 @@ def _open_frozen(Walk worker, CollapsedState state, knows):
 
 # ---- asynchronous: samplers and one updater ------------------------------------------------------------------------
 
-def _asynchronous(Walk worker, CollapsedState state, n_threads):
+def _asynchronous(MetropolisSweep worker, CollapsedState state, n_threads):
     """Each thread draws for a chunk of data from the statistics of that moment; whoever is free moves them.
 
     Departs from the paper in one thing: a lock parts the readers of a chunk from the updater, so that no statistics
     are seen half written. The law of the draws is that of the published mode, grown older by the chunks in flight.
     """
-    n_threads = 1 if worker.door.needs_gil else resolve_n_threads(n_threads)
+    n_threads = 1 if worker.handle.needs_gil else resolve_n_threads(n_threads)
     chunks = iter([(s, min(s + CHUNK_ROWS, state.data.n_rows)) for s in range(0, state.data.n_rows, CHUNK_ROWS)])
     taking, updating, gate, waiting = threading.Lock(), threading.Lock(), _Gate(), deque()
 
@@ -1107,7 +1109,7 @@ def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapsho
         Probability of each slot; an empty slot stands for a new cluster, or in frozen mode for itself.
     """
     mode = kernel.choose_mode(state.model, state.data)
-    cdef Walk worker = kernel.worker(state, mode)
+    cdef MetropolisSweep worker = kernel.worker(state, mode)
     cdef place at
     cdef dict law = {}
     if mode == "crossfit":
@@ -1115,11 +1117,11 @@ def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapsho
         worker.begin(state)
         worker.aim()
         worker.set_block(rows, state.labels[rows])
-        worker.door.refresh(worker.snapshot(rows))
+        worker.handle.refresh(worker.snapshot(rows))
     elif snapshot is not None:
         state.open_all()
         worker.begin(state)
-        worker.door.refresh(snapshot)
+        worker.handle.refresh(snapshot)
     else:
         _open(worker, state, mode)
     worker.aim()
@@ -1129,13 +1131,13 @@ def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapsho
     if (mode == "crossfit" and worker.m.outside[at.old] == 0) or (mode == "removed" and at.alone):
         k_old = EXPFAM_NEW
     if mode == "removed":
-        worker.door.hold_out(i, at.old)
+        worker.handle.hold_out(i, at.old)
     ks = worker.options_of(snapshot)
-    log_q = dict(zip(ks, worker.door.log_prob(i, k_old, ks)))
+    log_q = dict(zip(ks, worker.handle.log_prob(i, k_old, ks)))
     for k, log_p in log_q.items():
         worker.add_to_law(law, i, k, k_old, log_p, log_q[k_old], _CODES.get(mode, CROSSFIT))
     if mode == "removed":
-        worker.door.restore(i, at.old)
+        worker.handle.restore(i, at.old)
     law[at.old] = law.get(at.old, 0.0) + 1.0 - sum(law.values())
     worker.stamp = -1
     return law

@@ -25,7 +25,7 @@ cdef struct settings:
     double tol
 
 
-cdef struct desk:                       # the group worked on
+cdef struct workspace:                       # the group worked on
     Py_ssize_t K
     Py_ssize_t C                        # scores of a row
     Py_ssize_t G                        # of these of its bucket; the rest are of its last clusters
@@ -50,7 +50,7 @@ cdef struct desk:                       # the group worked on
     Py_ssize_t bad                      # row without a finite score, or -1
 
 
-cdef inline Py_ssize_t cluster_of(const desk *d, Py_ssize_t i, Py_ssize_t column) noexcept nogil:
+cdef inline Py_ssize_t cluster_of(const workspace *d, Py_ssize_t i, Py_ssize_t column) noexcept nogil:
     """Cluster that a column of a row stands for; negative for none."""
     if d.buckets == NULL:
         return column
@@ -59,7 +59,7 @@ cdef inline Py_ssize_t cluster_of(const desk *d, Py_ssize_t i, Py_ssize_t column
     return d.last[i * (d.C - d.G) + column - d.G]
 
 
-cdef void add_bias(const desk *d, Py_ssize_t i, const value_t *scores, value_t *row) noexcept nogil:
+cdef void add_bias(const workspace *d, Py_ssize_t i, const value_t *scores, value_t *row) noexcept nogil:
     """Scores of a row with what its group's weights add to them."""
     cdef Py_ssize_t c, k
     cdef const int32_t *near
@@ -75,7 +75,8 @@ cdef void add_bias(const desk *d, Py_ssize_t i, const value_t *scores, value_t *
         row[c] = <value_t> (scores[c] + d.bias[k]) if k >= 0 else <value_t> -INFINITY
 
 
-cdef double iterate(desk *d, const value_t *scores, value_t *values, int32_t *indices, value_t *work) noexcept nogil:
+cdef double iterate(workspace *d, const value_t *scores, value_t *values, int32_t *indices,
+                    value_t *work) noexcept nogil:
     """Rows from N, then N from the rows: the group's bound, without what depends on its length alone; nats."""
     cdef Py_ssize_t i, k, e, K = d.K, L = d.L
     cdef bint is_whole = L == K, done
@@ -117,7 +118,7 @@ cdef double iterate(desk *d, const value_t *scores, value_t *values, int32_t *in
     return bound
 
 
-cdef double settle(const settings *s, desk *d, const value_t *scores, value_t *values, int32_t *indices,
+cdef double settle(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
                    value_t *work) noexcept nogil:
     """Iterations until no count changes by more than the tolerance; the last bound."""
     cdef Py_ssize_t k, _t
@@ -136,7 +137,7 @@ cdef double settle(const settings *s, desk *d, const value_t *scores, value_t *v
     return bound
 
 
-cdef Py_ssize_t smallest(desk *d) noexcept nogil:
+cdef Py_ssize_t smallest(workspace *d) noexcept nogil:
     """The smallest cluster of the group that was not tried, or -1; -1 too where it is the only one."""
     cdef Py_ssize_t k, best = -1, held = 0
     for k in range(d.K):
@@ -148,7 +149,7 @@ cdef Py_ssize_t smallest(desk *d) noexcept nogil:
     return best if held > 1 else -1
 
 
-cdef void restart(const settings *s, desk *d, const value_t *scores, value_t *values, int32_t *indices,
+cdef void restart(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
                   value_t *work, double bound) noexcept nogil:
     """Take the smallest clusters away one at a time, and leave it so where the bound rises."""
     cdef Py_ssize_t k, _t, _trial, last
@@ -179,7 +180,7 @@ cdef void restart(const settings *s, desk *d, const value_t *scores, value_t *va
         iterate(d, scores, values, indices, work)
 
 
-cdef void name_clusters(const desk *d, int32_t *indices) noexcept nogil:
+cdef void name_clusters(const workspace *d, int32_t *indices) noexcept nogil:
     """Clusters in place of the columns that the rows have kept."""
     cdef Py_ssize_t i, e
     for i in range(d.n_rows):
@@ -230,7 +231,7 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
     cdef Py_ssize_t g, k, first, bad = -1
     cdef double bound
     cdef settings s
-    cdef desk d
+    cdef workspace d
     s.max_iterations, s.n_restarts, s.restart_iterations = max_iterations, n_restarts, restart_iterations
     s.tol = tol
     d.K, d.C, d.L, d.G = alpha.shape[0], scores.shape[1], values.shape[1], 0

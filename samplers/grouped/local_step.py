@@ -15,7 +15,7 @@ from scipy.special import gammaln, psi
 
 from expfam.model.pseudo_counts import positive
 from expfam.samplers.grouped.group_rows import group_step
-from expfam.samplers.variational.local_step import MOST_ROWS, PassPart, SparsePass, Visit
+from expfam.samplers.variational.local_step import MOST_ROWS, LocalStep, PassPart, SparsePass
 from expfam.samplers.variational.sparse_rows import work_size
 from expfam.structures.ground.threads import resolve_n_threads
 
@@ -24,7 +24,7 @@ _ALPHA_STEPS = 5  # of the fixed point, after a pass
 
 
 @dataclass
-class GroupedVisit(Visit):
+class GroupedLocalStep(LocalStep):
     """What a pass found for the groups it was given.
 
     Attributes
@@ -74,7 +74,7 @@ class GroupedPass(SparsePass):
         """
         n_scores, sizes = self.K if n_near is None else n_near + self.L, self.groups.sizes
         held = np.sort(sizes[(sizes > self.block_rows(n_scores)) & self.is_held(sizes, n_scores)])
-        n_parts = self.n_parts(int(sizes.sum()), is_narrow=n_near is not None)
+        n_parts = self.n_parts(int(sizes.sum()), has_candidates=n_near is not None)
         n_at_work = min(n_parts, resolve_n_threads(self.n_threads))
         each, width = self.phi.dtype.itemsize, 1 if self.is_dense else self.L
         of_row = each * (n_scores + width + self.L) + 4 * width + 16  # see _BUFFERS
@@ -90,7 +90,7 @@ class GroupedPass(SparsePass):
         places = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes) + np.repeat(groups.starts[chosen], sizes)
         return groups.rows[places], starts.astype(np.int64)
 
-    def visit_groups(self, chosen, tables, alpha, before, *, candidates=None, last=None):
+    def local_step_of_groups(self, chosen, tables, alpha, before, *, candidates=None, last=None):
         """Weights and responsibilities of some groups under given parameters, and their sums.
 
         Parameters
@@ -104,49 +104,49 @@ class GroupedPass(SparsePass):
         candidates : GraphCandidates, optional
             Where the clusters come from that rows are scored against; `last` is then needed.
         last : (N, L) int32 ndarray, optional
-            Clusters that all rows of the data had last, -1 for none; those of the visit are returned then.
+            Clusters that all rows of the data had last, -1 for none; those of the local step are returned then.
 
         Returns
         -------
-        GroupedVisit
+        GroupedLocalStep
         """
         rows, starts = self.rows_of(chosen)
         if candidates is not None:  # rows of a group that have the same candidates stand together
             rows = rows[np.lexsort((last[rows, 0], np.repeat(np.arange(len(chosen)), np.diff(starts))))]
         m, found = len(rows), []
-        empty = self._empty_visit(m, keep=last is not None)
+        empty = self._empty_step(m, keep=last is not None)
         source = None if candidates is None else (candidates, last[rows])
-        visit = GroupedVisit(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
+        local = GroupedLocalStep(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
 
         def part(start, stop):
-            work = _GroupedPart(self, rows, tables, source, visit, starts, alpha, before)
+            work = _GroupedPart(self, rows, tables, source, local, starts, alpha, before)
             end = len(chosen) if stop == m else int(np.searchsorted(starts, stop))
             return work.run(int(np.searchsorted(starts, start)), end)
 
-        def add(sums, account, counts, counters):
-            visit.sums.add(sums)
-            visit.account.add(account)
+        def add(sums, diagnostics, counts, counters):
+            local.sums.add(sums)
+            local.diagnostics.add(diagnostics)
             found.extend(counts)
-            visit.counters += counters
+            local.counters += counters
 
-        self._run(part, m, add, is_narrow=candidates is not None)
-        visit.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
-        return visit
+        self._run(part, m, add, has_candidates=candidates is not None)
+        local.counts = sparse.csr_array(sparse.vstack(found, format="csr"))
+        return local
 
 
 _BUFFERS = ("scores", "values", "indices", "objective", "entropy", "responsibilities")  # of the rows of a block
 
 
 class _GroupedPart(PassPart):
-    """Buffers and sums of one part of a visit of groups."""
+    """Buffers and sums of one part of a local step of groups."""
 
-    def __init__(self, owner, rows, tables, candidates, visit, starts, alpha, before):
-        super().__init__(owner, rows, tables, candidates, None, visit)
+    def __init__(self, owner, rows, tables, candidates, local, starts, alpha, before):
+        super().__init__(owner, rows, tables, candidates, None, local)
         self.group_starts, self.alpha, self.before = starts, alpha, before
         self.counts, self.counters = [], np.zeros(3, dtype=np.int64)
 
     def run(self, first, last):
-        """All blocks of the groups first..last-1 of the visit."""
+        """All blocks of the groups first..last-1 of the local step."""
         self._allocate()
         K = self.owner.K
         self.turn = np.empty(self.n_scores + work_size(self.n_scores), dtype=self.phi.dtype)
@@ -157,15 +157,15 @@ class _GroupedPart(PassPart):
             stop = int(np.searchsorted(self.group_starts, reach, side="right")) - 1
             if stop > first:
                 stop = min(stop, last, first + self.n_block)
-                self._visit_whole(first, stop)
+                self._step_whole(first, stop)
             else:
                 stop = first + 1
                 rows = self.group_starts[stop] - self.group_starts[first]
                 is_held = self.owner.is_held(rows, self.n_scores)
-                (self._visit_held if is_held else self._visit_long)(first)
+                (self._step_held if is_held else self._step_long)(first)
             first = stop
-        sums, _, _, account = self._finished()
-        return sums, account, self.counts, self.counters
+        sums, _, _, diagnostics = self._finished()
+        return sums, diagnostics, self.counts, self.counters
 
     def _begin_turns(self, first, stop):
         """Settings, places and weights of groups that have all of their turns."""
@@ -174,13 +174,13 @@ class _GroupedPart(PassPart):
         self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
         self.N = self._last_counts(first, stop)
 
-    def _visit_whole(self, first, stop):
+    def _step_whole(self, first, stop):
         """Groups that fit into a block together."""
         self._begin_turns(first, stop)
-        self._visit_places(self.group_starts[first], self.group_starts[stop])
+        self._step_places(self.group_starts[first], self.group_starts[stop])
         self.counts.append(sparse.csr_array(self.N))
 
-    def _visit_held(self, g):
+    def _step_held(self, g):
         """A group of more rows than a block holds: scores of all its pieces, its turns, and sums of the pieces."""
         start, stop = (int(place) for place in self.group_starts[g : g + 2])
         pieces = [slice(first, min(stop, first + self.n_block)) for first in range(start, stop, self.n_block)]
@@ -209,7 +209,7 @@ class _GroupedPart(PassPart):
         for name, buffer in buffers.items():
             setattr(self, name, buffer[first:])
 
-    def _visit_long(self, g):
+    def _step_long(self, g):
         """A group of too many rows for that: all of its pieces from the weights that it had last."""
         start, stop = self.group_starts[g : g + 2]
         last, total = self._last_counts(g, g + 1), np.zeros((1, self.owner.K))
@@ -217,7 +217,7 @@ class _GroupedPart(PassPart):
         for first in range(start, stop, self.n_block):
             end = min(stop, first + self.n_block)
             self.here, self.N = np.array([0, end - first], dtype=np.int64), last.copy()
-            self._visit_places(first, end)
+            self._step_places(first, end)
             total += self.N
         self.counts.append(sparse.csr_array(total))
 
@@ -231,9 +231,9 @@ class _GroupedPart(PassPart):
             sizes = np.bincount(np.repeat(np.arange(len(sizes)), sizes.astype(np.int64)), weight, len(sizes))
         return sizes[:, None] * (self.alpha / self.alpha.sum())
 
-    def _visit_places(self, first, stop):
+    def _step_places(self, first, stop):
         if stop > first:
-            self._visit_block(slice(int(first), int(stop)), int(stop - first))
+            self._step_block(slice(int(first), int(stop)), int(stop - first))
         else:
             self.N[:] = 0.0
 

@@ -123,7 +123,7 @@ class GroupedStream(SoftStream, GroupedSoft):
         if data.groups is None:
             raise DataError("a chunk needs the group of each row: give a Dataset(X, family, groups=...)")
 
-    def visit(self, data, last, *, wide):
+    def local_step(self, data, last, *, all_clusters):
         """Weights and responsibilities of the groups of a chunk; always over all clusters."""
         passes, alpha = self.group_passes(self.phi.over(data), data), self.model.pseudocounts
         before = None if last is None else last.counts
@@ -132,32 +132,32 @@ class GroupedStream(SoftStream, GroupedSoft):
                 f"the chunk had {before.shape[0]} groups when it was learned; got {data.groups.n_groups}: chunks that"
                 " come again have the same groups"
             )
-        visit = passes.visit_groups(np.arange(data.groups.n_groups), self.tables(), alpha, before)
-        visit.sums = GroupedSums.of_groups(visit.sums, alpha, visit.counts, learns=self.settings.learn_alpha)
-        labels = np.empty_like(visit.labels)
-        labels[visit.rows] = visit.labels
-        visit.labels, self.group_counts = labels, visit.counts
-        return visit, True
+        local = passes.local_step_of_groups(np.arange(data.groups.n_groups), self.tables(), alpha, before)
+        local.sums = GroupedSums.of_groups(local.sums, alpha, local.counts, learns=self.settings.learn_alpha)
+        labels = np.empty_like(local.labels)
+        labels[local.rows] = local.labels
+        local.labels, self.group_counts = labels, local.counts
+        return local, True
 
-    def sums_of_contribution(self, last, visit):
-        """Sums of what a chunk contributed before this visit."""
+    def sums_of_contribution(self, last, local):
+        """Sums of what a chunk contributed before this local step."""
         return last.sums
 
-    def contribution(self, visit, data, last, is_wide):
-        """What is remembered of a visit."""
-        return GroupedContribution(data.n_rows, weight_of(data), visit.counts, visit.sums)
+    def contribution(self, local, data, last, scores_all):
+        """What is remembered of a local step."""
+        return GroupedContribution(data.n_rows, weight_of(data), local.counts, local.sums)
 
-    def kept_of(self, visit, data):
+    def kept_of(self, local, data):
         """Where the weights of its groups begin in the next full pass."""
-        return GroupedContribution(data.n_rows, weight_of(data), visit.counts)
+        return GroupedContribution(data.n_rows, weight_of(data), local.counts)
 
     def groups_bound(self):
         """Part of the bound of the groups' weights: nats."""
         return self.sums.documents_bound(self.model.pseudocounts)
 
-    def noisy_bound(self, visit, scale, total):
-        """Estimate of the bound from one visit, before its update."""
-        sums, posterior = visit.sums, self.posterior
+    def noisy_bound(self, local, scale, total):
+        """Estimate of the bound from one local step, before its update."""
+        sums, posterior = local.sums, self.posterior
         rows = float(np.einsum("kf,kf->", sums.S, posterior.theta) - sums.n @ posterior.g) + sums.entropy
         value = scale * (rows + sums.documents_bound(self.model.pseudocounts))
         return value - posterior.divergence() + total * self.phi.log_det + self.prior_of_alpha()

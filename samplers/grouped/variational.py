@@ -17,10 +17,10 @@ from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
 from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.held_rows import HeldRows
-from expfam.samplers.variational.local_step import Account, PhiSizes
-from expfam.samplers.variational.narrowing import NarrowPasses, graph_pays
+from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
 from expfam.samplers.variational.soft_stream import warn_of_few
@@ -34,7 +34,7 @@ _BATCH_ROWS = 200  # rows of a batch for each cluster
 _NARROW = 64  # statistics up to which a family can be differentiated
 
 
-class GroupedVariational(NarrowPasses, Kernel):
+class GroupedVariational(CandidatePasses, Kernel):
     """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
 
     Parameters
@@ -234,24 +234,24 @@ class GroupedVariational(NarrowPasses, Kernel):
 
     def move(self, state):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
-        before, labels, is_wide = state.log_joint, state.labels.copy(), self._is_wide(state)
-        account, counters = state.make_pass(is_wide=is_wide)
+        before, labels, scores_all = state.log_joint, state.labels.copy(), self._scores_all(state)
+        diagnostics, counters = state.make_pass(scores_all=scores_all)
         n_moved = int(np.count_nonzero(labels != state.labels))
-        self._note_pass(state, n_moved, is_wide=is_wide)
-        self._look_for_convergence(state, before, self.bound_tol, is_wide=is_wide)
+        self._note_pass(state, n_moved, scores_all=scores_all)
+        self._look_for_convergence(state, before, self.bound_tol, scores_all=scores_all)
         extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
         extra["iterations"] /= max(1, state.data.groups.n_groups)
-        extra["all_clusters"] = int(is_wide)
-        return state.data.n_rows, n_moved, account.extra() | extra
+        extra["all_clusters"] = int(scores_all)
+        return state.data.n_rows, n_moved, diagnostics.extra() | extra
 
-    def _is_wide(self, state):
+    def _scores_all(self, state):
         if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
             return True
         return state.share_moved >= SETTLED_SHARE or self._is_due(state)
 
     def finish(self, state):
         """A last look at all clusters: one more pass where the last one did not score them all."""
-        self._finish_wide(state)
+        self._finish_with_all(state)
 
     def is_done(self, state):
         """Whether the last pass gained less than the tolerance."""
@@ -303,7 +303,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         self.passes = self.group_passes(self.phi, data)
         self.schedule = settings.schedule_of(self.K, data)
         self.batches = self._batches()
-        self.since_wide, self.must_widen, self.converged = 0, False, False
+        self.since_all, self.must_score_all, self.converged = 0, False, False
         self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin()
         self.update()
@@ -345,24 +345,24 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self, *, is_wide=True):
-        """Visit all groups, batch by batch; returns what it took and counters of the groups' turns.
+    def make_pass(self, *, scores_all=True):
+        """Make the local step of all groups, batch by batch; returns what it took and counters of the groups' turns.
 
         A pass that is not wide scores rows against candidates.
 
         The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
         up.
         """
-        account, counters, near = Account(), np.zeros(3, dtype=np.int64), None
-        if not is_wide:
+        diagnostics, counters, near = PassDiagnostics(), np.zeros(3, dtype=np.int64), None
+        if not scores_all:
             near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
         for place, b in enumerate(self._order()):
-            visit = self._visit(b, near)
-            account.add(visit.account)
-            counters += visit.counters
-            old, self.batch_sums[b] = self.batch_sums[b], visit.sums
+            local = self._local_step(b, near)
+            diagnostics.add(local.diagnostics)
+            counters += local.counters
+            old, self.batch_sums[b] = self.batch_sums[b], local.sums
             is_last = place == len(self.batches) - 1
-            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, visit.sums)
+            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, local.sums)
             self.update()
         if self.settings.learn_alpha:
             counts = sparse.vstack(self.batch_counts, format="csr")
@@ -370,20 +370,20 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
             self.model = self.model.with_alpha(alpha)
         self.stamp += 1
         self.log_joint = self.compute_log_joint()
-        return account, counters
+        return diagnostics, counters
 
     def _order(self):
         if isinstance(self.schedule, Memoized):
             return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
         return [0]
 
-    def _visit(self, b, candidates):
+    def _local_step(self, b, candidates):
         place = (self.batches[b], self.tables(), self.model.pseudocounts, self.batch_counts[b])
-        visit = self.passes.visit_groups(*place, candidates=candidates, last=self.indices)
+        local = self.passes.local_step_of_groups(*place, candidates=candidates, last=self.indices)
         if self.indices is not None:
-            self.indices[visit.rows] = visit.indices
-        self.labels[visit.rows], self.batch_counts[b] = visit.labels, visit.counts
-        return visit
+            self.indices[local.rows] = local.indices
+        self.labels[local.rows], self.batch_counts[b] = local.labels, local.counts
+        return local
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -403,7 +403,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays."""
-        counters = [self.n_steps, self.stamp, self.since_wide, self.must_widen, self.converged]
+        counters = [self.n_steps, self.stamp, self.since_all, self.must_score_all, self.converged]
         kept = {} if self.indices is None else {"indices": self.indices.copy()}
         return kept | {
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
@@ -438,8 +438,8 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         self.model, self.labels, self.batch_counts, self.batch_sums = model, labels, counts, batch_sums
         self.sums = self.total_of_batches()
         self.log_joint, self.share_moved, self.indices = log_joint, share_moved, indices
-        self.n_steps, self.stamp, self.since_wide = counters
-        self.must_widen, self.converged = bool(widen), bool(done)
+        self.n_steps, self.stamp, self.since_all = counters
+        self.must_score_all, self.converged = bool(widen), bool(done)
         self.update()
 
 

@@ -28,7 +28,7 @@ from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_gr
 from expfam.params import refuse_unused
 from expfam.samplers.states.collapsed import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.hierarchy.stored_forest import check_forest, check_index, check_partners
-from expfam.structures.data_cells import Grouping
+from expfam.structures.data_cells import DataCells
 from expfam.structures.merge_queue import MergeQueue
 
 _ORDERS = ("odds", "odds_size")
@@ -146,7 +146,7 @@ class MergeState:
         none = np.full(L, -1)
         if L < self.data.n_rows:
             return none
-        group = Grouping.from_duplicates(self.data.X, phi=np.zeros((L, 1))).group
+        group = DataCells.from_duplicates(self.data.X, phi=np.zeros((L, 1))).group
         return group if group.max() + 1 < _FEWER * L else none
 
     @classmethod
@@ -437,7 +437,7 @@ class HierarchicalClustering(Kernel):
         if self.duplicates == "collapse":
             if not isinstance(start, str):
                 raise ValueError("duplicates='collapse' makes leaves of its own; give labels with duplicates='exact'")
-            start = Grouping.from_duplicates(data.X, phi=np.zeros((data.n_rows, 1))).group
+            start = DataCells.from_duplicates(data.X, phi=np.zeros((data.n_rows, 1))).group
         elif isinstance(start, str):
             start = np.arange(data.n_rows)
         return super().init(model, data, seed=0, start=start)

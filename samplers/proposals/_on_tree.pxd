@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from expfam.contracts cimport proposal_v1
 from expfam.families.counts.rows cimport csr_rows
 from expfam.structures.cluster_tree.cells cimport cluster_query, cluster_tree
-from expfam.structures.cluster_tree.search cimport walk
+from expfam.structures.cluster_tree.search cimport tree_search
 from expfam.structures.cluster_tree.tree cimport ClusterTree
 
 ctypedef struct tree_state:
@@ -19,14 +19,14 @@ ctypedef struct tree_state:
     const Py_ssize_t *columns       # (n_slots,) -1 for slots that the snapshot has not
     Py_ssize_t n_columns
     Py_ssize_t n_slots              # -1 before the first refresh
-    Py_ssize_t most                 # of `walk`
+    Py_ssize_t most                 # of `tree_search`
     double floor
 
 cdef inline Py_ssize_t column_of(const tree_state *s, Py_ssize_t k) noexcept nogil:
     return s.columns[k] if 0 <= k < s.n_slots else -1
 
 # set a search up for datum i, in scratch
-cdef void aim(const tree_state *s, Py_ssize_t i, walk *w, cluster_query *q, double *work) noexcept nogil
+cdef void aim(const tree_state *s, Py_ssize_t i, tree_search *w, cluster_query *q, double *work) noexcept nogil
 
 cdef class OnTree:
     cdef proposal_v1 api

@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t
 from expfam.contracts cimport EXPFAM_ABI, proposal_v1
 from expfam.families.counts.rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.structures.cluster_tree.cells cimport cluster_query
-from expfam.structures.cluster_tree.search cimport lay_out, prepare, walk
+from expfam.structures.cluster_tree.search cimport lay_out, prepare, tree_search
 from expfam.structures.cluster_tree.tree cimport ClusterTree
 
 from expfam.errors import ExpFamError
@@ -25,7 +25,7 @@ _SAMPLE = 1024                          # data from which the tree takes means a
 _BLOCK_ENTRIES = 1 << 20                # of phi made at once
 
 
-cdef void aim(const tree_state *s, Py_ssize_t i, walk *w, cluster_query *q, double *work) noexcept nogil:
+cdef void aim(const tree_state *s, Py_ssize_t i, tree_search *w, cluster_query *q, double *work) noexcept nogil:
     cdef Py_ssize_t row = i if s.row_of == NULL else s.row_of[i], F = s.tree.F, f, t, start, nnz = 0
     lay_out(&s.tree, s.most_entries, s.most, work, w)
     if s.rows != NULL:

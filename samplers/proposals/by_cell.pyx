@@ -25,7 +25,7 @@ _SMALLEST_FLOOR = 1e-6               # tables resolve shares of 2**-32
 _BLOCK_ENTRIES = 1 << 20            # of probabilities made dense at once
 
 
-class GroupedProposal(Proposal):
+class CellProposal(Proposal):
     """Base of proposals that are written in NumPy, as a law over clusters for each group of data.
 
     A subclass writes `groups` and `probabilities`, nothing else. Its own constructor stores further settings.
@@ -39,8 +39,8 @@ class GroupedProposal(Proposal):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
-    >>> from expfam.samplers import CollapsedMetropolis, GroupedProposal
-    >>> class BySign(GroupedProposal):
+    >>> from expfam.samplers import CollapsedMetropolis, CellProposal
+    >>> class BySign(CellProposal):
     ...     def groups(self, data):
     ...         return (data.X[:, 0] > 3).astype(int)
     ...     def probabilities(self, snapshot):
@@ -111,12 +111,12 @@ class GroupedProposal(Proposal):
         return BoundGrouped(self, data)
 
 
-class BucketProposal(GroupedProposal):
+class BucketProposal(CellProposal):
     """Clusters by the score of a group's mean, the same for all its members.
 
     Parameters
     ----------
-    grouping : Grouping
+    data_cells : DataCells
         Of the data, made with their phi, so that it has prototypes.
     floor : float in [1e-6, 1), default 0.02
 
@@ -125,10 +125,10 @@ class BucketProposal(GroupedProposal):
     >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian
     >>> from expfam.samplers import BucketProposal
-    >>> from expfam.structures import Grouping
+    >>> from expfam.structures import DataCells
     >>> data = Dataset(np.array([[0.0], [0.1], [5.0]]), DiagonalGaussian())
-    >>> grouping = Grouping(np.array([0, 0, 1]), phi=data.phi(0, 3))
-    >>> BucketProposal(grouping).groups(data)
+    >>> data_cells = DataCells(np.array([0, 0, 1]), phi=data.phi(0, 3))
+    >>> BucketProposal(data_cells).groups(data)
     array([0, 0, 1])
 
     Notes
@@ -136,26 +136,26 @@ class BucketProposal(GroupedProposal):
     p_gk = exp(<mean phi of g, Theta_k> - G_k + log prior mass of k): the geometric mean of the members' weights.
     """
 
-    def __init__(self, grouping, *, floor=0.02):
-        self.grouping, self.floor = grouping, floor
+    def __init__(self, data_cells, *, floor=0.02):
+        self.data_cells, self.floor = data_cells, floor
 
     def groups(self, data):
-        """Group of each datum, from the grouping."""
-        if self.grouping.prototype is None:
-            raise DataError("BucketProposal needs a grouping with prototypes: make it with phi=data.phi(0, n_rows)")
-        if self.grouping.prototype.shape[1] != data.n_statistics:
+        """Group of each datum, from the data_cells."""
+        if self.data_cells.prototype is None:
+            raise DataError("BucketProposal needs a data_cells with prototypes: make it with phi=data.phi(0, n_rows)")
+        if self.data_cells.prototype.shape[1] != data.n_statistics:
             raise DataError(
-                f"BucketProposal: prototypes have {self.grouping.prototype.shape[1]} columns, phi has"
-                f" {data.n_statistics}: make the grouping with phi=data.phi(0, data.n_rows)"
+                f"BucketProposal: prototypes have {self.data_cells.prototype.shape[1]} columns, phi has"
+                f" {data.n_statistics}: make the data_cells with phi=data.phi(0, data.n_rows)"
             )
-        return self.grouping.group
+        return self.data_cells.group
 
     def probabilities(self, snapshot):
         """Weights of the clusters for each group's mean."""
         if not len(snapshot.slots):
-            return np.zeros((self.grouping.n_groups, 0))
+            return np.zeros((self.data_cells.n_groups, 0))
         # not by BLAS, whose sums may depend on its threads
-        score = np.einsum("gf,kf->gk", self.grouping.prototype, snapshot.Theta)
+        score = np.einsum("gf,kf->gk", self.data_cells.prototype, snapshot.Theta)
         score += snapshot.log_weight - snapshot.G
         return np.exp(np.maximum(score - score.max(axis=1, keepdims=True), -80.0))
 
@@ -204,11 +204,11 @@ cdef int grouped_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_s
 
 @final
 cdef class BoundGrouped:
-    """A `GroupedProposal` at work: alias tables of one snapshot.
+    """A `CellProposal` at work: alias tables of one snapshot.
 
     Parameters
     ----------
-    settings : GroupedProposal
+    settings : CellProposal
     data : Dataset
 
     Attributes

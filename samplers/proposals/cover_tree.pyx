@@ -15,13 +15,13 @@ from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.structures.cluster_tree.cells cimport cluster_cell, cluster_query, item_scores, root_score, tree_item
-from expfam.structures.cluster_tree.search cimport walk
+from expfam.structures.cluster_tree.search cimport tree_search
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.errors import CapabilityError
 from expfam.samplers.proposals.base import Proposal
 from expfam.structures.cover_tree.tree import CoverTree
-from expfam.structures.data_cells import Grouping
+from expfam.structures.data_cells import DataCells
 
 
 class CoverTreeProposal(Proposal):
@@ -40,14 +40,14 @@ class CoverTreeProposal(Proposal):
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, SphericalGaussian, SymmetricDirichlet
     >>> from expfam.samplers.proposals.cover_tree import CoverTreeProposal
-    >>> from expfam.samplers.proposals.handle import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalHandle
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[-1.0], [0.0], [9.0]]), SphericalGaussian())
     >>> model = MixtureModel(data.family, SymmetricDirichlet(2))
-    >>> door = ProposalDoor(CoverTreeProposal().bind(model, data, seed=0), "cover_tree")
+    >>> handle = ProposalHandle(CoverTreeProposal().bind(model, data, seed=0), "cover_tree")
     >>> n, S = data.statistics(np.array([0, 0, 1]), 2)
-    >>> door.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n)))
-    >>> k_new, log_back = door.draw(2, 0, np.random.default_rng(0))
+    >>> handle.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n)))
+    >>> k_new, log_back = handle.draw(2, 0, np.random.default_rng(0))
 
     Notes
     -----
@@ -88,7 +88,8 @@ class CoverTreeProposal(Proposal):
         return BoundCoverTree(self, data)
 
 
-cdef double weigh_parts(const tree_state *s, const cluster_query *q, walk *w, Py_ssize_t c, double f) noexcept nogil:
+cdef double weigh_parts(const tree_state *s, const cluster_query *q, tree_search *w, Py_ssize_t c,
+                        double f) noexcept nogil:
     """Weights of a cell's items in `before`, relative to the largest, and of what is left at their end: their sum."""
     cdef const cluster_cell *cell = &s.tree.cells[c]
     cdef const tree_item *items = s.tree.items + cell.item
@@ -110,7 +111,7 @@ cdef double weigh_parts(const tree_state *s, const cluster_query *q, walk *w, Py
     return total + w.best
 
 
-cdef double along(const tree_state *s, const cluster_query *q, walk *w, Py_ssize_t position) noexcept nogil:
+cdef double along(const tree_state *s, const cluster_query *q, tree_search *w, Py_ssize_t position) noexcept nogil:
     """Log probability of the walk to a cluster."""
     cdef const cluster_cell *cell
     cdef const tree_item *item
@@ -135,7 +136,7 @@ cdef double along(const tree_state *s, const cluster_query *q, walk *w, Py_ssize
     return result
 
 
-cdef inline double mixed(const tree_state *s, const cluster_query *q, walk *w, Py_ssize_t column) noexcept nogil:
+cdef inline double mixed(const tree_state *s, const cluster_query *q, tree_search *w, Py_ssize_t column) noexcept nogil:
     """Probability of a cluster."""
     cdef Py_ssize_t position = s.tree.position[column]
     cdef double p = s.floor / s.n_columns
@@ -147,7 +148,7 @@ cdef int cover_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, P
     cdef tree_state *s = <tree_state *> self
     cdef const cluster_cell *cell
     cdef const tree_item *item = NULL
-    cdef walk w
+    cdef tree_search w
     cdef cluster_query q
     cdef double f, distance, total, u, result
     cdef Py_ssize_t old = column_of(s, k_old), column, j, c = 0, position = 0
@@ -184,7 +185,7 @@ cdef int cover_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, P
 cdef int cover_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssize_t *ks, Py_ssize_t m, double *out,
                         double *work) noexcept nogil:
     cdef tree_state *s = <tree_state *> self
-    cdef walk w
+    cdef tree_search w
     cdef cluster_query q
     cdef Py_ssize_t j, column
     if s.n_slots < 0 or not 0 <= i < s.n_rows:
@@ -218,14 +219,14 @@ cdef class BoundCoverTree(OnTree):
         rows = row_of = None
         self.n_groups = data.n_rows
         if settings.level is not None:
-            grouping = _cells_of_data(data, int(settings.level))
-            rows, row_of, self.n_groups = grouping.prototype, grouping.group, grouping.n_groups
+            data_cells = _cells_of_data(data, int(settings.level))
+            rows, row_of, self.n_groups = data_cells.prototype, data_cells.group, data_cells.n_groups
         super().__init__(data, float(settings.floor), rows, row_of)
         self.api.draw, self.api.log_prob = cover_draw, cover_log_prob
 
 
 def _cells_of_data(data, level):
-    """Grouping of the data by the cells of a cover tree of phi at a level, with their means."""
+    """DataCells of the data by the cells of a cover tree of phi at a level, with their means."""
     phi = data.phi(0, data.n_rows)
     tree = CoverTree(phi, leaf=1)
-    return Grouping(tree.assign(tree.cells_at(level)), phi=phi)
+    return DataCells(tree.assign(tree.cells_at(level)), phi=phi)

@@ -1,9 +1,9 @@
-# The one door through which kernels reach proposals, whoever made them.
+# The one handle through which kernels reach proposals, whoever made them.
 
 from expfam.contracts cimport proposal_v1
 
 
-cdef class ProposalDoor:
+cdef class ProposalHandle:
     cdef proposal_v1 p              # the owner's struct, zero-filled beyond its struct_size
     cdef readonly object owner      # keeps the struct's `self` alive
     cdef readonly object name       # of the proposal, for messages

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-class ProposalDoor:
+class ProposalHandle:
     owner: Any
     name: str
     def __init__(self, owner: Any, name: str) -> None: ...

@@ -1,6 +1,6 @@
-"""Proposals behind the versioned C struct: the door that kernels and tests go through.
+"""Proposals behind the versioned C struct: the handle that kernels and tests go through.
 
-`ProposalDoor` copies the struct of any owner, built-in or foreign, checks its version, and offers each function to
+`ProposalHandle` copies the struct of any owner, built-in or foreign, checks its version, and offers each function to
 Python. Kernels cimport the class and call the struct without the gil.
 """
 
@@ -18,7 +18,7 @@ from expfam.families.components import require_functions
 cdef const char *CAPSULE = "expfam.proposal_v1"
 
 
-cdef class ProposalDoor:
+cdef class ProposalHandle:
     """A bound proposal at work: its functions, checked.
 
     Parameters

@@ -9,7 +9,7 @@ from expfam.structures.hashing.sign_hash import SignHash
 
 class HashProposal(Proposal):
     n_bits: int
-    screen: int
+    shortlist: int
     entries: str
     temperature: Literal["auto"] | float
     bound: Literal["hoeffding", "kl"] | None
@@ -20,7 +20,7 @@ class HashProposal(Proposal):
         self,
         *,
         n_bits: int = 512,
-        screen: int = 32,
+        shortlist: int = 32,
         entries: Literal["rademacher", "gaussian8"] = "rademacher",
         temperature: Literal["auto"] | float = "auto",
         bound: Literal["hoeffding", "kl"] | None = None,

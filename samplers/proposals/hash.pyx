@@ -7,7 +7,7 @@ of shifts and single moves gives the bits of a refresh. Real-valued families: co
 statistics changed, from float64 sums.
 
 Centre, scale and temperature are taken from the first snapshot and then kept: q is to be one function of the
-statistics for as long as a chain is meant to be exact. Cost of a draw: O(K l / 64 + K), and O(screen) predictives.
+statistics for as long as a chain is meant to be exact. Cost of a draw: O(K l / 64 + K), and O(shortlist) predictives.
 """
 
 import operator
@@ -67,7 +67,7 @@ class HashProposal(Proposal):
     ----------
     n_bits : int in [1, 4096]
         Length of a code; rounded up to a multiple of 64.
-    screen : int
+    shortlist : int
         Codes name at most so many candidates, which the exact predictive ranks. 0: codes alone decide, as published;
         slow mixing is to be expected then on short texts.
     entries : {"rademacher", "gaussian8"}
@@ -90,22 +90,22 @@ class HashProposal(Proposal):
     hashed; clusters and data are centred; the scores enter with a temperature; the shortlist; an empty cluster is
     scored exactly. All of these are parts of q alone: the Metropolis test decides. Repeated words count as
     kappa_c = sum_n f_c f_1 / n / sum_n f_1^2 / n words, f_c(n) = log[(n + a)_c / (a)_c], n = 1..30.
-    With `screen`, memory follows the number of clusters times the number of words, or the words present.
+    With `shortlist`, memory follows the number of clusters times the number of words, or the words present.
 
     Examples
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial
-    >>> from expfam.samplers.proposals.handle import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalHandle
     >>> from expfam.samplers.proposals.hash import HashProposal
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.repeat([[4, 0, 1], [0, 5, 1]], 5, axis=0), Multinomial(concentration=0.5))
     >>> model = MixtureModel(data.family, DirichletProcess())
-    >>> door = ProposalDoor(HashProposal(n_bits=128).bind(model, data, seed=1), "hash")
+    >>> handle = ProposalHandle(HashProposal(n_bits=128).bind(model, data, seed=1), "hash")
     >>> n, S = data.statistics(np.repeat([0, 1], 5), 2)
     >>> view = Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n), log_weight_new=0.0)
-    >>> door.refresh(view)
-    >>> np.exp(door.log_prob(0, 0, [0, 1, -1])).round(2)
+    >>> handle.refresh(view)
+    >>> np.exp(handle.log_prob(0, 0, [0, 1, -1])).round(2)
     array([0.96, 0.  , 0.03])
     """
 
@@ -115,7 +115,7 @@ class HashProposal(Proposal):
         self,
         *,
         n_bits=512,
-        screen=32,
+        shortlist=32,
         entries="rademacher",
         temperature="auto",
         bound=None,
@@ -123,12 +123,12 @@ class HashProposal(Proposal):
         floor=0.01,
         memory_limit=1 << 28,
     ):
-        self.n_bits, self.screen, self.entries, self.temperature = n_bits, screen, entries, temperature
+        self.n_bits, self.shortlist, self.entries, self.temperature = n_bits, shortlist, entries, temperature
         self.bound, self.balance, self.floor, self.memory_limit = bound, balance, floor, memory_limit
 
     def _check(self):
         _check_integer("n_bits", self.n_bits, 1, 4096)
-        _check_integer("screen", self.screen, 0, 1 << 20)
+        _check_integer("shortlist", self.shortlist, 0, 1 << 20)
         _check_integer("memory_limit", self.memory_limit, 0, 1 << 62)
         if self.entries not in ("rademacher", "gaussian8"):
             raise ValueError(f"entries must be 'rademacher' or 'gaussian8'; got {self.entries!r}")
@@ -176,12 +176,12 @@ class HashProposal(Proposal):
             nnz = _count_nonzero(data.X)
             wide = 8 if rows or data.is_sparse else 20
             total += width * 4 * bits + F * 44 + 12 * _pairs_size(nnz) + nnz * wide
-            if self.screen:
+            if self.shortlist:
                 dense = _layout(model, data) == "features"
                 total += width * F * 4 + width * F // 8 + 16 * nnz if dense else 48 * nnz
         else:
             total += bits * F * 8 + width * F * 8 + 2 * F * 8 + _BLOCK_BYTES
-            if self.screen:
+            if self.shortlist:
                 total += 8 * width * (3 * F + 2 * data.n_features**2 * (F > 3 * data.n_features))
         return int(total)
 
@@ -303,9 +303,9 @@ ctypedef struct scratch:
     float *bias                 # (width,) exact part of each score
     float *score                # (width,)
     float *sums                 # (width / 64,)
-    float *top                  # (screen,)
+    float *top                  # (shortlist,)
     float *top_work             # (top_work_size(width),)
-    int32_t *top_at             # (screen,)
+    int32_t *top_at             # (shortlist,)
     Py_ssize_t *ks              # (width,) candidates
     double *w                   # (width,) their weights
     uint64_t *code              # (n_words,)
@@ -342,7 +342,7 @@ cdef class BoundHash:
     cdef object settings, model, family, data, seed
     cdef Masses masses
     cdef Components components          # None where nothing is screened
-    cdef Py_ssize_t n_words, n_features, width, screen, longest
+    cdef Py_ssize_t n_words, n_features, width, shortlist, longest
     cdef double floor
     cdef float spread                   # error of a score per unit of a datum's norm, nats
     # set by the first snapshot
@@ -396,14 +396,14 @@ cdef class BoundHash:
         self.settings, self.model, self.family, self.data, self.seed = settings, model, family, data, int(seed)
         self.hash = SignHash(settings.n_bits, entries=settings.entries, seed=self.seed)
         self.n_words, self.n_features = self.hash.n_words, data.n_statistics
-        self.screen, self.floor = settings.screen, settings.floor
+        self.shortlist, self.floor = settings.shortlist, settings.floor
         self.is_exact = _has_count_codes(data)
         self.masses = Masses(model.weights, data.n_rows)
         self.width = self.masses.width
         self._ties = self.hash.tie_bits([-1])[0]
         self.ties = <uint64_t *> address(self._ties)
         self.components = None
-        if self.screen:
+        if self.shortlist:
             self.components = Components(family, data, self.width, layout=_layout(model, data))
         self.held_datum = self.held_slot = -1
         self.n_threads = 1
@@ -417,7 +417,7 @@ cdef class BoundHash:
     # -- setting up --
 
     def _set_api(self):
-        gil = self.screen and self.components.needs_gil
+        gil = self.shortlist and self.components.needs_gil
         keep = self.data.n_rows * self.n_words * 8 <= self.settings.memory_limit
         self.api.abi_version, self.api.struct_size = EXPFAM_ABI, sizeof(proposal_v1)
         self.api.flags = EXPFAM_NEEDS_GIL if gil or not (keep or self.is_exact) else 0
@@ -438,7 +438,7 @@ cdef class BoundHash:
 
     def _set_work(self):
         self.api.work_size = lay(self, NULL, NULL)
-        if self.screen:
+        if self.shortlist:
             self.api.work_size += self.components.c.work_size
 
     def _open_counts(self):
@@ -650,7 +650,7 @@ cdef class BoundHash:
         else:
             self.planes = <uint64_t *> address(self._planes)
             self.norms, self.slopes = <float *> address(self._norms), <float *> address(self._slopes)
-        if self.screen:
+        if self.shortlist:
             self.components.reserve(self.width)
         self._set_work()
 
@@ -660,7 +660,7 @@ cdef class BoundHash:
         more = self.masses.width - old
         self.width = self.masses.width
         if self._rows is None:
-            if self.screen:
+            if self.shortlist:
                 self.components.reserve(self.width)
             self._set_work()
             return
@@ -716,7 +716,7 @@ cdef class BoundHash:
             self.S[:] = 0.0
             self.S[snapshot.slots] = dense_rows(snapshot.S)
             self._recode(np.arange(self.width))
-        if self.screen:
+        if self.shortlist:
             self._load_components(self.components, snapshot)
         if self._table is None:
             if self.temperature is None:
@@ -755,7 +755,7 @@ cdef class BoundHash:
                     self.S[k] += sign * self.data.phi(i, i + 1)[0]
             self.S[changed[self.masses.n[changed] == 0]] = 0.0
             self._recode(changed)
-        if self.screen:
+        if self.shortlist:
             for i, k in zip(*added):
                 self.components.add(i, k)
             for i, k in zip(*removed):
@@ -978,7 +978,7 @@ cdef class BoundHash:
         mass_enter(&self.masses.t, k)
 
     def _moved(self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target):
-        if self.screen:
+        if self.shortlist:
             self.components.remove(i, source)
             self.components.add(i, target)
         self.held_datum = self.held_slot = -1
@@ -1091,7 +1091,7 @@ cdef int hash_hold_out(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept nogi
     cdef int code
     if not 0 <= k < self.width or self.masses.t.n[k] < 1 or not holds(self, i, k):
         return EXPFAM_RANGE
-    if self.screen:
+    if self.shortlist:
         code = self.components.c.remove(self.components.c.self, i, k)
         if code:
             return code
@@ -1112,7 +1112,7 @@ cdef int hash_restore(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
     cdef int code
     if self.held_datum != i or self.held_slot != k:
         return EXPFAM_RANGE
-    if self.screen:
+    if self.shortlist:
         code = self.components.c.add(self.components.c.self, i, k)
         if code:
             return code
@@ -1134,7 +1134,7 @@ cdef int hash_moved(BoundHash self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t 
     cdef int code
     if self.held_datum != i or self.held_slot != source or not 0 <= target < self.width:
         return EXPFAM_RANGE
-    if self.screen:
+    if self.shortlist:
         code = self.components.c.add(self.components.c.self, i, target)
         if code:
             return code
@@ -1215,9 +1215,9 @@ cdef Py_ssize_t lay(BoundHash self, double *work, scratch *s) noexcept nogil:
     s.sums = <float *> (work + at)
     at += self.width // 64
     s.top = <float *> (work + at)
-    at += self.screen // 2 + 1
+    at += self.shortlist // 2 + 1
     s.top_at = <int32_t *> (work + at)
-    at += self.screen // 2 + 1
+    at += self.shortlist // 2 + 1
     s.ks = <Py_ssize_t *> (work + at)
     at += self.width
     s.w = work + at
@@ -1296,7 +1296,7 @@ cdef int score_all(BoundHash self, Py_ssize_t i, scratch *s, float *best) noexce
 cdef Py_ssize_t shortlist(BoundHash self, Py_ssize_t i, scratch *s, float best) noexcept nogil:
     """Columns whose score lies within a gap of the best; the gap shrinks until they fit."""
     cdef Py_ssize_t n = self.masses.t.n_columns, new = self.masses.t.new_column, m = 0, j, above = 0
-    cdef Py_ssize_t keep = self.screen if self.screen < n else n
+    cdef Py_ssize_t keep = self.shortlist if self.shortlist < n else n
     cdef float low = best - _SLACK - _DEVIATIONS * self.spread * self.norm[i] if self.norm[i] > 0 else best - _SLACK
     cdef float last
     top_row(<const float *> s.score, n, keep, s.top, s.top_at, s.top_work)
@@ -1354,7 +1354,7 @@ cdef int weigh(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t *m) noexcept
     code = score_all(self, i, s, &best)
     if code:
         return code
-    if self.screen:
+    if self.shortlist:
         m[0] = shortlist(self, i, s, best)
         return rank(self, i, s, m[0])
     s.total = expfam_sign_weights(s.score, best, s.sums, (self.masses.t.n_columns + 63) // 64)
@@ -1366,7 +1366,7 @@ cdef double probability(BoundHash self, const scratch *s, Py_ssize_t m, Py_ssize
     cdef Py_ssize_t j
     if not 0 <= k < self.masses.t.n_columns or not self.masses.t.bias[k] > -INFINITY:
         return 0.0
-    if not self.screen:
+    if not self.shortlist:
         return s.score[k] / s.total
     for j in range(m):
         if s.ks[j] == k:
@@ -1377,7 +1377,7 @@ cdef double probability(BoundHash self, const scratch *s, Py_ssize_t m, Py_ssize
 cdef Py_ssize_t pick(BoundHash self, const scratch *s, Py_ssize_t m, double u) noexcept nogil:
     """Column drawn by one uniform in [0, 1)."""
     cdef Py_ssize_t j, k = -1, left
-    if not self.screen:
+    if not self.shortlist:
         return expfam_sign_pick(s.score, s.sums, s.total, u, self.masses.t.n_columns)
     if u < self.floor:
         left = min(<Py_ssize_t> (u / self.floor * self.n_open), self.n_open - 1)

@@ -78,14 +78,14 @@ class Int8Proposal(Proposal):
     >>> import numpy as np
     >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
     >>> from expfam.samplers import Int8Proposal
-    >>> from expfam.samplers.proposals.handle import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalHandle
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[0.0], [0.1], [5.0], [5.1]]), DiagonalGaussian())
     >>> model = MixtureModel(data.family, DirichletProcess(alpha=1.0))
-    >>> door = ProposalDoor(Int8Proposal().bind(model, data, seed=0), "int8")
+    >>> handle = ProposalHandle(Int8Proposal().bind(model, data, seed=0), "int8")
     >>> n, S = data.statistics(np.array([0, -1, 1, 1]), 2)
-    >>> door.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n), log_weight_new=0.0))
-    >>> np.exp(door.log_prob(1, 0, [0, 1, -1])).round(3)
+    >>> handle.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n), log_weight_new=0.0))
+    >>> np.exp(handle.log_prob(1, 0, [0, 1, -1])).round(3)
     array([0.839, 0.004, 0.157])
 
     Notes

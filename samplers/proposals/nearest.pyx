@@ -17,7 +17,7 @@ from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
 from expfam.structures.cluster_tree.cells cimport cluster_query
-from expfam.structures.cluster_tree.search cimport search, walk
+from expfam.structures.cluster_tree.search cimport search, tree_search
 from expfam.samplers.proposals._on_tree cimport OnTree, aim, column_of, tree_state
 
 from expfam.samplers.proposals.base import Proposal
@@ -37,15 +37,15 @@ class NearestProposal(Proposal):
     --------
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, SphericalGaussian, SymmetricDirichlet
-    >>> from expfam.samplers.proposals.handle import ProposalDoor
+    >>> from expfam.samplers.proposals.handle import ProposalHandle
     >>> from expfam.samplers.proposals.nearest import NearestProposal
     >>> from expfam.samplers.proposals.snapshot import Snapshot
     >>> data = Dataset(np.array([[-1.0], [0.0], [9.0]]), SphericalGaussian())
     >>> model = MixtureModel(data.family, SymmetricDirichlet(2))
-    >>> door = ProposalDoor(NearestProposal(k=1).bind(model, data, seed=0), "nearest")
+    >>> handle = ProposalHandle(NearestProposal(k=1).bind(model, data, seed=0), "nearest")
     >>> n, S = data.statistics(np.array([0, 0, 1]), 2)
-    >>> door.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n)))
-    >>> k_new, log_back = door.draw(2, 0, np.random.default_rng(0))
+    >>> handle.refresh(Snapshot(data.family, n, [0, 1], lambda: S, log_weight=np.log(n)))
+    >>> k_new, log_back = handle.draw(2, 0, np.random.default_rng(0))
 
     Notes
     -----
@@ -102,7 +102,7 @@ cdef inline Py_ssize_t place_of(const nearest_state *s, Py_ssize_t i, Py_ssize_t
 cdef int look(const nearest_state *s, Py_ssize_t i, double *work) noexcept nogil:
     """The best clusters of datum i and their weights, searched for once after a refresh."""
     cdef cluster_query q
-    cdef walk w
+    cdef tree_search w
     cdef Py_ssize_t j
     cdef double total = 0.0
     cdef double *weight = s.weight + i * s.k

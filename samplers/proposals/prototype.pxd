@@ -54,7 +54,7 @@ cdef class BoundPrototype:
     cdef prototype_state s
     cdef readonly object capsule
     cdef public object pending, n_threads
-    cdef readonly object grouping
+    cdef readonly object data_cells
     cdef readonly Py_ssize_t table_bytes
     cdef object settings, data, seed
     cdef object center, means, rows_of      # of the prototypes, and how many rows of scores each group has

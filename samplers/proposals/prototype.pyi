@@ -5,18 +5,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expfam.samplers.proposals.base import Proposal
-from expfam.structures.data_cells import Grouping
+from expfam.structures.data_cells import DataCells
 
 class PrototypeProposal(Proposal):
     modes: frozenset[str]
-    grouping: Literal["means", "tree"] | Grouping
+    data_cells: Literal["means", "tree"] | DataCells
     max_group: Literal["auto"] | int
     n_anchors: int
     floor: float
     def __init__(
         self,
         *,
-        grouping: Literal["means", "tree"] | Grouping = "means",
+        data_cells: Literal["means", "tree"] | DataCells = "means",
         max_group: Literal["auto"] | int = "auto",
         n_anchors: int = 4,
         floor: float = 0.02,
@@ -33,7 +33,7 @@ class BoundPrototype:
     capsule: Any
     pending: BaseException | None
     n_threads: int | None
-    grouping: Grouping | None
+    data_cells: DataCells | None
     table_bytes: int
     def __init__(self, settings: PrototypeProposal, data: Any, seed: int) -> None: ...
     @property

@@ -29,7 +29,7 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
 from expfam.structures.ground.threads import run
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
-from expfam.structures.data_cells import Grouping
+from expfam.structures.data_cells import DataCells
 
 _SMALLEST_FLOOR = 1e-6              # tables resolve shares of 2**-32
 _EVEN = 0.1                         # share of the even law in the table of all groups: no cluster is lost for ever
@@ -45,7 +45,7 @@ class PrototypeProposal(Proposal):
 
     Parameters
     ----------
-    grouping : {"means", "tree"} or Grouping
+    data_cells : {"means", "tree"} or DataCells
         Of the data, made once for a run: cells of nested k-means, cells of a cover tree, or given ones. Where noise is
         as wide as the gaps between clusters, means are nearer to the clusters' middles than any datum at which a cover
         tree could split; then their cells are purer, and chains get twice as far in a time.
@@ -81,15 +81,15 @@ class PrototypeProposal(Proposal):
 
     modes = frozenset({"frozen"})
 
-    def __init__(self, *, grouping="means", max_group="auto", n_anchors=4, floor=0.02):
-        self.grouping, self.max_group, self.n_anchors, self.floor = grouping, max_group, n_anchors, floor
+    def __init__(self, *, data_cells="means", max_group="auto", n_anchors=4, floor=0.02):
+        self.data_cells, self.max_group, self.n_anchors, self.floor = data_cells, max_group, n_anchors, floor
 
     def check(self, model, data):
         """Refuse settings that cannot be; names the parameter."""
-        if not isinstance(self.grouping, Grouping) and self.grouping not in ("tree", "means"):
-            raise ValueError(f"grouping must be 'tree', 'means' or a Grouping; got {self.grouping!r}")
-        if isinstance(self.grouping, Grouping) and len(self.grouping.group) != data.n_rows:
-            raise DataError(f"grouping is of {len(self.grouping.group)} data; there are {data.n_rows}")
+        if not isinstance(self.data_cells, DataCells) and self.data_cells not in ("tree", "means"):
+            raise ValueError(f"data_cells must be 'tree', 'means' or a DataCells; got {self.data_cells!r}")
+        if isinstance(self.data_cells, DataCells) and len(self.data_cells.group) != data.n_rows:
+            raise DataError(f"data_cells is of {len(self.data_cells.group)} data; there are {data.n_rows}")
         if self.max_group != "auto" and not (isinstance(self.max_group, numbers.Integral) and self.max_group >= 1):
             raise ValueError(f"max_group must be a positive integer or 'auto'; got {self.max_group!r}")
         if not isinstance(self.n_anchors, numbers.Integral) or self.n_anchors < 0:
@@ -105,8 +105,8 @@ class PrototypeProposal(Proposal):
 
     def memory(self, model, data, n_clusters):
         """Bytes of the coordinates that groups are made from, of the groups, and of full tables up to their limit."""
-        if isinstance(self.grouping, Grouping):
-            n_groups, width = self.grouping.n_groups, 0
+        if isinstance(self.data_cells, DataCells):
+            n_groups, width = self.data_cells.n_groups, 0
         else:
             n_groups = 2 * data.n_rows // self.largest_group(n_clusters) + 1
             width = 0 if is_taken_as_it_is(data) else min(data.n_features, 256)  # wider rows are projected
@@ -273,7 +273,7 @@ cdef class BoundPrototype:
     ----------
     capsule : PyCapsule
     pending : BaseException or None
-    grouping : Grouping or None
+    data_cells : DataCells or None
         Made by the first refresh unless it was given.
     order : (N,) intp ndarray or None
         Data group by group: draws in this order read each table once.
@@ -291,13 +291,13 @@ cdef class BoundPrototype:
         self.api.self = <void *> &self.s
         self.api.draw, self.api.log_prob = prototype_draw, prototype_log_prob
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
-        if isinstance(settings.grouping, Grouping):
-            self._take_groups(settings.grouping)
+        if isinstance(settings.data_cells, DataCells):
+            self._take_groups(settings.data_cells)
 
     @property
     def order(self):
         """Data group by group: (N,) intp ndarray, None before there are groups."""
-        return None if self.grouping is None else self.grouping.members
+        return None if self.data_cells is None else self.data_cells.members
 
     def rebind(self, model):
         """Nothing here depends on hyper-parameters."""
@@ -309,25 +309,25 @@ cdef class BoundPrototype:
         if self.max_group is None:
             self.max_group = self.settings.largest_group(n_clusters)
         points = neighbourhood(self.data, self.seed)
-        if self.settings.grouping == "means":
-            self._take_groups(Grouping(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
+        if self.settings.data_cells == "means":
+            self._take_groups(DataCells(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverTreeWarning)   # unsplittable cells are cut into runs
             tree = CoverTree(points, n_threads=self.n_threads)
-        self._take_groups(Grouping(_tree_groups(tree, self.max_group)))
+        self._take_groups(DataCells(_tree_groups(tree, self.max_group)))
 
-    def _take_groups(self, grouping):
+    def _take_groups(self, data_cells):
         cdef const int32_t[::1] group
-        self.grouping = grouping
-        self.group32 = group = np.ascontiguousarray(grouping.group, dtype=np.int32)
+        self.data_cells = data_cells
+        self.group32 = group = np.ascontiguousarray(data_cells.group, dtype=np.int32)
         self.s.group, self.s.n_rows = &group[0], group.shape[0]
         self._describe()
 
     def _describe(self):
         """Means of phi, where they speak for their groups, and the rows of scores of each group."""
-        A, sizes = int(self.settings.n_anchors), self.grouping.sizes
-        n, S = self.data.statistics(self.grouping.group, self.grouping.n_groups)
+        A, sizes = int(self.settings.n_anchors), self.data_cells.sizes
+        n, S = self.data.statistics(self.data_cells.group, self.data_cells.n_groups)
         total = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / self.data.n_rows
         self.center = np.zeros_like(total) if self.data.has_sparse_phi else total
         if self.data.has_sparse_phi:
@@ -339,7 +339,7 @@ cdef class BoundPrototype:
 
     def _anchors(self, step):
         """Rows whose laws are averaged, group by group: dense or CSR phi, float32, centred."""
-        A, sizes, grouping = int(self.settings.n_anchors), self.grouping.sizes, self.grouping
+        A, sizes, data_cells = int(self.settings.n_anchors), self.data_cells.sizes, self.data_cells
         if A == 0:
             return self._as_scores(self.means)
         first = np.cumsum(self.rows_of) - self.rows_of
@@ -349,7 +349,7 @@ cdef class BoundPrototype:
         rng = generator(self.seed, "tables", unit=_ANCHOR_UNIT, step=step)
         drawn = (rng.random(len(row)) * sizes[group]).astype(np.intp)
         place = np.where(sizes[group] > self.rows_of[group], drawn, place)
-        row[:] = grouping.members[grouping.indptr[group] + place]
+        row[:] = data_cells.members[data_cells.indptr[group] + place]
         if self.data.has_sparse_phi:
             return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))
         phi = np.array(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
@@ -369,7 +369,7 @@ cdef class BoundPrototype:
         K = len(snapshot.slots)
         if K == 0 or snapshot.log_weight_new > -np.inf or not np.array_equal(snapshot.slots, np.arange(K)):
             raise CapabilityError("PrototypeProposal needs a fixed number of components, all of them in the snapshot")
-        if self.grouping is None:
+        if self.data_cells is None:
             self._group(K)
         self._share(snapshot.log_weight)
         self._fill(snapshot, K)
@@ -461,7 +461,7 @@ cdef class BoundPrototype:
 
     def _example(self, rows, place):
         g = np.searchsorted(np.cumsum(self.rows_of), rows[place], side="right")
-        return int(self.grouping.members[self.grouping.indptr[g]])
+        return int(self.data_cells.members[self.data_cells.indptr[g]])
 
     cdef int _aim(self, Py_ssize_t K) except -1:
         cdef uint32_t[:, ::1] cells = self.cells
@@ -497,7 +497,7 @@ def _cuts(rows, step):
 
 def _tree_groups(tree, max_group):
     """Group of each datum: largest cells of at most so many data, larger leaves cut into runs."""
-    return Grouping.from_tree(tree, max_group, phi=np.zeros((len(tree), 1))).group
+    return DataCells.from_tree(tree, max_group, phi=np.zeros((len(tree), 1))).group
 
 
 def _memory_limit():

@@ -29,7 +29,7 @@ ctypedef struct move_plan:
     Py_ssize_t n_tables
 
 
-ctypedef struct walk:
+ctypedef struct move_state:
     division d
     slot_table *slots
     int32_t *labels
@@ -48,12 +48,12 @@ ctypedef struct walk:
     Py_ssize_t n_shifted        # data in sides that were subtracted or absorbed, for the drift of sums
     Py_ssize_t[4] n             # splits proposed and accepted, merges proposed and accepted
 
-cdef int merged_ratio(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
+cdef int merged_ratio(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
                       double *out) noexcept nogil
-cdef int finish_split(walk *w, double extra, double lu) noexcept nogil
-cdef int finish_merge(walk *w, double ratio, double extra, double lu) noexcept nogil
-cdef bint can_split(const walk *w) noexcept nogil
-cdef double thinning(const walk *w, const move_plan *p) noexcept nogil
-cdef bint draw_member_anchors(walk *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil
-cdef bint has_slots(walk *w) noexcept nogil
-cdef int run_moves(walk *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil
+cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil
+cdef int finish_merge(move_state *w, double ratio, double extra, double lu) noexcept nogil
+cdef bint can_split(const move_state *w) noexcept nogil
+cdef double thinning(const move_state *w, const move_plan *p) noexcept nogil
+cdef bint draw_member_anchors(move_state *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil
+cdef bint has_slots(move_state *w) noexcept nogil
+cdef int run_moves(move_state *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil

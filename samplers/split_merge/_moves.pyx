@@ -36,7 +36,7 @@ cdef void set_count(slot_table *t, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
     slot_leave(t, k)
 
 
-cdef int split(walk *w) noexcept nogil:
+cdef int split(move_state *w) noexcept nogil:
     """The side in `leaving` becomes a cluster of its own."""
     cdef division *d = &w.d
     cdef Py_ssize_t k = d.k_u, new = w.slots.spare, j
@@ -63,7 +63,7 @@ cdef int split(walk *w) noexcept nogil:
     return EXPFAM_OK
 
 
-cdef int merge(walk *w) noexcept nogil:
+cdef int merge(move_state *w) noexcept nogil:
     """The anchors' clusters become one, in the slot of the larger."""
     cdef division *d = &w.d
     cdef member_table *t = d.members
@@ -90,7 +90,7 @@ cdef int merge(walk *w) noexcept nogil:
 
 # ---- ratios --------------------------------------------------------------------------------------------------------
 
-cdef int merged_ratio(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
+cdef int merged_ratio(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
                       double *out) noexcept nogil:
     """Log posterior of two slots apart, less that of them together; so many clusters when together."""
     cdef division *d = &w.d
@@ -108,7 +108,7 @@ cdef int merged_ratio(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters
     return EXPFAM_NUMERICAL if isnan(out[0]) else EXPFAM_OK
 
 
-cdef int split_ratio(walk *w, double *out) noexcept nogil:
+cdef int split_ratio(move_state *w, double *out) noexcept nogil:
     """Log posterior of the drawn sides, less that of their cluster."""
     cdef division *d = &w.d
     cdef Py_ssize_t[3] ks
@@ -130,7 +130,7 @@ cdef int split_ratio(walk *w, double *out) noexcept nogil:
     return EXPFAM_NUMERICAL if isnan(out[0]) else EXPFAM_OK
 
 
-cdef int finish_split(walk *w, double extra, double lu) noexcept nogil:
+cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil:
     """Accept the drawn sides or not; `extra` is the log of the ratio of all but posterior and log q."""
     cdef double ratio
     cdef int code = split_ratio(w, &ratio)
@@ -142,7 +142,7 @@ cdef int finish_split(walk *w, double extra, double lu) noexcept nogil:
     return code
 
 
-cdef int finish_merge(walk *w, double ratio, double extra, double lu) noexcept nogil:
+cdef int finish_merge(move_state *w, double ratio, double extra, double lu) noexcept nogil:
     cdef int code
     if w.d.stopped or not accepted(w.d.log_q - ratio - extra, lu):
         return EXPFAM_OK
@@ -154,11 +154,11 @@ cdef int finish_merge(walk *w, double ratio, double extra, double lu) noexcept n
 
 # ---- moves between anchors -----------------------------------------------------------------------------------------
 
-cdef bint can_split(const walk *w) noexcept nogil:
+cdef bint can_split(const move_state *w) noexcept nogil:
     return w.slots.n_live < w.slots.max_live
 
 
-cdef int try_delayed(walk *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
+cdef int try_delayed(move_state *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
     """Delayed acceptance: the same test on the first items of the order, then on more, then on all.
 
     With R_0 = 1, R_k the ratio of the sub-problem, R_K the whole one: accepted with prod min(1, R_k / R_{k-1}), which
@@ -201,7 +201,7 @@ cdef int try_delayed(walk *w, const allocator_plan *p, double extra, philox_stre
     return code or finish_merge(w, whole, extra, lu + former)
 
 
-cdef int try_split(walk *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
+cdef int try_split(move_state *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
     cdef double lu
     cdef int code
     if not can_split(w):
@@ -213,7 +213,7 @@ cdef int try_split(walk *w, const allocator_plan *p, double extra, philox_stream
     return code or finish_split(w, extra, lu)
 
 
-cdef int try_merge(walk *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
+cdef int try_merge(move_state *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
     """Refused without reading a member where log q <= 0 decides, and as soon as its partial sums do."""
     cdef division *d = &w.d
     cdef double lu, ratio
@@ -229,13 +229,14 @@ cdef int try_merge(walk *w, const allocator_plan *p, double extra, philox_stream
     return code or finish_merge(w, ratio, extra, lu)
 
 
-cdef double thinning(const walk *w, const move_plan *p) noexcept nogil:
+cdef double thinning(const move_state *w, const move_plan *p) noexcept nogil:
     """Probability with which a split of the anchors' data is tried; of their number alone, the same at both ends."""
     cdef double n = w.d.n_others + 2.0
     return min(p.rho, p.most / n)
 
 
-cdef int anchored_move(walk *w, const move_plan *p, Py_ssize_t u, Py_ssize_t v, philox_stream *rng) noexcept nogil:
+cdef int anchored_move(move_state *w, const move_plan *p, Py_ssize_t u, Py_ssize_t v,
+                       philox_stream *rng) noexcept nogil:
     cdef double rho
     if u < 0 or u == v:
         return EXPFAM_OK
@@ -250,7 +251,7 @@ cdef int anchored_move(walk *w, const move_plan *p, Py_ssize_t u, Py_ssize_t v, 
     return try_split(w, &p.allocator, -log(rho), rng)
 
 
-cdef bint draw_member_anchors(walk *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil:
+cdef bint draw_member_anchors(move_state *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil:
     """A fair coin: two data of the cluster of a uniform datum, or two uniform data of different clusters."""
     cdef member_table *t = w.d.members
     cdef Py_ssize_t k, j
@@ -267,7 +268,7 @@ cdef bint draw_member_anchors(walk *w, Py_ssize_t *u, Py_ssize_t *v, philox_stre
     return t.label[v[0]] != k
 
 
-cdef int member_move(walk *w, const move_plan *p, philox_stream *rng) noexcept nogil:
+cdef int member_move(move_state *w, const move_plan *p, philox_stream *rng) noexcept nogil:
     cdef Py_ssize_t u, v
     cdef double extra
     if w.n_rows < 2 or not draw_member_anchors(w, &u, &v, rng):
@@ -286,7 +287,8 @@ cdef inline uint64_t key_of(const move_plan *p, Py_ssize_t i, Py_ssize_t which) 
     return p.keys[i * p.n_tables + which]
 
 
-cdef bint is_bucket(const walk *w, const move_plan *p, Py_ssize_t which, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+cdef bint is_bucket(const move_state *w, const move_plan *p, Py_ssize_t which, Py_ssize_t k,
+                    Py_ssize_t l) noexcept nogil:
     """Whether slot k holds data of one bucket of which slot l holds none."""
     cdef member_table *t = w.d.members
     cdef uint64_t key = key_of(p, t.lists[k].items[0], which)
@@ -300,7 +302,7 @@ cdef bint is_bucket(const walk *w, const move_plan *p, Py_ssize_t which, Py_ssiz
     return True
 
 
-cdef int bucket_split(walk *w, const move_plan *p, Py_ssize_t which, philox_stream *rng) noexcept nogil:
+cdef int bucket_split(move_state *w, const move_plan *p, Py_ssize_t which, philox_stream *rng) noexcept nogil:
     """The part of a datum's cluster in its bucket, from the rest of it."""
     cdef division *d = &w.d
     cdef member_table *t = d.members
@@ -333,7 +335,7 @@ cdef int bucket_split(walk *w, const move_plan *p, Py_ssize_t which, philox_stre
     return code or finish_split(w, log(2.0 / ((j + 1.0) * j)), log_uniform(rng))
 
 
-cdef int uniform_pair(walk *w, philox_stream *rng) noexcept nogil:
+cdef int uniform_pair(move_state *w, philox_stream *rng) noexcept nogil:
     """Open the division of two clusters, each pair as probable; there must be two."""
     cdef member_table *t = w.d.members
     cdef Py_ssize_t k = <Py_ssize_t> members_below(<uint64_t> t.n_active, rng), other
@@ -344,7 +346,7 @@ cdef int uniform_pair(walk *w, philox_stream *rng) noexcept nogil:
     return EXPFAM_OK
 
 
-cdef int bucket_merge(walk *w, const move_plan *p, Py_ssize_t which, philox_stream *rng) noexcept nogil:
+cdef int bucket_merge(move_state *w, const move_plan *p, Py_ssize_t which, philox_stream *rng) noexcept nogil:
     cdef division *d = &w.d
     cdef double n_u, n_v, f, ratio, M = w.slots.n_live
     cdef int code
@@ -360,7 +362,7 @@ cdef int bucket_merge(walk *w, const move_plan *p, Py_ssize_t which, philox_stre
     return code or finish_merge(w, ratio, log(2.0 / (M * (M - 1.0))), log_uniform(rng))
 
 
-cdef int bucket_move(walk *w, const move_plan *p, philox_stream *rng) noexcept nogil:
+cdef int bucket_move(move_state *w, const move_plan *p, philox_stream *rng) noexcept nogil:
     cdef Py_ssize_t which = <Py_ssize_t> members_below(<uint64_t> p.n_tables, rng)
     if philox_next64(rng) & 1:
         return bucket_split(w, p, which, rng)
@@ -369,7 +371,7 @@ cdef int bucket_move(walk *w, const move_plan *p, philox_stream *rng) noexcept n
 
 # ---- merges chosen by their evidence (SDDS) ------------------------------------------------------------------------
 
-cdef int log_choice(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t left_out, double *out) noexcept nogil:
+cdef int log_choice(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t left_out, double *out) noexcept nogil:
     """Log probability of choosing slot l for k among the clusters but `left_out`, in proportion to Bayes factors.
 
     The candidates stay in `ks`, l last, with their log weights in `scores`.
@@ -407,7 +409,7 @@ cdef int log_choice(walk *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t left_out, do
     return EXPFAM_OK
 
 
-cdef Py_ssize_t draw_choice(const walk *w, Py_ssize_t m, philox_stream *rng) noexcept nogil:
+cdef Py_ssize_t draw_choice(const move_state *w, Py_ssize_t m, philox_stream *rng) noexcept nogil:
     """A candidate by the weights that `log_choice` left."""
     cdef double left = philox_double(rng)
     cdef Py_ssize_t j
@@ -428,7 +430,7 @@ cdef double log_sum(double x, double y) noexcept nogil:
     return top + log(exp(x - top) + exp(y - top)) if top > -INFINITY else top
 
 
-cdef int softmax_merge(walk *w, philox_stream *rng) noexcept nogil:
+cdef int softmax_merge(move_state *w, philox_stream *rng) noexcept nogil:
     cdef division *d = &w.d
     cdef member_table *t = d.members
     cdef Py_ssize_t k, other, M = w.slots.n_live
@@ -452,7 +454,7 @@ cdef int softmax_merge(walk *w, philox_stream *rng) noexcept nogil:
     return code or finish_merge(w, ratio, 0.0, log_uniform(rng))
 
 
-cdef int softmax_split(walk *w, philox_stream *rng) noexcept nogil:
+cdef int softmax_split(move_state *w, philox_stream *rng) noexcept nogil:
     cdef division *d = &w.d
     cdef member_table *t = d.members
     cdef Py_ssize_t k = members_draw_slot(t, rng), n = t.lists[k].size, i, j, M = w.slots.n_live
@@ -486,13 +488,13 @@ cdef int fill_other(division *d, Py_ssize_t i) noexcept nogil:
     return d.c.add(d.c.self, i, d.b)
 
 
-cdef int softmax_move(walk *w, philox_stream *rng) noexcept nogil:
+cdef int softmax_move(move_state *w, philox_stream *rng) noexcept nogil:
     return softmax_split(w, rng) if philox_next64(rng) & 1 else softmax_merge(w, rng)
 
 
 # ---- a run of moves ------------------------------------------------------------------------------------------------
 
-cdef int one_move(walk *w, const move_plan *p, Py_ssize_t place, philox_stream *rng) noexcept nogil:
+cdef int one_move(move_state *w, const move_plan *p, Py_ssize_t place, philox_stream *rng) noexcept nogil:
     cdef int code, cleared
     w.changed = False
     w.d.work_done += MOVE_COST
@@ -508,12 +510,12 @@ cdef int one_move(walk *w, const move_plan *p, Py_ssize_t place, philox_stream *
     return code or cleared
 
 
-cdef bint has_slots(walk *w) noexcept nogil:
+cdef bint has_slots(move_state *w) noexcept nogil:
     """Whether a new cluster and two sides have slots."""
     return slot_find_spare(w.slots) and w.slots.n_slots <= w.slots.capacity - 2
 
 
-cdef int run_moves(walk *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+cdef int run_moves(move_state *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
     """Moves one after the other; `at` is the first that was not finished."""
     cdef philox_stream rng
     cdef Py_ssize_t place

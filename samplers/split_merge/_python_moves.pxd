@@ -1,8 +1,8 @@
 # Moves whose division is a Python object's work, in the terms of the compiled ones.
 
-from expfam.samplers.split_merge._moves cimport walk
+from expfam.samplers.split_merge._moves cimport move_state
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.members cimport MemberLists
 
-cdef int away_move(walk *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
+cdef int away_move(move_state *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
                    rng) except? -9

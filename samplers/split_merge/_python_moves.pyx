@@ -13,7 +13,7 @@ from expfam.contracts cimport EXPFAM_OK
 from expfam.samplers.split_merge._allocators cimport close_division, division, gather_leaving, open_division
 from expfam.samplers.split_merge._moves cimport (
     ANCHORED, CUT, MEMBER, can_split, draw_member_anchors, finish_merge, finish_split, merged_ratio, move_plan,
-    thinning, walk,
+    thinning, move_state,
 )
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
@@ -23,7 +23,7 @@ from expfam.errors import PluginError
 from expfam.families.support import read_only_array
 
 
-cdef int away_move(walk *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
+cdef int away_move(move_state *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
                    rng) except? -9:
     """One move of the plan, by the allocator bound to the data or by the cuts of the move itself; an EXPFAM code."""
     cdef const move_plan *p = w.plans + w.which[place]
@@ -37,7 +37,7 @@ cdef int away_move(walk *w, CollapsedState state, MemberLists lists, move, alloc
 
 # ---- divisions by a foreign allocator ------------------------------------------------------------------------------
 
-cdef int foreign_move(walk *w, const move_plan *p, CollapsedState state, MemberLists lists, allocator,
+cdef int foreign_move(move_state *w, const move_plan *p, CollapsedState state, MemberLists lists, allocator,
                       Py_ssize_t place, rng) except? -9:
     cdef division *d = &w.d
     cdef Py_ssize_t u = w.pairs[2 * place], v = w.pairs[2 * place + 1]
@@ -114,7 +114,7 @@ cdef int take_sides(division *d, sides, double log_q, rows) except? -9:
 
 # ---- cuts ----------------------------------------------------------------------------------------------------------
 
-cdef int cut_move(walk *w, MemberLists lists, X, move, rng) except? -9:
+cdef int cut_move(move_state *w, MemberLists lists, X, move, rng) except? -9:
     """A cluster cut in two at a value of one column, or the merge of two that such a cut parts."""
     cdef double lu = np.log(1.0 - rng.random())
     if rng.random() < 0.5:
@@ -122,7 +122,7 @@ cdef int cut_move(walk *w, MemberLists lists, X, move, rng) except? -9:
     return cut_merge(w, lists, X, move, rng, lu)
 
 
-cdef int cut_split(walk *w, MemberLists lists, X, move, rng, double lu) except? -9:
+cdef int cut_split(move_state *w, MemberLists lists, X, move, rng, double lu) except? -9:
     cdef Py_ssize_t M = w.slots.n_live, k = w.d.members.slots[<Py_ssize_t> rng.integers(M)]
     rows = np.sort(lists.members(k))
     sides = move.draw(X[rows], rng) if rows.size > 1 and can_split(w) else None
@@ -137,7 +137,7 @@ cdef int cut_split(walk *w, MemberLists lists, X, move, rng, double lu) except? 
     return take_sides(&w.d, sides, log_q, rows[order]) or finish_split(w, np.log(2.0 / ((M + 1.0) * M)), lu)
 
 
-cdef int cut_merge(walk *w, MemberLists lists, X, move, rng, double lu) except? -9:
+cdef int cut_merge(move_state *w, MemberLists lists, X, move, rng, double lu) except? -9:
     cdef division *d = &w.d
     cdef Py_ssize_t M = w.slots.n_live
     cdef double ratio

@@ -1,12 +1,12 @@
 # What a chain's moves keep between steps, for the modules that make single moves of it.
 
-from expfam.samplers.split_merge._moves cimport walk
+from expfam.samplers.split_merge._moves cimport move_state
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.members cimport MemberLists
 
 
-cdef class Mover:
-    cdef walk w
+cdef class MoveRunner:
+    cdef move_state w
     cdef CollapsedState state
     cdef MemberLists lists
     cdef readonly object moves

@@ -46,7 +46,7 @@ _REDRAW_EVERY = 200             # steps for which hash tables stay: making them 
 _UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
 
 
-cdef class Mover:
+cdef class MoveRunner:
     """What a chain's moves keep between steps: member lists, bound anchors and allocators, scratch, adaptation.
 
     Parameters
@@ -157,7 +157,7 @@ cdef class Mover:
         """Take the addresses that a grown state may have changed."""
         cdef CollapsedState state = self.state
         cdef Components components = state.components
-        cdef walk *w = &self.w
+        cdef move_state *w = &self.w
         cdef int32_t[::1] labels = state.labels
         cdef Py_ssize_t[::1] ks
         cdef double[::1] scores
@@ -199,7 +199,7 @@ cdef class Mover:
 
     def run(self, Py_ssize_t n_moves):
         """The moves of the plan; an interrupt leaves a valid state between two of them."""
-        cdef walk *w = &self.w
+        cdef move_state *w = &self.w
         cdef CollapsedState state = self.state
         cdef Py_ssize_t start = 0, at = 0, moves = FIRST_MOVES, stop, failed_at = -1
         cdef int code
@@ -430,14 +430,14 @@ class CollapsedSplitMerge(Kernel):
         moves = most_moves(data.n_rows, n_clusters) if self.n_moves == "auto" else self.n_moves
         return int(per_row * data.n_rows + 64 * moves)
 
-    def mover(self, state):
+    def runner(self, state):
         """What this chain's moves keep, from the state's memory."""
         kept = state.memory.get("split_merge")
-        if isinstance(kept, Mover) and kept.kernel is self:
+        if isinstance(kept, MoveRunner) and kept.kernel is self:
             return kept
         moves = self.choose_moves(state.model, state.data)
-        if not isinstance(kept, Mover) or kept.moves != moves:
-            arrays, kept = kept, Mover(state, moves, self.n_threads)
+        if not isinstance(kept, MoveRunner) or kept.moves != moves:
+            arrays, kept = kept, MoveRunner(state, moves, self.n_threads)
             if isinstance(arrays, dict):
                 kept.from_arrays(arrays)
             state.memory["split_merge"] = kept
@@ -446,22 +446,22 @@ class CollapsedSplitMerge(Kernel):
 
     def move(self, state):
         """The moves of a step, or none where it is not the turn of any."""
-        mover = self.mover(state)
-        schedule = mover.schedule
+        runner = self.runner(state)
+        schedule = runner.schedule
         if schedule.n_resting > 0:
             schedule.n_resting -= 1
-            return 0, 0, dict.fromkeys(mover.counts, 0) | {"n_moves": 0}
-        mover.open()
+            return 0, 0, dict.fromkeys(runner.counts, 0) | {"n_moves": 0}
+        runner.open()
         if self.n_moves == "auto":
-            n_moves = mover.run_adapting()
+            n_moves = runner.run_adapting()
         else:
             n_moves = int(self.n_moves)
-            mover.draw_plan(n_moves)
-            mover.run(n_moves)
-            mover.settle()
+            runner.draw_plan(n_moves)
+            runner.run(n_moves)
+            runner.settle()
         if self.every != "auto":
             schedule.n_resting = self.every - 1
-        counts = mover.counts
+        counts = runner.counts
         proposed = counts["splits_proposed"] + counts["merges_proposed"]
         accepted = counts["splits_accepted"] + counts["merges_accepted"]
         return proposed, accepted, counts | {"n_moves": n_moves}
@@ -469,7 +469,7 @@ class CollapsedSplitMerge(Kernel):
     def frozen(self, state):
         """The kernel with the number of moves that this chain has adapted so far, for steps that are to count."""
         kept = state.memory.get("split_merge")
-        if self.n_moves != "auto" or not isinstance(kept, Mover):
+        if self.n_moves != "auto" or not isinstance(kept, MoveRunner):
             return self
         every = kept.schedule.period if self.every == "auto" else self.every
         return type(self)(**(self.get_params() | {"n_moves": kept.schedule.n_moves, "every": every}))

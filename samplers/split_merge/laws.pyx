@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 
 from expfam.samplers.split_merge._moves cimport AWAY, GROW, has_slots, run_moves
-from expfam.samplers.split_merge.kernel cimport Mover
+from expfam.samplers.split_merge.kernel cimport MoveRunner
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_leave
 from expfam.structures.members cimport members_move
 
@@ -41,57 +41,57 @@ def moved_partitions(kernel, CollapsedState state, starts):
     >>> bool(was_split.any() and (gains[was_split] != 0).all())
     True
     """
-    cdef Mover mover = kernel.mover(state)
+    cdef MoveRunner runner = kernel.runner(state)
     cdef Py_ssize_t place, at = 0, n = len(starts)
     cdef int code
     out, gains = np.empty_like(starts), np.zeros(n)
-    mover.open()
-    mover.draw_plan(n)
-    mover.begin(state.data.n_rows)
-    mover.aim()
+    runner.open()
+    runner.draw_plan(n)
+    runner.begin(state.data.n_rows)
+    runner.aim()
     for place in range(n):
-        reset(mover, starts[place])
+        reset(runner, starts[place])
         code = GROW
         while code == GROW:
-            if not has_slots(&mover.w):
-                mover.grow()
-            mover.w.log_joint = 0.0
-            code = run_moves(&mover.w, place, place + 1, &at)
+            if not has_slots(&runner.w):
+                runner.grow()
+            runner.w.log_joint = 0.0
+            code = run_moves(&runner.w, place, place + 1, &at)
         if code == AWAY:
-            mover.away(place)
+            runner.away(place)
         elif code:
-            raise mover.failure(code)
-        out[place], gains[place] = state.labels, mover.w.log_joint
+            raise runner.failure(code)
+        out[place], gains[place] = state.labels, runner.w.log_joint
     state.log_joint = state.compute_log_joint()
     state.stamp += 1
-    mover.stamp = None
+    runner.stamp = None
     return out, gains
 
 
-cdef int reset(Mover mover, const int32_t[::1] partition) except -1:
+cdef int reset(MoveRunner runner, const int32_t[::1] partition) except -1:
     """Put the state into a partition by single moves."""
-    cdef int32_t[::1] labels = mover.state.labels
+    cdef int32_t[::1] labels = runner.state.labels
     cdef dict slots = {int(partition[0]): int(labels[0])}
     cdef Py_ssize_t i
     for i in range(1, labels.shape[0]):
-        shift(mover, i, labels[0])
+        shift(runner, i, labels[0])
     for i in range(1, labels.shape[0]):
         if int(partition[i]) not in slots:
-            if not has_slots(&mover.w):
-                mover.grow()
-            slots[int(partition[i])] = mover.state.slots.spare
-        shift(mover, i, slots[int(partition[i])])
+            if not has_slots(&runner.w):
+                runner.grow()
+            slots[int(partition[i])] = runner.state.slots.spare
+        shift(runner, i, slots[int(partition[i])])
     return 0
 
 
-cdef int shift(Mover mover, Py_ssize_t i, Py_ssize_t k) except -1:
-    cdef CollapsedState state = mover.state
+cdef int shift(MoveRunner runner, Py_ssize_t i, Py_ssize_t k) except -1:
+    cdef CollapsedState state = runner.state
     cdef int32_t[::1] labels = state.labels
     if labels[i] != k:
         state.components.remove(i, labels[i])
         state.components.add(i, k)
         slot_leave(&state.slots, labels[i])
         slot_enter(&state.slots, k)
-        members_move(&mover.lists.table, i, k)
+        members_move(&runner.lists.table, i, k)
         labels[i] = <int32_t> k
     return 0

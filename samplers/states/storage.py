@@ -3,7 +3,7 @@
 from expfam.errors import CapabilityError
 
 
-class LoneState:
+class UnsharedState:
     """Base of states that cannot be combined with those of other types.
 
     Attributes

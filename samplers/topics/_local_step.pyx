@@ -141,7 +141,7 @@ ctypedef struct plan:                   # what all documents share
     const int32_t *first                # (V, n_first) topics
 
 
-ctypedef struct desk:                   # the document worked on
+ctypedef struct workspace:                   # the document worked on
     Py_ssize_t n_rows                   # its word types
     const int32_t *words
     const double *c
@@ -177,7 +177,7 @@ cdef inline double least_sum(const real *p) noexcept nogil:
     return 1e-11 if real is float else 1e-140
 
 
-cdef void weigh(desk *d, real *p) noexcept nogil:
+cdef void weigh(workspace *d, real *p) noexcept nogil:
     """p_k = exp(psi(alpha_k + N_k)) over the active topics, the largest 1, and its logs."""
     cdef double largest = topic_digammas(d.alpha, d.N, d.logs, d.size)
     cdef Py_ssize_t k
@@ -281,7 +281,7 @@ cdef void fill_up(const double *values, const int32_t *places, Py_ssize_t size, 
         k += 1
 
 
-cdef double logs_of_row(const plan *s, const desk *d, Py_ssize_t u, double *w) noexcept nogil:
+cdef double logs_of_row(const plan *s, const workspace *d, Py_ssize_t u, double *w) noexcept nogil:
     """Logs of the products of one word with all weights, from the counts; the largest."""
     cdef Py_ssize_t k, word = d.words[u]
     cdef double largest = -INFINITY
@@ -298,7 +298,8 @@ cdef void exps_of_row(double *w, Py_ssize_t size, double offset) noexcept nogil:
         w[k] = exp(w[k] - offset) if w[k] - offset < 700.0 else 0.0
 
 
-cdef double row_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, double *w) noexcept nogil:
+cdef double row_law(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p,
+                    double *w) noexcept nogil:
     """Responsibilities of one word into w (size,), by logs where it must be; the log of their sum before."""
     cdef Py_ssize_t k
     cdef double total = products_of_row(d, u, block, p, w), offset = 0.0
@@ -313,7 +314,8 @@ cdef double row_law(const plan *s, desk *d, Py_ssize_t u, const real *block, con
     return offset + log(total)
 
 
-cdef double products_of_row(const desk *d, Py_ssize_t u, const real *block, const real *p, double *w) noexcept nogil:
+cdef double products_of_row(const workspace *d, Py_ssize_t u, const real *block, const real *p,
+                            double *w) noexcept nogil:
     """Products of one word with all weights into w; their sum."""
     cdef const real *row = block + u * d.stride
     cdef double total = 0.0
@@ -324,7 +326,7 @@ cdef double products_of_row(const desk *d, Py_ssize_t u, const real *block, cons
     return total
 
 
-cdef void keep_products(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint select,
+cdef void keep_products(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p, bint select,
                         double *w) noexcept nogil:
     """Products of one word with the weights of its few topics into `saved`; `select` chooses these anew.
 
@@ -352,7 +354,7 @@ cdef void keep_products(const plan *s, desk *d, Py_ssize_t u, const real *block,
             keep_largest(w, d.places, n, L, support, d.saved, d.top)
 
 
-cdef double keep_logs(const plan *s, desk *d, Py_ssize_t u, bint select, double *w) noexcept nogil:
+cdef double keep_logs(const plan *s, workspace *d, Py_ssize_t u, bint select, double *w) noexcept nogil:
     """As `keep_products` by logs; what was subtracted from them."""
     cdef Py_ssize_t j, k, L = min(s.n_active, d.size)
     cdef int32_t *support = d.support + u * s.n_active
@@ -372,7 +374,7 @@ cdef double keep_logs(const plan *s, desk *d, Py_ssize_t u, bint select, double 
     return offset
 
 
-cdef double kept_law(const plan *s, desk *d, Py_ssize_t u, const real *block, const real *p, bint select,
+cdef double kept_law(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p, bint select,
                      double *total, double *w) noexcept nogil:
     """Responsibilities of one word's few topics into `saved`; the log of their sum before is this plus log(total)."""
     cdef Py_ssize_t j, L = min(s.n_active, d.size)
@@ -391,7 +393,7 @@ cdef double kept_law(const plan *s, desk *d, Py_ssize_t u, const real *block, co
     return offset
 
 
-cdef void pass_all(const plan *s, desk *d, const real *block, const real *p, real *out, double *w) noexcept nogil:
+cdef void pass_all(const plan *s, workspace *d, const real *block, const real *p, real *out, double *w) noexcept nogil:
     """Counts of topics from responsibilities at p into `fresh`."""
     cdef Py_ssize_t k, u, n_lost
     cdef double least = least_sum(p)
@@ -409,7 +411,7 @@ cdef void pass_all(const plan *s, desk *d, const real *block, const real *p, rea
                     d.fresh[k] += d.c[u] * w[k]
 
 
-cdef void pass_kept(const plan *s, desk *d, const real *block, const real *p, bint select, bint last,
+cdef void pass_kept(const plan *s, workspace *d, const real *block, const real *p, bint select, bint last,
                     double *w) noexcept nogil:
     """As `pass_all` with few topics for each word; of the last one the logs of their sums in place of the sums."""
     cdef Py_ssize_t j, k, u, L = min(s.n_active, d.size)
@@ -427,7 +429,7 @@ cdef void pass_kept(const plan *s, desk *d, const real *block, const real *p, bi
     d.has_support = True
 
 
-cdef void drop_topics(const plan *s, desk *d, real *block) noexcept nogil:
+cdef void drop_topics(const plan *s, workspace *d, real *block) noexcept nogil:
     """Leave out the topics with no more than tau tokens, never the largest."""
     cdef Py_ssize_t k, u, j = 0, best = 0
     for k in range(d.size):
@@ -446,7 +448,7 @@ cdef void drop_topics(const plan *s, desk *d, real *block) noexcept nogil:
                 block[u * d.stride + k] = 0
 
 
-cdef void iterate(const plan *s, desk *d, real *block, real *p, real *out, double *w, Py_ssize_t n, bint may_drop,
+cdef void iterate(const plan *s, workspace *d, real *block, real *p, real *out, double *w, Py_ssize_t n, bint may_drop,
                   ) noexcept nogil:
     """At most n updates of the document's weights; fewer where no count changes by more than the tolerance."""
     cdef Py_ssize_t t, k
@@ -468,7 +470,7 @@ cdef void iterate(const plan *s, desk *d, real *block, real *p, real *out, doubl
             break
 
 
-cdef double bound(const plan *s, desk *d, const real *block, const real *p, bint kept, double *w) noexcept nogil:
+cdef double bound(const plan *s, workspace *d, const real *block, const real *p, bint kept, double *w) noexcept nogil:
     """The document's part of the lower bound for the responsibilities of the last pass: nats."""
     cdef Py_ssize_t k, u
     cdef double value = lgamma(s.alpha_total) - lgamma(s.alpha_total + d.length), least = least_sum(p)
@@ -485,11 +487,11 @@ cdef double bound(const plan *s, desk *d, const real *block, const real *p, bint
     return value
 
 
-cdef inline bint ends_kept(const plan *s, const desk *d) noexcept nogil:
+cdef inline bint ends_kept(const plan *s, const workspace *d) noexcept nogil:
     return s.local == TOKENS or s.n_active < d.size
 
 
-cdef double finish(const plan *s, desk *d, const real *block, real *p, real *out, double *w) noexcept nogil:
+cdef double finish(const plan *s, workspace *d, const real *block, real *p, real *out, double *w) noexcept nogil:
     """A last update, after which responsibilities, counts and bound belong together."""
     cdef Py_ssize_t k
     cdef bint kept = ends_kept(s, d)
@@ -504,7 +506,7 @@ cdef double finish(const plan *s, desk *d, const real *block, real *p, real *out
     return bound(s, d, block, p, kept, w)
 
 
-cdef double restarts(const plan *s, desk *d, real *block, real *p, real *out, double *w, double *kept_N,
+cdef double restarts(const plan *s, workspace *d, real *block, real *p, real *out, double *w, double *kept_N,
                      double value) noexcept nogil:
     """Take the smallest topics away one at a time, and leave it so where the bound rises."""
     cdef Py_ssize_t k, t, n = 0, held
@@ -543,7 +545,7 @@ cdef double restarts(const plan *s, desk *d, real *block, real *p, real *out, do
     return finish(s, d, block, p, out, w) if is_stale else value
 
 
-cdef void fill_block(const plan *s, desk *d, const real *B, real *block) noexcept nogil:
+cdef void fill_block(const plan *s, workspace *d, const real *B, real *block) noexcept nogil:
     """Columns of the active topics, beside each other."""
     cdef Py_ssize_t u, k
     cdef const real *row
@@ -559,7 +561,7 @@ cdef void fill_block(const plan *s, desk *d, const real *B, real *block) noexcep
             target[k] = 0
 
 
-cdef void start_from_words(const plan *s, desk *d, const real *B, real *p) noexcept nogil:
+cdef void start_from_words(const plan *s, workspace *d, const real *B, real *p) noexcept nogil:
     """First topics and counts from each word's best topics: with all weights alike they are a matter of the word alone.
 
     Where many may be dropped, two updates among these alone follow: most of the hundreds that some word brings vanish
@@ -591,7 +593,7 @@ cdef void start_from_words(const plan *s, desk *d, const real *B, real *p) noexc
             d.size += 1
 
 
-cdef void share_among_first(const plan *s, desk *d, const real *B, const real *p) noexcept nogil:
+cdef void share_among_first(const plan *s, workspace *d, const real *B, const real *p) noexcept nogil:
     """Counts of topics from each word's best topics alone, weighed by p; a word that none of them explains sits out."""
     cdef Py_ssize_t j, k, u
     cdef const int32_t *first
@@ -610,7 +612,8 @@ cdef void share_among_first(const plan *s, desk *d, const real *B, const real *p
                 d.N[k] += d.c[u] * row[first[j]] * p[k] / total
 
 
-cdef void start_dense(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w) noexcept nogil:
+cdef void start_dense(const plan *s, workspace *d, const real *B, real *block, real *p, real *out,
+                      double *w) noexcept nogil:
     """All topics, and counts with all weights alike."""
     cdef Py_ssize_t k
     d.size = s.n_topics
@@ -624,7 +627,7 @@ cdef void start_dense(const plan *s, desk *d, const real *B, real *block, real *
         d.N[k] = d.fresh[k]
 
 
-cdef double run_cold(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w,
+cdef double run_cold(const plan *s, workspace *d, const real *B, real *block, real *p, real *out, double *w,
                      double *kept_N) noexcept nogil:
     cdef double value
     if s.local == DENSE:
@@ -637,8 +640,8 @@ cdef double run_cold(const plan *s, desk *d, const real *B, real *block, real *p
     return restarts(s, d, block, p, out, w, kept_N, value) if s.n_restarts else value
 
 
-cdef double run_stored(const plan *s, desk *d, const real *B, real *block, real *p, real *out, double *w, Py_ssize_t n,
-                       const int32_t *topics, const double *N, bint once) noexcept nogil:
+cdef double run_stored(const plan *s, workspace *d, const real *B, real *block, real *p, real *out, double *w,
+                       Py_ssize_t n, const int32_t *topics, const double *N, bint once) noexcept nogil:
     """Go on from stored counts, without leaving out topics: the bound does not fall below what they had."""
     cdef Py_ssize_t k
     d.size = n
@@ -652,7 +655,8 @@ cdef double run_stored(const plan *s, desk *d, const real *B, real *block, real 
     return finish(s, d, block, p, out, w)
 
 
-cdef void write_rows(const plan *s, desk *d, const real *block, const real *p, real *values, double *w) noexcept nogil:
+cdef void write_rows(const plan *s, workspace *d, const real *block, const real *p, real *values,
+                     double *w) noexcept nogil:
     """Responsibilities (n_rows, size) of the last pass."""
     cdef Py_ssize_t u, k, j
     cdef bint kept = ends_kept(s, d)
@@ -784,7 +788,7 @@ cdef _run(const plan *s, const real[:, ::1] B, documents, const int64_t[::1] row
     cdef int32_t[::1] places = scratch.places
     cdef int32_t[::1] sizes = outputs.size, out_topics = outputs.topics
     cdef int64_t[::1] counters = outputs.counters
-    cdef desk d
+    cdef workspace d
     cdef Py_ssize_t place = start, i, k, n_docs = 0, n_pairs = 0, n_values = 0, most, n
     cdef bint has_stored = stored is not None
     cdef double value = 0.0, rival

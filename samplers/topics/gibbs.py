@@ -10,7 +10,7 @@ from scipy import sparse
 from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.states.storage import LoneState
+from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import check_admixture, count_tokens, memory_of_tokens
 from expfam.samplers.topics.start import VariationalStart
 from expfam.samplers.topics.state import stored_model
@@ -21,7 +21,7 @@ from expfam.structures.ground.stored import integers
 _CALL_TOKENS = 1 << 20  # of one nogil call, so that Ctrl-C is heard
 
 
-class TokenState(LoneState):
+class TokenState(UnsharedState):
     """Topics of the tokens of documents.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Posterior of the topics of a variational run, and what a visit of documents gives it.
+"""Posterior of the topics of a variational run, and what a local step of documents gives it.
 
 Invariant: the topics are those that the sums imply; the pseudo-counts of the model are learned from the sums alone.
 """
@@ -17,7 +17,7 @@ LEARN_AFTER = 5  # passes; pseudo-counts learned from topics that are nearly ran
 
 
 @dataclass
-class TopicAccount:
+class TopicDiagnostics:
     """What visits took; of several, added up.
 
     Attributes
@@ -34,7 +34,7 @@ class TopicAccount:
     n_documents: int = 0
 
     def add(self, other):
-        """Add another account, in place."""
+        """Add another diagnostics, in place."""
         self.counters += other.counters
         self.n_pairs += other.n_pairs
         self.n_documents += other.n_documents
@@ -46,8 +46,8 @@ class TopicAccount:
 
 
 @dataclass
-class TopicVisit:
-    """What a visit found.
+class TopicLocalStep:
+    """What a local step found.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class TopicVisit:
         Largest topic of each document; -1 of an empty one.
     counts : Counts or None
         Of topics in documents, where they are remembered.
-    account : TopicAccount
+    diagnostics : TopicDiagnostics
     """
 
     sums: TopicSums
     labels: np.ndarray
     counts: Counts | None
-    account: TopicAccount
+    diagnostics: TopicDiagnostics
 
 
 class TopicPosterior:
@@ -79,7 +79,7 @@ class TopicPosterior:
     ----------
     sums : TopicSums
     log_joint : float
-        Lower bound of the log evidence, nats: NaN before the first visit; of a stochastic schedule an estimate.
+        Lower bound of the log evidence, nats: NaN before the first local step; of a stochastic schedule an estimate.
     """
 
     def __init__(self, model, *, settings, seed):
@@ -107,7 +107,7 @@ class TopicPosterior:
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
-    def visit_rows(self, passes, rows, stored=None, take=None):
+    def local_step_of_rows(self, passes, rows, stored=None, take=None):
         """Local step of some documents.
 
         Parameters
@@ -122,9 +122,9 @@ class TopicPosterior:
 
         Returns
         -------
-        TopicVisit
+        TopicLocalStep
         """
-        alpha, sums, account = self.model.pseudocounts, self.empty_sums(), TopicAccount()
+        alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
         tables = passes.tables(self.word_counts, self.eta)
         labels, kept = [np.empty(0, dtype=np.int32)], []
         for part in passes.parts(passes.step(tables, alpha), rows, stored):
@@ -132,14 +132,14 @@ class TopicPosterior:
             sums.rest += passes.entropy(part, tables)
             if self.settings.learn_alpha:
                 passes.add_tangent(part, sums, alpha)
-            account.add(TopicAccount(part.counters, len(part.topics), len(part.rows)))
+            diagnostics.add(TopicDiagnostics(part.counters, len(part.topics), len(part.rows)))
             labels.append(largest_topics(part))
             if self.settings.documents != "cold":
                 kept.append(part.counts())
             if take is not None:
                 take(part)
         sums.weight = passes.weight_of(rows)
-        return TopicVisit(sums, np.concatenate(labels), Counts.joined(kept) if kept else None, account)
+        return TopicLocalStep(sums, np.concatenate(labels), Counts.joined(kept) if kept else None, diagnostics)
 
     # ---- bound -------------------------------------------------------------------------------------------------------
 
@@ -147,10 +147,10 @@ class TopicPosterior:
         """Bound of the documents under the topics that they imply: nats."""
         return self.sums.bound(self.model.pseudocounts, self.eta)
 
-    def noisy_bound(self, visit, scale, total):
-        """The bound at the optimum for a visit's documents repeated `scale` times: an estimate for the trace."""
-        documents = visit.sums.documents_bound(self.model.pseudocounts)
-        return scale * documents + log_evidence_of_topics(scale * visit.sums.counts, self.eta)
+    def noisy_bound(self, local, scale, total):
+        """The bound at the optimum for a local step's documents repeated `scale` times: an estimate for the trace."""
+        documents = local.sums.documents_bound(self.model.pseudocounts)
+        return scale * documents + log_evidence_of_topics(scale * local.sums.counts, self.eta)
 
     def learn_alpha(self):
         """Pseudo-counts of topics that raise the bound, if they are to be learned."""
@@ -197,4 +197,4 @@ def largest_topics(part):
     return labels
 
 
-__all__ = ["LEARN_AFTER", "TopicAccount", "TopicPosterior", "TopicVisit", "largest_topics"]
+__all__ = ["LEARN_AFTER", "TopicDiagnostics", "TopicLocalStep", "TopicPosterior", "largest_topics"]

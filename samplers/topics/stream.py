@@ -10,7 +10,7 @@ import numpy as np
 
 from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts, TopicPass
-from expfam.samplers.topics.state import LEARN_AFTER, TopicAccount, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicDiagnostics, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.variational.stream_base import ChunkStream, weight_of
 from expfam.structures.ground.stored import integers, numbers
@@ -86,7 +86,7 @@ class TopicStream(ChunkStream, TopicPosterior):
     960
     """
 
-    empty_account, contribution_type = TopicAccount, TopicContribution
+    empty_diagnostics, contribution_type = TopicDiagnostics, TopicContribution
 
     def __init__(self, model, *, settings, seed):
         super().__init__(model, settings=settings, seed=seed)
@@ -102,19 +102,19 @@ class TopicStream(ChunkStream, TopicPosterior):
     def check_kind(self, data):
         """Every chunk of words will do."""
 
-    def visit(self, data, last, *, wide):
+    def local_step(self, data, last, *, all_clusters):
         """Local step of all documents of a chunk."""
         passes = TopicPass(data, self.model.n_topics, self.settings)
         stored = None if last is None else last.counts
-        return self.visit_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
+        return self.local_step_of_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
 
-    def sums_of_contribution(self, last, visit):
-        """Sums of what a chunk contributed before this visit."""
+    def sums_of_contribution(self, last, local):
+        """Sums of what a chunk contributed before this local step."""
         return last.sums.dense()
 
-    def contribution(self, visit, data, last, is_wide):
-        """What is remembered of a visit."""
-        return TopicContribution(data.n_rows, weight_of(data), visit.sums.compact(), visit.counts)
+    def contribution(self, local, data, last, scores_all):
+        """What is remembered of a local step."""
+        return TopicContribution(data.n_rows, weight_of(data), local.sums.compact(), local.counts)
 
     def update(self):
         """Learn what is to be learned; the topics are those of the sums."""

@@ -11,10 +11,10 @@ import numpy as np
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.states.storage import LoneState
+from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
-from expfam.samplers.topics.state import LEARN_AFTER, TopicAccount, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicDiagnostics, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
@@ -246,7 +246,7 @@ class TopicVariational(Kernel):
         return state.converged
 
 
-class TopicState(LoneState, TopicPosterior):
+class TopicState(UnsharedState, TopicPosterior):
     """Expected counts of words in topics, and what is remembered of the documents.
 
     Parameters
@@ -298,7 +298,7 @@ class TopicState(LoneState, TopicPosterior):
         self.remembered = [None] * B  # parts of each batch
         self.counts = [None] * B  # Counts of each batch
         self.batch_sums = [None] * B  # those of each batch without its counts of words
-        self._account = TopicAccount()  # of the pass under way
+        self._diagnostics = TopicDiagnostics()  # of the pass under way
 
     def _batches(self, schedule):
         N = self.data.n_rows
@@ -309,8 +309,8 @@ class TopicState(LoneState, TopicPosterior):
     # ---- passes ------------------------------------------------------------------------------------------------------
 
     def make_pass(self):
-        """Visit all documents; returns iterations, restarts tried and accepted."""
-        schedule, self._account = self.settings.schedule_of(), TopicAccount()
+        """Make the local step of all documents; returns iterations, restarts tried and accepted."""
+        schedule, self._diagnostics = self.settings.schedule_of(), TopicDiagnostics()
         if self.is_noisy:
             total = self.passes.weight_of(np.arange(self.data.n_rows))
             for rows in schedule.batches(self.data.n_rows, self.seed, self.n_steps):
@@ -328,23 +328,23 @@ class TopicState(LoneState, TopicPosterior):
             self.learn_eta()
         if not self.is_noisy:
             self.log_joint = self.compute_log_joint()
-        self.mean_active = self._account.n_pairs / max(1, self.data.n_rows)
+        self.mean_active = self._diagnostics.n_pairs / max(1, self.data.n_rows)
         self.stamp += 1
-        return self._account.counters
+        return self._diagnostics.counters
 
-    def _visit(self, rows, stored=None, take=None):
-        visit = self.visit_rows(self.passes, rows, stored, take)
-        occupied = visit.labels >= 0
-        self.labels[rows[occupied]] = visit.labels[occupied]
-        self._account.add(visit.account)
-        return visit
+    def _local_step(self, rows, stored=None, take=None):
+        local = self.local_step_of_rows(self.passes, rows, stored, take)
+        occupied = local.labels >= 0
+        self.labels[rows[occupied]] = local.labels[occupied]
+        self._diagnostics.add(local.diagnostics)
+        return local
 
     def _replace(self, b):
-        """Visit a batch and put what it gives in the place of what it gave before."""
+        """Make the local step of a batch and put what it gives in the place of what it gave before."""
         keeps, remembered = len(self.batches) > 1, []
         take = (lambda part: remembered.append(part.copied())) if keeps else None
-        visit = self._visit(self.batches[b], self.counts[b], take)
-        self.counts[b], fresh = visit.counts, visit.sums
+        local = self._local_step(self.batches[b], self.counts[b], take)
+        self.counts[b], fresh = local.counts, local.sums
         if not keeps:
             self.sums = fresh
         elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches to come
@@ -377,12 +377,12 @@ class TopicState(LoneState, TopicPosterior):
 
     def _follow(self, rows, rho, total):
         """One step of the natural gradient from a batch that stands for so many documents, or their weight."""
-        visit = self._visit(rows)
-        share = visit.sums.weight
+        local = self._local_step(rows)
+        share = local.sums.weight
         if share == 0:
             return
-        self.log_joint = self.noisy_bound(visit, total / share, total)
-        self.sums = self.sums.copy().scale(1.0 - rho).add(visit.sums, rho * total / share)
+        self.log_joint = self.noisy_bound(local, total / share, total)
+        self.sums = self.sums.copy().scale(1.0 - rho).add(local.sums, rho * total / share)
         if self.n_steps >= LEARN_AFTER:
             self.learn_alpha()
 

@@ -1,7 +1,7 @@
 """Sweeps over labels by Metropolis steps, with parameters given: a proposal suggests, the datum's own score decides.
 
-Given parameters the labels are independent, so all data walk in parallel, each with its own random stream and several
-steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal costs
+Given parameters the labels are independent, so all data are moved in parallel, each with its own random stream and
+several steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal costs
 <phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
 all data, from a copy in visiting order, where they are about as wide as these, else of the data that need them. What
 takes little room is made once.
@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, uint64_t
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
-from expfam.samplers.proposals.handle cimport ProposalDoor
+from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
 from expfam.structures.simd.probe cimport (
     EXPFAM_BLOCK,
@@ -42,14 +42,14 @@ cdef enum:
     TASK_ROWS = 8192            # data of a task
     AHEAD = 12                  # places ahead whose labels are asked for
     MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
-    WAITS = 1                   # result of a walk: statistics are needed and not there
+    WAITS = 1                   # result of a move: statistics are needed and not there
 
 _WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
 _NARROW = 64                    # unless they are so few
 _LEAST_HELD = 1 << 27           # bytes of statistics that are kept rather than made in each sweep
 
 
-ctypedef struct walk:           # what the data of one sweep share
+ctypedef struct sweep_state:           # what the data of one sweep share
     proposal_v1 *p
     const int32_t *labels
     int32_t *moved              # (N,) labels after the sweep
@@ -83,7 +83,8 @@ ctypedef struct tally:
     Py_ssize_t failed
 
 
-cdef inline double gain(const walk *w, Py_ssize_t i, const double *x, Py_ssize_t old, Py_ssize_t new) noexcept nogil:
+cdef inline double gain(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t old,
+                        Py_ssize_t new) noexcept nogil:
     """Log weight of cluster `new` for the datum over that of `old`."""
     cdef const double *a = w.Theta + new * w.F
     cdef const double *b = w.Theta + old * w.F
@@ -98,7 +99,7 @@ cdef inline double gain(const walk *w, Py_ssize_t i, const double *x, Py_ssize_t
     return sum_ + (w.bias[new] - w.bias[old])
 
 
-cdef void open_list(const walk *w, Py_ssize_t g, listed *l) noexcept nogil:
+cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogil:
     """Gather the parameters of the list of group g."""
     cdef const prototype_state *s = w.lists
     cdef Py_ssize_t j, f
@@ -121,7 +122,7 @@ cdef void open_list(const walk *w, Py_ssize_t g, listed *l) noexcept nogil:
             l.table[f * l.padded + j] = 0.0
 
 
-cdef inline void score_list(const walk *w, Py_ssize_t i, const double *x, listed *l) noexcept nogil:
+cdef inline void score_list(const sweep_state *w, Py_ssize_t i, const double *x, listed *l) noexcept nogil:
     """Log weights of the listed clusters for datum i."""
     cdef const prototype_state *s = w.lists
     cdef Py_ssize_t at, j
@@ -138,7 +139,7 @@ cdef inline void score_list(const walk *w, Py_ssize_t i, const double *x, listed
         l.scores[j] = sum_
 
 
-cdef inline Py_ssize_t redraw(const walk *w, Py_ssize_t i, const double *x, Py_ssize_t k, philox_stream *rng,
+cdef inline Py_ssize_t redraw(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t k, philox_stream *rng,
                               listed *l) noexcept nogil:
     """An exact draw among the listed clusters where k is one of them; else k."""
     # The list does not depend on labels: drawing anew within a fixed set leaves the datum's law as it is.
@@ -173,8 +174,8 @@ cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t 
     return accept(difference + log_way_back(s, s.group[i], old, new), rng)
 
 
-cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng, double *work,
-                         listed *l, tally *t) noexcept nogil:
+cdef inline int move_datum(const sweep_state *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng,
+                           double *work, listed *l, tally *t) noexcept nogil:
     """All steps of datum i; without its statistics none of them counts once they are needed."""
     cdef Py_ssize_t k = w.labels[i], new = 0, _step, asked = -1
     cdef double back = 0.0, difference = 0.0
@@ -210,9 +211,9 @@ cdef inline int walk_one(const walk *w, Py_ssize_t i, const double *x, bint is_t
     return EXPFAM_OK
 
 
-cdef int walk_rows(const walk *w, const double *phi, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l,
-                   tally *t) noexcept nogil:
-    """Walk the data at consecutive places of the visiting order; `phi` is of these, or NULL for CSR."""
+cdef int move_rows_at(const sweep_state *w, const double *phi, Py_ssize_t start, Py_ssize_t stop, double *work,
+                      listed *l, tally *t) noexcept nogil:
+    """Move the data at consecutive places of the visiting order; `phi` is of these, or NULL for CSR."""
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -224,16 +225,16 @@ cdef int walk_rows(const walk *w, const double *phi, Py_ssize_t start, Py_ssize_
             EXPFAM_PREFETCH(w.moved + w.order[place + AHEAD])
             if w.tables != NULL:
                 EXPFAM_PREFETCH(w.tables.group + w.order[place + AHEAD])
-        code = walk_one(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
+        code = move_datum(w, i, NULL if phi == NULL else phi + (place - start) * w.F, True, &rng, work, l, t)
         if code:
             t.failed = i
             return code
     return EXPFAM_OK
 
 
-cdef int walk_without(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l, tally *t,
-                      Py_ssize_t *waiting, Py_ssize_t *n_waiting) noexcept nogil:
-    """Walk the data that nothing is proposed for; list the others."""
+cdef int move_unproposed(const sweep_state *w, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l, tally *t,
+                         Py_ssize_t *waiting, Py_ssize_t *n_waiting) noexcept nogil:
+    """Move the data that nothing is proposed for; list the others."""
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -241,7 +242,7 @@ cdef int walk_without(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *
     n_waiting[0] = 0
     for place in range(start, stop):
         i = place if w.order == NULL else w.order[place]
-        code = walk_one(w, i, NULL, False, &rng, work, l, t)
+        code = move_datum(w, i, NULL, False, &rng, work, l, t)
         if code == WAITS:
             waiting[n_waiting[0]] = i
             n_waiting[0] += 1
@@ -251,15 +252,15 @@ cdef int walk_without(const walk *w, Py_ssize_t start, Py_ssize_t stop, double *
     return EXPFAM_OK
 
 
-cdef int walk_chosen(const walk *w, const Py_ssize_t *chosen, const double *phi, Py_ssize_t n, double *work,
+cdef int move_chosen(const sweep_state *w, const Py_ssize_t *chosen, const double *phi, Py_ssize_t n, double *work,
                      listed *l, tally *t) noexcept nogil:
-    """Walk n data from their beginning, with statistics made for them."""
+    """Move n data from their beginning, with statistics made for them."""
     cdef philox_stream rng
     cdef Py_ssize_t j
     cdef int code
     philox_init(&rng, w.seed, MOVE)
     for j in range(n):
-        code = walk_one(w, chosen[j], phi + j * w.F, True, &rng, work, l, t)
+        code = move_datum(w, chosen[j], phi + j * w.F, True, &rng, work, l, t)
         if code:
             t.failed = chosen[j]
             return code
@@ -279,8 +280,8 @@ def _is_narrow(data):
     return not data.is_sparse and data.n_statistics <= max(_WIDE * data.n_features, _NARROW)
 
 
-cdef class Walk:
-    """A proposal at work on one chain, with the data's statistics as walks read them; kept in the state's memory.
+cdef class MetropolisSweep:
+    """A proposal at work on one chain, with the data's statistics as moves read them; kept in the state's memory.
 
     Parameters
     ----------
@@ -288,22 +289,22 @@ cdef class Walk:
     proposal : Proposal
     """
 
-    cdef walk w
+    cdef sweep_state w
     cdef csr_rows rows
-    cdef readonly ProposalDoor door
+    cdef readonly ProposalHandle handle
     cdef readonly object model          # that the proposal was bound to
     cdef readonly object snapshot       # that it was last refreshed with, where older ones than the present are used
     cdef object data, order, phi, sorted, sparse, n_clusters
 
     def __init__(self, state, proposal):
         owner = proposal.bind(state.model, state.data, seed=state.seed)
-        self.door = ProposalDoor(owner, repr(proposal))
+        self.handle = ProposalHandle(owner, repr(proposal))
         self.model, self.data, self.n_clusters = state.model, state.data, state.K
         self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
 
     def to_arrays(self):
         """The proposal's own arrays, and the parameters that an old law was made from."""
-        arrays = {"proposal": self.door.owner.to_arrays()}
+        arrays = {"proposal": self.handle.owner.to_arrays()}
         if self.snapshot is not None:
             view = self.snapshot
             arrays["snapshot"] = {"Theta": view.Theta.copy(), "G": view.G.copy(), "log_pi": view.log_weight.copy(),
@@ -313,7 +314,7 @@ cdef class Walk:
     def from_arrays(self, arrays):
         """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of this proposal and these data."""
         with restoring("the stored proposal"):
-            self.door.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
+            self.handle.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
             if "snapshot" in arrays:
                 old = arrays["snapshot"]
                 theta = numbers(old, "Theta", (self.n_clusters, self.data.n_statistics))
@@ -326,23 +327,23 @@ cdef class Walk:
         """Follow a change of hyper-parameters; tables made before stay as they are."""
         if state.model is self.model:
             return
-        if hasattr(self.door.owner, "rebind"):
-            self.door.owner.rebind(state.model)
+        if hasattr(self.handle.owner, "rebind"):
+            self.handle.owner.rebind(state.model)
         else:
             arrays = self.to_arrays()
-            self.door = ProposalDoor(proposal.bind(state.model, state.data, seed=state.seed), repr(proposal))
+            self.handle = ProposalHandle(proposal.bind(state.model, state.data, seed=state.seed), repr(proposal))
             self.from_arrays(arrays)
         self.model = state.model
 
     def refresh(self, snapshot, keep):
         """Show the proposal new parameters; `keep` them where they may outlive this sweep."""
-        self.door.refresh(snapshot)
+        self.handle.refresh(snapshot)
         self.snapshot = snapshot if keep else None
 
     def _hold(self):
         """Visiting order, and what statistics are read or made from."""
         cdef const Py_ssize_t[::1] order
-        wanted = getattr(self.door.owner, "order", None)
+        wanted = getattr(self.handle.owner, "order", None)
         if self.w.F and wanted is self.order:
             return
         data, self.order = self.data, wanted
@@ -371,7 +372,7 @@ cdef class Walk:
         return np.ascontiguousarray(block, dtype=np.float64)
 
     def sweep(self, state, Py_ssize_t n_steps, n_threads, *, redraw=False):
-        """Labels after a walk of every datum: (N,) int32, and how many steps were proposed and accepted."""
+        """Labels after moving every datum: (N,) int32, and how many steps were proposed and accepted."""
         cdef const int32_t[::1] labels = state.labels
         cdef int32_t[::1] out
         cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
@@ -379,34 +380,34 @@ cdef class Walk:
         self._hold()
         moved = np.empty(self.data.n_rows, dtype=np.int32)
         out = moved
-        self.w.p, self.w.labels, self.w.moved = &self.door.p, &labels[0], &out[0]
+        self.w.p, self.w.labels, self.w.moved = &self.handle.p, &labels[0], &out[0]
         self.w.Theta, self.w.bias, self.w.K = &Theta[0, 0], &bias[0], Theta.shape[0]
         self.w.n_steps = n_steps
         self.w.seed, self.w.step, self.w.row_offset = state.seed, state.n_steps, self.data.row_offset
         self.w.lists, self.w.tables = NULL, NULL
-        if isinstance(self.door.owner, BoundPrototype) and (<BoundPrototype> self.door.owner).s.K == self.w.K:
-            self.w.tables = &(<BoundPrototype> self.door.owner).s
+        if isinstance(self.handle.owner, BoundPrototype) and (<BoundPrototype> self.handle.owner).s.K == self.w.K:
+            self.w.tables = &(<BoundPrototype> self.handle.owner).s
             if redraw:
                 self.w.lists = self.w.tables
-        n_threads = 1 if self.door.needs_gil else n_threads
+        n_threads = 1 if self.handle.needs_gil else n_threads
         tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
         counts = run(self._walk, tasks, n_threads, uses_blas=False)
         return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
 
     def _walk(self, Py_ssize_t start, Py_ssize_t stop):
-        """Walk the data at places start..stop-1 of the visiting order."""
+        """Move the data at places start..stop-1 of the visiting order."""
         cdef Room room = Room(self)
         cdef tally t = tally(0, 0, 0)
         cdef Py_ssize_t first
         cdef int code
         for first in range(start, stop, MADE_ROWS):
-            code = self._walk_block(first, min(first + MADE_ROWS, stop), room, &t)
+            code = self._move_block(first, min(first + MADE_ROWS, stop), room, &t)
             if code:
-                raise self.door.fail(code, t.failed, self.w.labels[t.failed])
+                raise self.handle.fail(code, t.failed, self.w.labels[t.failed])
         return t.n_proposed, t.n_accepted
 
-    cdef int _walk_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
-        """Walk a few data: their statistics are there, made of all, or of those that turn out to need them."""
+    cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
+        """Move a few data: their statistics are there, made of all, or of those that turn out to need them."""
         cdef Py_ssize_t[::1] waiting
         cdef const double[:, ::1] phi
         cdef const double *x = NULL
@@ -417,14 +418,14 @@ cdef class Walk:
             x = &phi[0, 0]
         if x != NULL or self.w.rows != NULL:
             with nogil:
-                return walk_rows(&self.w, x, first, last, room.work, room.lists, t)
+                return move_rows_at(&self.w, x, first, last, room.work, room.lists, t)
         waiting = room.waiting
         with nogil:
-            code = walk_without(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
+            code = move_unproposed(&self.w, first, last, room.work, room.lists, t, &waiting[0], &n)
         if code == EXPFAM_OK and n:
             phi = self._made(self.data.X[room.waiting[:n]])
             with nogil:
-                code = walk_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
+                code = move_chosen(&self.w, &waiting[0], &phi[0, 0], n, room.work, room.lists, t)
         return code
 
 
@@ -436,9 +437,9 @@ cdef class Room:
     cdef listed l
     cdef object arrays, waiting
 
-    def __init__(self, Walk walker):
-        cdef const prototype_state *s = walker.w.lists
-        cdef double[::1] work = np.empty(max(walker.door.p.work_size, 1))
+    def __init__(self, MetropolisSweep sweeper):
+        cdef const prototype_state *s = sweeper.w.lists
+        cdef double[::1] work = np.empty(max(sweeper.handle.p.work_size, 1))
         cdef double[::1] table, bias, scores, sums
         cdef Py_ssize_t longest
         self.work, self.lists = &work[0], NULL
@@ -446,7 +447,7 @@ cdef class Room:
         if s == NULL:
             return
         longest = (s.longest // EXPFAM_LIST_ENTRIES + 1) * EXPFAM_LIST_ENTRIES
-        table = np.empty(1 if walker.w.rows != NULL else longest * walker.w.F)
+        table = np.empty(1 if sweeper.w.rows != NULL else longest * sweeper.w.F)
         bias, scores, sums = np.empty(longest), np.empty(longest), np.empty(longest // EXPFAM_BLOCK + 1)
         self.l.group, self.l.table, self.l.bias, self.l.scores, self.l.sums = (
             -1, &table[0], &bias[0], &scores[0], &sums[0])
@@ -479,7 +480,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
     truncation : int
         Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
     n_threads : int or None
-        Threads of proposal and walks; the labels do not depend on it.
+        Threads of proposal and moves; the labels do not depend on it.
 
     Examples
     --------
@@ -537,43 +538,43 @@ class UncollapsedMetropolis(UncollapsedKernel):
         bound = proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
         return super().memory(model, data, n_clusters) + bound + held_bytes(data)
 
-    def walker(self, state):
+    def sweeper(self, state):
         """The bound proposal of this chain, from the state's memory."""
-        kept = state.memory.get("walk")
-        if isinstance(kept, Walk):
+        kept = state.memory.get("metropolis_sweep")
+        if isinstance(kept, MetropolisSweep):
             kept.adopt(state, self.choose_proposal(state.model, state.data))
             return kept
-        walker = Walk(state, self.choose_proposal(state.model, state.data))
+        sweeper = MetropolisSweep(state, self.choose_proposal(state.model, state.data))
         if kept is not None:
-            walker.from_arrays(kept)
-        state.memory["walk"] = walker
-        return walker
+            sweeper.from_arrays(kept)
+        state.memory["metropolis_sweep"] = sweeper
+        return sweeper
 
-    def _inform(self, walker, state):
+    def _inform(self, sweeper, state):
         """Tell the proposal of the parameters, if it is time to."""
-        if hasattr(walker.door.owner, "n_threads"):
-            walker.door.owner.n_threads = self.n_threads
+        if hasattr(sweeper.handle.owner, "n_threads"):
+            sweeper.handle.owner.n_threads = self.n_threads
         if self.refresh == "always":
             is_time = True
         else:
-            is_time = walker.snapshot is None or (
-                self.refresh != "never" and state.n_steps - walker.snapshot.step >= self.refresh
+            is_time = sweeper.snapshot is None or (
+                self.refresh != "never" and state.n_steps - sweeper.snapshot.step >= self.refresh
             )
         if is_time:
             view = Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi,
                                           n_rows=state.data.n_rows, step=state.n_steps)
-            walker.refresh(view, self.refresh != "always")
+            sweeper.refresh(view, self.refresh != "always")
 
     def draw_labels(self, state):
-        """Labels after a walk of every datum, and counts."""
-        walker = self.walker(state)
-        self._inform(walker, state)
-        labels, n_proposed, n_accepted = walker.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
+        """Labels after moving every datum, and counts."""
+        sweeper = self.sweeper(state)
+        self._inform(sweeper, state)
+        labels, n_proposed, n_accepted = sweeper.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
         extra = {"differing": n_proposed / len(labels), "acceptance": n_accepted / max(n_proposed, 1)}
         return labels, extra | {"proposed": n_proposed, "accepted": n_accepted}
 
     def move(self, state):
-        """Parameters and weights given labels, then a walk of all labels given those."""
+        """Parameters and weights given labels, then moves of all labels given those."""
         if self.theta == "draw" and self.refresh not in ("always", "never", 1):
             warnings.warn(
                 f"refresh={self.refresh!r}: a law made from parameters of some sweeps ago depends on the labels that it"
@@ -606,30 +607,30 @@ def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
     (K, K) float64 ndarray
         Rows are labels before the step.
     """
-    cdef Walk walker = kernel.walker(state)
+    cdef MetropolisSweep sweeper = kernel.sweeper(state)
     cdef Py_ssize_t k, to
     cdef const double[:, ::1] phi
     cdef const double *x = NULL
     if is_fresh:
-        walker.refresh(
+        sweeper.refresh(
             Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=state.data.n_rows,
                                    step=state.n_steps),
             True,
         )
-    walker.sweep(state, 1, None)        # sets the pointers
+    sweeper.sweep(state, 1, None)        # sets the pointers
     cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
     cdef const double[::1] bias = np.ascontiguousarray(state.log_pi - state.G)
-    walker.w.Theta, walker.w.bias = &Theta[0, 0], &bias[0]
-    if walker.w.rows == NULL:
-        phi = walker._made(walker.data.X[np.array([i])])
+    sweeper.w.Theta, sweeper.w.bias = &Theta[0, 0], &bias[0]
+    if sweeper.w.rows == NULL:
+        phi = sweeper._made(sweeper.data.X[np.array([i])])
         x = &phi[0, 0]
     K = len(state.G)
     law = np.zeros((K, K))
-    log_q = walker.door.log_prob(i, state.labels[i], np.arange(K))
+    log_q = sweeper.handle.log_prob(i, state.labels[i], np.arange(K))
     for k in range(K):
         for to in range(K):
             if k != to:
-                ratio = gain(&walker.w, i, x, k, to) + log_q[k] - log_q[to]
+                ratio = gain(&sweeper.w, i, x, k, to) + log_q[k] - log_q[to]
                 law[k, to] = np.exp(log_q[to]) * min(1.0, np.exp(min(ratio, 0.0)))
         law[k, k] = 1.0 - law[k].sum()
     return law

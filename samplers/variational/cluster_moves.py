@@ -117,8 +117,8 @@ class _Allocation:
     def __init__(self, state):
         self.state, self.passes, self.family = state, state.passes, state.phi.family
         self.objective, self.proportions = state.settings.objective, state.proportions()
-        visit = self.passes.visit(slice(0, state.data.n_rows), state.tables(), keep=True)
-        self.indices, self.values, self.sums, self.order = visit.indices, visit.values, visit.sums, state.order
+        local = self.passes.local_step(slice(0, state.data.n_rows), state.tables(), keep=True)
+        self.indices, self.values, self.sums, self.order = local.indices, local.values, local.sums, state.order
         self.of_cluster = self._cluster_values(self.sums, np.arange(state.K))
         self.order, self.bound = self._judged(self.sums, self.of_cluster)
 
@@ -152,9 +152,9 @@ class _Allocation:
 
     def revisited(self, rows, indices, values, sums, tables):
         """New responsibilities of some rows under given tables, and the sums of all rows with them."""
-        visit = self.passes.visit(rows, tables, remembered=(indices, values), keep=True)
-        visit.replaced.entropy = self._entropy(rows, values)
-        return visit.indices, visit.values, sums.copy().replace(visit.replaced, visit.sums)
+        local = self.passes.local_step(rows, tables, remembered=(indices, values), keep=True)
+        local.replaced.entropy = self._entropy(rows, values)
+        return local.indices, local.values, sums.copy().replace(local.replaced, local.sums)
 
     def _entropy(self, rows, values):
         weight = self.state.data.weight

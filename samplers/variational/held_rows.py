@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from expfam.samplers.states.storage import LoneState
+from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.variational.local_step import Sums
 from expfam.structures.ground.stored import numbers
 
 
-class HeldRows(LoneState):
+class HeldRows(UnsharedState):
     """Part of the states that have `labels` and `batch_sums` beside what a `SoftState` has."""
 
     @property

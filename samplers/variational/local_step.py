@@ -37,7 +37,7 @@ SCORE_BYTES = 1 << 20  # of the scores of a block
 PHI_BYTES = 1 << 23  # of its statistics
 MOST_ROWS = 4096
 PART_ROWS = 1024  # rows that a part has at least
-_WIDE_ROWS, _NARROW_ROWS = 2, 8  # and for each cluster, for adding up its sums to cost little beside them
+_ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # and for each cluster, for adding up its sums to cost little beside them
 SAMPLED_ROWS = 1000  # whose lost mass is looked at in a pass over all clusters
 
 
@@ -82,7 +82,7 @@ class Sums(Additive):
 
 
 @dataclass
-class Account:
+class PassDiagnostics:
     """What a pass took and lost; of several parts, added up.
 
     Attributes
@@ -91,34 +91,34 @@ class Account:
         Of statistics, weights, select and summary; over all threads.
     lost, n_sampled : float, int
         Dense mass outside of the kept clusters, summed over so many sampled rows.
-    n_stragglers : int
+    n_last_outside : int
         Last clusters of rows that were not among their candidates.
     """
 
     seconds: dict = field(default_factory=lambda: dict.fromkeys(("statistics", "weights", "select", "summary"), 0.0))
     lost: float = 0.0
     n_sampled: int = 0
-    n_stragglers: int = 0
+    n_last_outside: int = 0
 
     def add(self, other):
-        """Add another account, in place."""
+        """Add another diagnostics, in place."""
         for name, value in other.seconds.items():
             self.seconds[name] += value
         self.lost += other.lost
         self.n_sampled += other.n_sampled
-        self.n_stragglers += other.n_stragglers
+        self.n_last_outside += other.n_last_outside
 
     def extra(self):
         """As numbers by name, for an Info."""
         extra = {f"seconds_{name}": value for name, value in self.seconds.items()}
-        extra["n_stragglers"] = self.n_stragglers
+        extra["n_last_outside"] = self.n_last_outside
         if self.n_sampled:
             extra["lost_mass"] = self.lost / self.n_sampled
         return extra
 
 
 @dataclass
-class Visit:
+class LocalStep:
     """What a pass found for the rows it was given.
 
     Attributes
@@ -132,7 +132,7 @@ class Visit:
         Cluster with the largest score of each row.
     indices, values : (m, L) int32 and dtype ndarrays, or None
         The kept responsibilities, where they were asked for.
-    account : Account
+    diagnostics : PassDiagnostics
     """
 
     sums: Sums
@@ -141,7 +141,7 @@ class Visit:
     labels: np.ndarray
     indices: np.ndarray | None
     values: np.ndarray | None
-    account: Account
+    diagnostics: PassDiagnostics
 
 
 class Tables:
@@ -196,12 +196,12 @@ class SparsePass:
 
     Attributes
     ----------
-    with_stragglers : bool
+    scores_last : bool
         Whether last clusters outside of the candidates are scored. Without them the bound may fall; there is no
         reason but a test to change it.
     """
 
-    with_stragglers = True
+    scores_last = True
 
     def __init__(self, phi, n_clusters, n_active, *, weight=None, n_threads=None):
         self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
@@ -213,7 +213,7 @@ class SparsePass:
         """Whether rows keep all clusters."""
         return self.L >= self.K
 
-    def visit(self, rows, tables, *, candidates=None, last=None, remembered=None, keep=False):
+    def local_step(self, rows, tables, *, candidates=None, last=None, remembered=None, keep=False):
         """Responsibilities of some rows under given parameters, and their sums.
 
         Parameters
@@ -231,7 +231,7 @@ class SparsePass:
 
         Returns
         -------
-        Visit
+        LocalStep
 
         Raises
         ------
@@ -240,32 +240,32 @@ class SparsePass:
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         order = None if candidates is None else np.argsort(last[:, 0], kind="stable")
-        visit = self._empty_visit(m, remembered=remembered is not None, keep=keep)
+        local = self._empty_step(m, remembered=remembered is not None, keep=keep)
         source = None if candidates is None else (candidates, last)
 
         def part(start, stop):
-            return PassPart(self, rows, tables, source, remembered, visit).run(start, stop, order)
+            return PassPart(self, rows, tables, source, remembered, local).run(start, stop, order)
 
-        def add(sums, replaced, value, account):
-            visit.sums.add(sums)
-            visit.value += value
-            if visit.replaced is not None:
-                visit.replaced.add(replaced)
-            visit.account.add(account)
+        def add(sums, replaced, value, diagnostics):
+            local.sums.add(sums)
+            local.value += value
+            if local.replaced is not None:
+                local.replaced.add(replaced)
+            local.diagnostics.add(diagnostics)
 
-        self._run(part, m, add, is_narrow=candidates is not None)
-        visit.value += tables.left_out(visit.sums)
-        return visit
+        self._run(part, m, add, has_candidates=candidates is not None)
+        local.value += tables.left_out(local.sums)
+        return local
 
-    def _empty_visit(self, m, *, remembered=False, keep=False):
-        return Visit(
+    def _empty_step(self, m, *, remembered=False, keep=False):
+        return LocalStep(
             sums=Sums.zeros(self.K, self.phi.n_statistics),
             value=0.0,
             replaced=Sums.zeros(self.K, self.phi.n_statistics) if remembered else None,
             labels=np.empty(m, dtype=np.int32),
             indices=np.empty((m, self.L), dtype=np.int32) if keep else None,
             values=np.empty((m, self.L), dtype=self.phi.dtype) if keep else None,
-            account=Account(),
+            diagnostics=PassDiagnostics(),
         )
 
     def sums_of(self, rows, indices, values):
@@ -278,9 +278,9 @@ class SparsePass:
         self._run(part, len(indices), total.add)
         return total
 
-    def _run(self, part, m, add, *, is_narrow=False):
+    def _run(self, part, m, add, *, has_candidates=False):
         """Run all parts and give the results to `add` in their order, each as soon as those before it are there."""
-        n_parts = self.n_parts(m, is_narrow=is_narrow)
+        n_parts = self.n_parts(m, has_candidates=has_candidates)
         bounds = [(m * p // n_parts, m * (p + 1) // n_parts) for p in range(n_parts)]
         waiting, lock, n_added = {}, Lock(), 0
 
@@ -295,9 +295,9 @@ class SparsePass:
 
         run(work, [(place, *bound) for place, bound in enumerate(bounds)], self.n_threads)
 
-    def n_parts(self, m, *, is_narrow=False):
+    def n_parts(self, m, *, has_candidates=False):
         """Parts into which so many rows are cut: by sizes alone; fewer where rows are scored against few clusters."""
-        rows_each = max(PART_ROWS, (_NARROW_ROWS if is_narrow else _WIDE_ROWS) * self.K)
+        rows_each = max(PART_ROWS, (_CANDIDATE_ROWS if has_candidates else _ALL_ROWS) * self.K)
         return max(1, min(N_SEGMENTS, m // rows_each))
 
     def block_rows(self, n_scores=None):
@@ -313,15 +313,15 @@ class SparsePass:
 
 
 class PassPart:
-    """Buffers and sums of one part of a visit."""
+    """Buffers and sums of one part of a local step."""
 
-    def __init__(self, owner, rows, tables, candidates, remembered, visit):
+    def __init__(self, owner, rows, tables, candidates, remembered, local):
         self.owner, self.phi, self.rows, self.tables = owner, owner.phi, rows, tables
-        self.candidates, self.remembered, self.visit = candidates, remembered, visit
+        self.candidates, self.remembered, self.local = candidates, remembered, local
         K, F, dtype = owner.K, owner.phi.n_statistics, owner.phi.dtype
         self.sums = Sums.zeros(K, F)
         self.replaced = None if remembered is None else Sums.zeros(K, F)
-        self.value, self.account = 0.0, Account()
+        self.value, self.diagnostics = 0.0, PassDiagnostics()
         self.n_scores = K if candidates is None else candidates[0].n_scores + owner.L
         self.n_block = owner.block_rows(self.n_scores)
         width = owner.L if remembered is None else max(owner.L, remembered[0].shape[1])
@@ -354,10 +354,10 @@ class PassPart:
     # ---- a part ------------------------------------------------------------------------------------------------------
 
     def run(self, start, stop, order):
-        """All blocks of the places start..stop-1 of the visit."""
+        """All blocks of the places start..stop-1 of the local step."""
         self._allocate()
         for places in self._blocks(start, stop, order):
-            self._visit_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
+            self._step_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
         return self._finished()
 
     def _allocate(self):
@@ -380,7 +380,7 @@ class PassPart:
         self._restore_origin(self.sums)
         if self.replaced is not None:
             self._restore_origin(self.replaced)
-        return self.sums, self.replaced, self.value, self.account
+        return self.sums, self.replaced, self.value, self.diagnostics
 
     def sum_up(self, start, stop):
         """Sums of the remembered rows alone."""
@@ -398,10 +398,10 @@ class PassPart:
     def _timed(self, name, work, *arguments):
         began = perf_counter()
         result = work(*arguments)
-        self.account.seconds[name] += perf_counter() - began
+        self.diagnostics.seconds[name] += perf_counter() - began
         return result
 
-    def _visit_block(self, places, m):
+    def _step_block(self, places, m):
         rows = self._global(places)
         phi = self._timed("statistics", self._statistics, rows, m)
         scores, near = self._timed("weights", self._score, phi, rows, places, m)
@@ -415,10 +415,10 @@ class PassPart:
         objective, entropy = self.objective[:m], self.entropy[:m]
         self.value += float(objective.sum() if weight is None else objective @ weight)
         self.sums.entropy += float(entropy.sum() if weight is None else entropy @ weight)
-        visit = self.visit
-        visit.labels[places] = self.indices[:m, 0]
-        if visit.indices is not None:
-            visit.indices[places], visit.values[places] = self.indices[:m], self.values[:m]
+        local = self.local
+        local.labels[places] = self.indices[:m, 0]
+        if local.indices is not None:
+            local.indices[places], local.values[places] = self.indices[:m], self.values[:m]
 
     def _score(self, phi, rows, places, m):
         tables, scores = self.tables, self.scores[:m]
@@ -429,11 +429,11 @@ class PassPart:
         source, last = self.candidates
         last = np.ascontiguousarray(last[places])
         graph, buckets = source.of_block(phi, rows, last)
-        settings = (tables.theta, tables.c, buckets, graph, last, self.owner.with_stragglers)
+        settings = (tables.theta, tables.c, buckets, graph, last, self.owner.scores_last)
         if self.phi.is_sparse:
-            self.account.n_stragglers += sparse_candidates(*arrays, *settings, scores)
+            self.diagnostics.n_last_outside += sparse_candidates(*arrays, *settings, scores)
         else:
-            self.account.n_stragglers += dense_candidates(*arrays, *settings, self.gathered, scores)
+            self.diagnostics.n_last_outside += dense_candidates(*arrays, *settings, self.gathered, scores)
         return scores, (buckets, graph, last)
 
     def _select(self, scores, near, rows, m):
@@ -461,8 +461,8 @@ class PassPart:
         chosen = np.flatnonzero(rows % step == 0) if first is None else np.arange(first, m, step)
         if chosen.size:
             kept = np.exp(self.objective[chosen] - logsumexp(scores[chosen].astype(np.float64), axis=1))
-            self.account.lost += float(np.maximum(1.0 - kept, 0.0).sum())
-            self.account.n_sampled += chosen.size
+            self.diagnostics.lost += float(np.maximum(1.0 - kept, 0.0).sum())
+            self.diagnostics.n_sampled += chosen.size
 
     def _sum_block(self, phi, scores, places, weight, m):
         if self.replaced is not None:

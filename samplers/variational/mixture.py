@@ -14,9 +14,9 @@ import numpy as np
 from expfam.errors import CapabilityError, DataWarning
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
 from expfam.samplers.variational.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
-from expfam.samplers.variational.local_step import Account, PhiSizes, SparsePass, Sums
-from expfam.samplers.variational.narrowing import NarrowPasses, graph_pays
+from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes, SparsePass, Sums
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
 from expfam.samplers.variational.soft_stream import warn_of_few
@@ -27,7 +27,7 @@ _MOST_BATCHES = 20
 _BATCH_ROWS = 200  # rows of a batch for each cluster
 
 
-class SparseVariational(NarrowPasses, Kernel):
+class SparseVariational(CandidatePasses, Kernel):
     """Variational inference with at most L responsibilities for each datum; one step is one pass over the data.
 
     Parameters
@@ -283,21 +283,21 @@ class SparseVariational(NarrowPasses, Kernel):
         """One pass by the schedule; returns (data, changed labels, what it took)."""
         self._check_owner(state)
         before, labels = state.log_joint, state.labels.copy()
-        is_wide = self._is_wide(state)
-        account, seconds = Account(), _Clock()
-        candidates = None if is_wide else self._candidates(state)
+        scores_all = self._scores_all(state)
+        diagnostics, seconds = PassDiagnostics(), _Clock()
+        candidates = None if scores_all else self._candidates(state)
         seconds.lap()
-        state.log_joint = _pass_of(state.schedule)(state, candidates, account, seconds)
+        state.log_joint = _pass_of(state.schedule)(state, candidates, diagnostics, seconds)
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
-        is_wide = is_wide or self.candidates == "tree"  # which finds what a pass over all clusters would
-        self._note_pass(state, n_moved, is_wide=is_wide)
+        scores_all = scores_all or self.candidates == "tree"  # which finds what a pass over all clusters would
+        self._note_pass(state, n_moved, scores_all=scores_all)
         if not isinstance(state.schedule, Stochastic):
-            self._look_for_convergence(state, before, self.tol, is_wide=is_wide)
-        extra = account.extra() | {"seconds_global": seconds.total, "all_clusters": int(is_wide)}
+            self._look_for_convergence(state, before, self.tol, scores_all=scores_all)
+        extra = diagnostics.extra() | {"seconds_global": seconds.total, "all_clusters": int(scores_all)}
         return state.data.n_rows, n_moved, extra
 
-    def _is_wide(self, state):
+    def _scores_all(self, state):
         if not self.has_candidates(state.K) or self.candidates == "tree":
             return not self.has_candidates(state.K)
         # the graph knows the clusters near the last one, the codes each datum
@@ -308,7 +308,7 @@ class SparseVariational(NarrowPasses, Kernel):
         return is_unsettled or self._is_due(state)
 
     def _candidates(self, state):
-        """Function of the tables of a visit: the graph is made once a pass, what holds parameters for each of them."""
+        """Return a function from the parameters of a local step to its candidates; the graph is made once a pass."""
         G, phi = self.n_candidates_of(state.K), state.phi
         if self.candidates == "tree":
             return lambda tables: TreeCandidates(tables, state.posterior, phi, state.labels, state.passes.L)
@@ -339,10 +339,10 @@ class SparseVariational(NarrowPasses, Kernel):
         """
         if isinstance(state.schedule, Stochastic):
             rows = slice(0, state.data.n_rows)
-            state.labels = state.passes.visit(rows, state.tables()).labels
+            state.labels = state.passes.local_step(rows, state.tables()).labels
             state.stamp += 1
         else:
-            self._finish_wide(state)
+            self._finish_with_all(state)
 
 
 def _fitted(labels, K):
@@ -375,36 +375,36 @@ def _pass_of(schedule):
     return _stochastic_pass if isinstance(schedule, Stochastic) else _full_pass
 
 
-def _visit(state, rows, candidates, **options):
+def _local_step(state, rows, candidates, **options):
     tables = state.tables()
     if candidates is not None:
         options |= {"candidates": candidates(tables), "last": state.indices[rows]}
-    return state.passes.visit(rows, tables, **options)
+    return state.passes.local_step(rows, tables, **options)
 
 
-def _remember(state, rows, visit):
-    state.labels[rows] = visit.labels
+def _remember(state, rows, local):
+    state.labels[rows] = local.labels
     if state.indices is not None:
-        state.indices[rows] = visit.indices
+        state.indices[rows] = local.indices
     if state.values is not None:
-        state.values[rows] = visit.values
+        state.values[rows] = local.values
 
 
-def _full_pass(state, candidates, account, clock):
+def _full_pass(state, candidates, diagnostics, clock):
     """All rows, then the posterior; returns the bound."""
     rows = slice(0, state.data.n_rows)
-    visit = _visit(state, rows, candidates, keep=state.indices is not None)
-    account.add(visit.account)
+    local = _local_step(state, rows, candidates, keep=state.indices is not None)
+    diagnostics.add(local.diagnostics)
     clock.start()
-    _remember(state, rows, visit)
-    state.sums = visit.sums
+    _remember(state, rows, local)
+    state.sums = local.sums
     state.update()
     bound = state.compute_log_joint()
     clock.lap()
     return bound
 
 
-def _memoized_pass(state, candidates, account, clock):
+def _memoized_pass(state, candidates, diagnostics, clock):
     """Each batch in turn: its new sums replace its old ones, then the posterior; returns the bound.
 
     The last batch completes the sums of this pass, which replace the running ones: rounding does not pile up.
@@ -414,17 +414,17 @@ def _memoized_pass(state, candidates, account, clock):
     for place, b in enumerate(order):
         rows = state.batches[b]
         remembered = None if state.values is None else (state.indices[rows], state.values[rows])
-        visit = _visit(state, rows, candidates, remembered=remembered, keep=state.indices is not None)
-        account.add(visit.account)
+        local = _local_step(state, rows, candidates, remembered=remembered, keep=state.indices is not None)
+        diagnostics.add(local.diagnostics)
         clock.start()
-        old = visit.replaced if state.values is not None else state.batch_sums[b]
+        old = local.replaced if state.values is not None else state.batch_sums[b]
         old.entropy = float(state.batch_entropy[b])
-        fresh.add(visit.sums)
-        sums = state.sums.copy().replace(old, visit.sums) if place < len(order) - 1 else fresh
-        _remember(state, rows, visit)
-        state.batch_entropy[b] = visit.sums.entropy
+        fresh.add(local.sums)
+        sums = state.sums.copy().replace(old, local.sums) if place < len(order) - 1 else fresh
+        _remember(state, rows, local)
+        state.batch_entropy[b] = local.sums.entropy
         if state.batch_sums is not None:
-            state.batch_sums[b] = visit.sums
+            state.batch_sums[b] = local.sums
         state.sums = sums
         state.update()
         clock.lap()
@@ -434,22 +434,22 @@ def _memoized_pass(state, candidates, account, clock):
     return bound
 
 
-def _stochastic_pass(state, candidates, account, clock):
+def _stochastic_pass(state, candidates, diagnostics, clock):
     """Each batch in turn: a step of the sums towards its own, scaled up; returns the mean of the noisy bounds."""
     schedule, bounds = state.schedule, []
     weight = state.data.weight
     for rows in schedule.batches(state.data.n_rows, state.seed, state.n_steps):
-        visit = _visit(state, rows, candidates, keep=state.indices is not None)
-        account.add(visit.account)
+        local = _local_step(state, rows, candidates, keep=state.indices is not None)
+        diagnostics.add(local.diagnostics)
         clock.start()
         share = len(rows) if weight is None else float(weight[rows].sum())
         scale = state.total_weight / share if share else 0.0
-        bounds.append(scale * visit.value - state.posterior.divergence() + state.total_weight * state.phi.log_det)
+        bounds.append(scale * local.value - state.posterior.divergence() + state.total_weight * state.phi.log_det)
         state.n_updates += 1
         step = schedule.step_size(state.n_updates) if share else 0.0
         sums = state.sums.copy().scale(1.0 - step)
-        state.sums = sums.add(visit.sums, step * scale)
-        _remember(state, rows, visit)
+        state.sums = sums.add(local.sums, step * scale)
+        _remember(state, rows, local)
         state.update()
         clock.lap()
     return float(np.mean(bounds))

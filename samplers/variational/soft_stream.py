@@ -11,7 +11,7 @@ import numpy as np
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.samplers.variational.features import restored_phi
-from expfam.samplers.variational.local_step import Account, Sums
+from expfam.samplers.variational.local_step import PassDiagnostics, Sums
 from expfam.samplers.variational.soft_state import SoftState
 from expfam.samplers.variational.state import stored_order
 from expfam.samplers.variational.stream_base import ChunkStream, weight_of
@@ -21,7 +21,7 @@ from expfam.structures.ground.stored import integers, numbers
 class SoftStream(ChunkStream, SoftState):
     """Base of the streams of soft statistics.
 
-    Subclasses write `visit`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
+    Subclasses write `local_step`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class SoftStream(ChunkStream, SoftState):
     """
 
     sums_type: type[Sums] = Sums
-    empty_account = Account
+    empty_diagnostics = PassDiagnostics
 
     def __init__(self, model, data, *, n_clusters, settings, seed):
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)

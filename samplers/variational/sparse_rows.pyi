@@ -20,7 +20,7 @@ def dense_candidates(
     buckets: _Clusters,
     graph: _Clusters,
     last: _Clusters,
-    with_stragglers: bool,
+    scores_last: bool,
     gathered: _Reals,
     out: _Reals,
 ) -> int: ...
@@ -33,7 +33,7 @@ def sparse_candidates(
     buckets: _Clusters,
     graph: _Clusters,
     last: _Clusters,
-    with_stragglers: bool,
+    scores_last: bool,
     out: _Reals,
 ) -> int: ...
 def work_size(n_scores: int) -> int: ...

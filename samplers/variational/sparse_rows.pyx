@@ -130,7 +130,7 @@ cdef bint holds(const int32_t *ascending, Py_ssize_t n, int32_t k) noexcept nogi
 
 def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
                      const int32_t[::1] buckets, const int32_t[:, ::1] graph, const int32_t[:, ::1] last,
-                     bint with_stragglers, value_t[:, ::1] gathered, value_t[:, ::1] out):
+                     bint scores_last, value_t[:, ::1] gathered, value_t[:, ::1] out):
     """Scores of the candidates of each row: those of its bucket, and its last clusters that are not among them.
 
     Parameters
@@ -143,7 +143,7 @@ def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, con
         Candidates of each bucket, ascending.
     last : (R, L) int32
         Clusters that each row had last, -1 for none.
-    with_stragglers : bool
+    scores_last : bool
         Whether to score those that the bucket lacks.
     gathered : (G, F)
         Scratch.
@@ -155,7 +155,7 @@ def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, con
     int
         Number of stragglers.
     """
-    cdef Py_ssize_t i, j, g, e, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_stragglers = 0
+    cdef Py_ssize_t i, j, g, e, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_last_outside = 0
     with nogil:
         i = 0
         while i < R:
@@ -176,20 +176,20 @@ def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, con
         for i in range(R):
             for e in range(last.shape[1]):
                 k = last[i, e]
-                if with_stragglers and k >= 0 and not holds(&graph[buckets[i], 0], G, <int32_t> k):
+                if scores_last and k >= 0 and not holds(&graph[buckets[i], 0], G, <int32_t> k):
                     out[i, G + e] = c[k] + inner(F, &phi[i, 0], &theta[k, 0])
-                    n_stragglers += 1
+                    n_last_outside += 1
                 else:
                     out[i, G + e] = -INFINITY
-    return n_stragglers
+    return n_last_outside
 
 
 def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
                       const value_t[:, ::1] table, const value_t[::1] c, const int32_t[::1] buckets,
-                      const int32_t[:, ::1] graph, const int32_t[:, ::1] last, bint with_stragglers,
+                      const int32_t[:, ::1] graph, const int32_t[:, ::1] last, bint scores_last,
                       value_t[:, ::1] out):
     """`dense_candidates` for CSR rows and the transposed parameters `table` (F, K)."""
-    cdef Py_ssize_t i, j, g, e, k, G = graph.shape[1], n_stragglers = 0
+    cdef Py_ssize_t i, j, g, e, k, G = graph.shape[1], n_last_outside = 0
     cdef value_t x, score
     cdef const value_t *row
     cdef const int32_t *near
@@ -205,13 +205,13 @@ def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
             for e in range(last.shape[1]):
                 k = last[i, e]
                 score = -INFINITY
-                if with_stragglers and k >= 0 and not holds(near, G, <int32_t> k):
+                if scores_last and k >= 0 and not holds(near, G, <int32_t> k):
                     score = c[k]
                     for j in range(indptr[i], indptr[i + 1]):
                         score += <value_t> values[j] * table[indices[j], k]
-                    n_stragglers += 1
+                    n_last_outside += 1
                 out[i, G + e] = score
-    return n_stragglers
+    return n_last_outside
 
 
 # ---- selection -------------------------------------------------------------------------------------------------------

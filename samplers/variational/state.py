@@ -72,7 +72,7 @@ class VariationalState(HeldRows, SoftState):
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
         self.passes = self.passes_over(self.phi, data.weight)
-        self.since_wide, self.n_updates, self.must_widen, self.converged = 0, 0, False, False
+        self.since_all, self.n_updates, self.must_score_all, self.converged = 0, 0, False, False
         self.row_codes = None  # of the data alone, made when first wanted
         self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin_memo()
@@ -133,10 +133,10 @@ class VariationalState(HeldRows, SoftState):
         if self.passes.is_dense:
             raise CapabilityError(f"all {self.K} responsibilities of each row are not kept; use a smaller n_active")
         N, _L = self.data.n_rows, self.passes.L
-        visit = self.passes.visit(slice(0, N), self.tables(), keep=True)
-        kept = visit.indices >= 0
+        local = self.passes.local_step(slice(0, N), self.tables(), keep=True)
+        kept = local.indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        rows = sparse.csr_array((visit.values[kept], visit.indices[kept], indptr), shape=(N, self.K))
+        rows = sparse.csr_array((local.values[kept], local.indices[kept], indptr), shape=(N, self.K))
         rows.sort_indices()
         return rows
 
@@ -155,7 +155,7 @@ class VariationalState(HeldRows, SoftState):
             self.batch_sums = [passes.sums_of(rows, indices[rows], values[rows]) for rows in self.batches]
             self.sums = self.total_of_batches()
         self.sums.entropy = float(row_entropy.sum())
-        self.since_wide, self.converged = 0, False
+        self.since_all, self.converged = 0, False
         self.stamp += 1
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -178,7 +178,7 @@ class VariationalState(HeldRows, SoftState):
 
     def to_arrays(self):
         """Every bit that a later step reads, as a dict of arrays."""
-        counters = [self.n_steps, self.stamp, self.since_wide, self.n_updates, self.must_widen, self.converged]
+        counters = [self.n_steps, self.stamp, self.since_all, self.n_updates, self.must_score_all, self.converged]
         arrays = {
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
@@ -218,8 +218,8 @@ class VariationalState(HeldRows, SoftState):
         if self.batch_sums is not None:
             self.batch_sums = self.batches_of_arrays(arrays)
         *counters, widen, done = integers(arrays, "counters", (6,)).tolist()
-        self.n_steps, self.stamp, self.since_wide, self.n_updates = counters
-        self.must_widen, self.converged = bool(widen), bool(done)
+        self.n_steps, self.stamp, self.since_all, self.n_updates = counters
+        self.must_score_all, self.converged = bool(widen), bool(done)
         self.memory = stored_memory(arrays)
         self.phi.with_family(model.family)
         self.model, self.labels, self.sums, self.order = model, labels, sums, order

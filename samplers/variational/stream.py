@@ -32,7 +32,7 @@ class Contribution:
         Nats.
     sums : Sums or None
     indices, values : (m, L) ndarrays or None
-    since_wide : int
+    since_all : int
         Visits since one that scored all clusters.
     share_moved : float
         Rows whose label that one changed.
@@ -44,13 +44,13 @@ class Contribution:
     sums: Sums | None = None
     indices: np.ndarray | None = None
     values: np.ndarray | None = None
-    since_wide: int = 0
+    since_all: int = 0
     share_moved: float = np.inf
 
     def to_arrays(self):
         """As a dict of arrays."""
         scalars = np.array([self.weight, self.entropy, self.share_moved])
-        arrays = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_wide])}
+        arrays = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_all])}
         if self.sums is not None:
             return arrays | self.sums.to_arrays()
         return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}
@@ -59,13 +59,13 @@ class Contribution:
     def from_arrays(cls, arrays, stream):
         """What `to_arrays` gave, of a chunk of that stream."""
         weight, entropy, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
-        n_rows, since_wide = integers(arrays, "counters", (2,)).tolist()
+        n_rows, since_all = integers(arrays, "counters", (2,)).tolist()
         if "n" in arrays:
             return cls(n_rows, weight, entropy, Sums.from_arrays(arrays, entropy, stream.sums.S.shape))
         shape = (n_rows, stream.settings.n_active_of(stream.K))
         indices = stored_rows(arrays, "indices", np.empty(shape, dtype=np.int32), stream.K)
         values = numbers(arrays, "values", shape, low=0.0, dtype=stream.phi.dtype)
-        kept = {"since_wide": since_wide, "share_moved": share_moved}
+        kept = {"since_all": since_all, "share_moved": share_moved}
         return cls(n_rows, weight, entropy, None, indices, values, **kept)
 
 
@@ -117,23 +117,23 @@ class VariationalStream(SoftStream):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def visit(self, data, last, *, wide):
+    def local_step(self, data, last, *, all_clusters):
         """Responsibilities of a chunk, and whether they are over all clusters."""
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
-        is_narrow = has_rows and not wide and self.settings.has_candidates(self.K)
-        if is_narrow:
-            is_narrow = last.share_moved < SETTLED_SHARE and last.since_wide + 1 < self.settings.full_every
-        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if is_narrow else None
-        visit = passes.visit(
+        has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
+        if has_candidates:
+            has_candidates = last.share_moved < SETTLED_SHARE and last.since_all + 1 < self.settings.full_every
+        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if has_candidates else None
+        local = passes.local_step(
             slice(0, data.n_rows),
             self.tables(),
-            candidates=GraphCandidates(near) if is_narrow else None,
-            last=last.indices if is_narrow else None,
+            candidates=GraphCandidates(near) if has_candidates else None,
+            last=last.indices if has_candidates else None,
             remembered=(last.indices, last.values) if has_rows else None,
             keep=self._memo_kind(data.n_rows) == "rows",
         )
-        return visit, not is_narrow
+        return local, not has_candidates
 
     def _memo_kind(self, n_rows):
         L = self.settings.n_active_of(self.K)
@@ -144,27 +144,27 @@ class VariationalStream(SoftStream):
         as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
         return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
 
-    def sums_of_contribution(self, last, visit):
-        """Sums of what a chunk contributed before this visit."""
-        old = visit.replaced if last.sums is None else last.sums
+    def sums_of_contribution(self, last, local):
+        """Sums of what a chunk contributed before this local step."""
+        old = local.replaced if last.sums is None else last.sums
         old.entropy = last.entropy
         return old
 
-    def contribution(self, visit, data, last, is_wide):
-        """What is remembered of a visit."""
-        new = Contribution(data.n_rows, weight_of(data), visit.sums.entropy)
-        if visit.indices is None:
-            new.sums = visit.sums
+    def contribution(self, local, data, last, scores_all):
+        """What is remembered of a local step."""
+        new = Contribution(data.n_rows, weight_of(data), local.sums.entropy)
+        if local.indices is None:
+            new.sums = local.sums
             return new
-        new.indices, new.values = visit.indices, visit.values
+        new.indices, new.values = local.indices, local.values
         if last is not None:
-            moved = float(np.mean(last.indices[:, 0] != visit.indices[:, 0]))
-            new.since_wide, new.share_moved = (0, moved) if is_wide else (last.since_wide + 1, last.share_moved)
+            moved = float(np.mean(last.indices[:, 0] != local.indices[:, 0]))
+            new.since_all, new.share_moved = (0, moved) if scores_all else (last.since_all + 1, last.share_moved)
         return new
 
-    def noisy_bound(self, visit, scale, total):
-        """Estimate of the bound from one visit, before its update."""
-        return scale * visit.value - self.posterior.divergence() + total * self.phi.log_det
+    def noisy_bound(self, local, scale, total):
+        """Estimate of the bound from one local step, before its update."""
+        return scale * local.value - self.posterior.divergence() + total * self.phi.log_det
 
     # ---- results -----------------------------------------------------------------------------------------------------
 

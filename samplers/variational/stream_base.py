@@ -18,8 +18,8 @@ from expfam.samplers.variational.schedules import Full, Memoized, Stochastic
 class ChunkStream:
     """Base of the streams.
 
-    Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_account`, `visit`,
-    `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and `n_clusters`.
+    Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_diagnostics`,
+    `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and `n_clusters`.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class ChunkStream:
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
-    def learn(self, data, *, batch=None, wide=False):
-        """Visit a chunk and update the posterior.
+    def learn(self, data, *, batch=None, all_clusters=False):
+        """Make the local step of a chunk and update the posterior.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class ChunkStream:
         batch : int or str, optional
             Name of the chunk. Under a memoized schedule a chunk that comes again under its name replaces what it
             contributed; one without a name is added for good.
-        wide : bool
+        all_clusters : bool
             Score everything, whatever the settings leave out in some passes.
 
         Returns
@@ -97,48 +97,48 @@ class ChunkStream:
                 " Stochastic()"
             )
         begin, last = perf_counter(), self._last(data, batch)
-        visit, is_wide = self.visit(data, last, wide=wide)
+        local, scores_all = self.local_step(data, last, all_clusters=all_clusters)
         if isinstance(self.schedule, Stochastic):
-            self._step_towards(visit, weight_of(data))
+            self._step_towards(local, weight_of(data))
         else:
-            self._replace(visit, data, batch, last, is_wide=is_wide)
-        self.labels = visit.labels
-        return self._info(data.n_rows, visit.account, begin, is_wide)
+            self._replace(local, data, batch, last, scores_all=scores_all)
+        self.labels = local.labels
+        return self._info(data.n_rows, local.diagnostics, begin, scores_all)
 
-    def sweep(self, chunks, *, wide=False):
+    def sweep(self, chunks, *, all_clusters=False):
         """One pass over chunks that come in the same order each time.
 
         Parameters
         ----------
         chunks : iterable of Dataset
             Each is asked for when the one before it is learned.
-        wide : bool
+        all_clusters : bool
             As of `learn`.
 
         Returns
         -------
         Info
         """
-        begin, account, n_rows, is_wide = perf_counter(), self.empty_account(), 0, True
+        begin, diagnostics, n_rows, scores_all = perf_counter(), self.empty_diagnostics(), 0, True
         self._repeats = self.n_sweeps > 0  # rows that have been counted already
         is_full, is_memoized = isinstance(self.schedule, Full), isinstance(self.schedule, Memoized)
         fresh, weight, n_chunks = None, 0.0, 0
         for place, data in enumerate(chunks):
             n_chunks, n_rows, weight = place + 1, n_rows + data.n_rows, weight + weight_of(data)
             if is_full:
-                visit, _ = self.visit(data, self._last(data, place), wide=True)
-                latest, self.labels = visit.sums, visit.labels
-                if (kept := self.kept_of(visit, data)) is not None:
+                local, _ = self.local_step(data, self._last(data, place), all_clusters=True)
+                latest, self.labels = local.sums, local.labels
+                if (kept := self.kept_of(local, data)) is not None:
                     self.memo[place] = kept
-                account.add(visit.account)
+                diagnostics.add(local.diagnostics)
             else:
-                info = self.learn(data, batch=place if is_memoized else None, wide=wide)
-                latest, is_wide = self._latest, is_wide and bool(info.extra["all_clusters"])
-                account.add(self._account)
+                info = self.learn(data, batch=place if is_memoized else None, all_clusters=all_clusters)
+                latest, scores_all = self._latest, scores_all and bool(info.extra["all_clusters"])
+                diagnostics.add(self._diagnostics)
             if not isinstance(self.schedule, Stochastic):
                 fresh = self.empty_sums() if fresh is None else fresh
                 fresh.add(latest)
-            self._latest = latest = visit = data = None  # not held while the next chunk is made
+            self._latest = latest = local = data = None  # not held while the next chunk is made
         if n_chunks == 0:
             raise DataError("there are no chunks: nothing to learn from")
         if is_full or (is_memoized and n_chunks == len(self.memo)):
@@ -148,9 +148,9 @@ class ChunkStream:
             self.update()
             self.log_joint = self.compute_log_joint()
         self.n_sweeps, self._repeats = self.n_sweeps + 1, False
-        return self._info(n_rows, account, begin, is_wide)
+        return self._info(n_rows, diagnostics, begin, scores_all)
 
-    def kept_of(self, visit, data):
+    def kept_of(self, local, data):
         """What a pass under `Full` remembers of a chunk for the next one; None for most."""
         return None
 
@@ -171,18 +171,18 @@ class ChunkStream:
         """
         info = self.sweep(first)
         yield info
-        must_widen = False
+        must_score_all = False
         for _ in range(n_passes - 1):
             before = info.objective
-            info = self.sweep(again(), wide=must_widen)
+            info = self.sweep(again(), all_clusters=must_score_all)
             yield info
             if isinstance(self.schedule, Stochastic):
                 continue
-            must_widen = info.objective - before < self.settled_gain() * abs(info.objective)
-            if must_widen and info.extra["all_clusters"]:
+            must_score_all = info.objective - before < self.settled_gain() * abs(info.objective)
+            if must_score_all and info.extra["all_clusters"]:
                 return
         if not info.extra["all_clusters"]:
-            yield self.sweep(again(), wide=True)
+            yield self.sweep(again(), all_clusters=True)
 
     def settled_gain(self):
         """Share of the bound that a pass gains at least while it has not settled."""
@@ -206,42 +206,42 @@ class ChunkStream:
             )
         return last
 
-    def _replace(self, visit, data, batch, last, *, is_wide):
+    def _replace(self, local, data, batch, last, *, scores_all):
         """The memoized update: the chunk's sums in place of its last ones, or of the guess that began the stream."""
         if self.is_guess:
             self.sums, self.total_weight, self.is_guess = self.empty_sums(), 0.0, False
         sums = self.sums.copy()
         if last is None:
-            sums.add(visit.sums)
+            sums.add(local.sums)
             self.total_weight += weight_of(data)
         else:
-            sums.replace(self.sums_of_contribution(last, visit), visit.sums)
-        self.sums, self._latest = sums, visit.sums
+            sums.replace(self.sums_of_contribution(last, local), local.sums)
+        self.sums, self._latest = sums, local.sums
         if batch is not None:
-            self.memo[batch] = self.contribution(visit, data, last, is_wide)
+            self.memo[batch] = self.contribution(local, data, last, scores_all)
         self.update()
         self.log_joint = self.compute_log_joint()
 
-    def _step_towards(self, visit, weight):
+    def _step_towards(self, local, weight):
         """The stochastic update: a step of the sums towards those of the chunk, both scaled to all rows."""
         schedule = self.schedule
         seen = weight if self.is_guess else self.total_weight + (0.0 if self._repeats else weight)
         total, before = schedule.n_total or seen, self.sums.weight
         scale = total / weight
-        self.log_joint = self.noisy_bound(visit, scale, total)
+        self.log_joint = self.noisy_bound(local, scale, total)
         self.n_updates += 1
         step = schedule.step_size(self.n_updates)
         kept = (1.0 - step) * (total / before if before > 0 else 1.0)
-        self.sums = self.sums.copy().scale(kept).add(visit.sums, step * scale)
+        self.sums = self.sums.copy().scale(kept).add(local.sums, step * scale)
         self.total_weight, self.is_guess = seen, False
         self._latest = None
         self.update()
 
-    def _info(self, n_rows, account, begin, is_wide):
+    def _info(self, n_rows, diagnostics, begin, scores_all):
         self.n_steps += 1
-        self._account = account
+        self._diagnostics = diagnostics
         seconds = perf_counter() - begin
-        extra = account.extra() | {"all_clusters": int(is_wide)}
+        extra = diagnostics.extra() | {"all_clusters": int(scores_all)}
         return Info(self.n_steps, self.log_joint, self.n_clusters, n_rows, n_rows, seconds, extra)
 
     # ---- storage -----------------------------------------------------------------------------------------------------

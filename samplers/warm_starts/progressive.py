@@ -87,9 +87,9 @@ class Progressive(Settings):
                 raise ValueError(f"Progressive: {name} must be an integer of at least 1; got {value!r}")
         if not 0 <= self.tol < math.inf:
             raise ValueError(f"Progressive: tol must be finite and non-negative; got {self.tol!r}")
-        self.mover().check(model, data)
+        self.runner().check(model, data)
 
-    def mover(self):
+    def runner(self):
         """The kernel that moves the few rows."""
         return CollapsedGibbs() if self.kernel is None else self.kernel
 
@@ -108,7 +108,7 @@ class _Division:
 
     def __init__(self, start, model, data, seed, n_threads):
         self.start, self.model, self.data, self.seed, self.n_threads = start, model, data, seed, n_threads
-        self.kernel, self.n_few = start.mover(), start.rows_at_a_time(data.n_rows)
+        self.kernel, self.n_few = start.runner(), start.rows_at_a_time(data.n_rows)
 
     def labels(self, n_clusters):
         """All rows divided, then merged, to at most `n_clusters` if that is given."""

@@ -20,7 +20,7 @@ ctypedef struct scored:
     double score                # log weight in double precision
     int32_t position
 
-ctypedef struct walk:           # one search; the arrays are scratch
+ctypedef struct tree_search:           # one search; the arrays are scratch
     waiting_cell *waiting       # (n_cells,)
     tail_part *tail             # (n_cells + K,)
     scored *found               # (K,); of a search for the k best these, best first
@@ -46,17 +46,18 @@ ctypedef struct walk:           # one search; the arrays are scratch
 
 # doubles that a search needs for data of `nnz` entries (F if dense); with memory the arrays of `w` are put there
 cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
-                        walk *w) noexcept nogil
-# point the query at one datum, its centred and scaled copy in the walk
-cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
+                        tree_search *w) noexcept nogil
+# point the query at one datum, its centred and scaled copy in the search
+cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, const double *phi, const int32_t *columns,
                   Py_ssize_t nnz) noexcept nogil
 # fill `found` and `tail`; what is known of the best weight goes in as w.best
-cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil
+cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
 # the root alone waits
-cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil
+cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
 # score the children of a cell, find its single members, let its cells wait
-cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil
+cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil
 # position of a cluster drawn from its exact law, -1 where no weight is finite
-cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, walk *w, philox_stream *rng) noexcept nogil
-cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, walk *w,
+cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree_search *w,
+                          philox_stream *rng) noexcept nogil
+cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                            philox_stream *rng) noexcept nogil

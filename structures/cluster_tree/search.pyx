@@ -39,10 +39,10 @@ cdef inline double *take(double **memory, Py_ssize_t n_bytes) noexcept nogil:
 
 
 cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
-                        walk *w) noexcept nogil:
+                        tree_search *w) noexcept nogil:
     cdef Py_ssize_t parts = 0 if most else tree.n_cells + tree.n_positions, room = nnz if tree.is_sparse else tree.F
     cdef Py_ssize_t m = tree.max_items
-    cdef walk counted
+    cdef tree_search counted
     cdef double *end = memory
     if w == NULL:
         w = &counted
@@ -64,7 +64,7 @@ cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t mos
     return end - memory
 
 
-cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const double *phi, const int32_t *columns,
+cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, const double *phi, const int32_t *columns,
                   Py_ssize_t nnz) noexcept nogil:
     cdef Py_ssize_t t, f
     cdef double value, square = 0.0
@@ -88,20 +88,21 @@ cdef void prepare(const cluster_tree *tree, walk *w, cluster_query *q, const dou
 
 # ---- search --------------------------------------------------------------------------------------------------------
 
-cdef inline double threshold(const walk *w) noexcept nogil:
+cdef inline double threshold(const tree_search *w) noexcept nogil:
     """Log mass, or log weight, below which a cell is left aside."""
     if w.most == 0:
         return w.best - w.tau
     return w.found[w.n_found - 1].score if w.n_found == w.most else -INFINITY
 
 
-cdef inline void leave(walk *w, double log_mass, int32_t what) noexcept nogil:
+cdef inline void leave(tree_search *w, double log_mass, int32_t what) noexcept nogil:
     if w.most == 0:
         w.tail[w.n_tail] = tail_part(log_mass, what)
         w.n_tail += 1
 
 
-cdef inline void score(const cluster_tree *tree, const cluster_query *q, walk *w, int32_t position) noexcept nogil:
+cdef inline void score(const cluster_tree *tree, const cluster_query *q, tree_search *w,
+                       int32_t position) noexcept nogil:
     """Find a cluster: its weight in double precision."""
     cdef double value = exact_score(tree, q, position)
     cdef Py_ssize_t at = w.n_found
@@ -122,19 +123,19 @@ cdef inline void score(const cluster_tree *tree, const cluster_query *q, walk *w
     w.found[at] = scored(value, position)
 
 
-cdef inline void wait(const cluster_tree *tree, walk *w, double bound, double f, double distance,
+cdef inline void wait(const cluster_tree *tree, tree_search *w, double bound, double f, double distance,
                       int32_t cell) noexcept nogil:
     cdef double weight = tree.cells[cell].log_top if w.most else tree.cells[cell].log_beta
     w.waiting[w.n_waiting] = waiting_cell(bound, bound + weight, f, distance, cell)
     w.n_waiting += 1
 
 
-cdef inline bint is_out(const walk *w, double bound, double log_beta, double log_top) noexcept nogil:
+cdef inline bint is_out(const tree_search *w, double bound, double log_beta, double log_top) noexcept nogil:
     """A NaN is never out."""
     return bound + (log_top if w.most else log_beta) < threshold(w)
 
 
-cdef inline Py_ssize_t sift(const cluster_tree *tree, walk *w, const cluster_cell *cell, double base,
+cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const cluster_cell *cell, double base,
                             waiting_cell s) noexcept nogil:
     """Number of items of a cell that its representative's score, at most `base`, cannot rule out; the rest is left."""
     cdef Py_ssize_t width = padded(cell.n_items), n = 0, j
@@ -158,7 +159,7 @@ cdef inline Py_ssize_t sift(const cluster_tree *tree, walk *w, const cluster_cel
     return n
 
 
-cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil:
+cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil:
     """Score the children of a cell, find its single members, let its cells wait, the best of them first in turn."""
     cdef const cluster_cell *cell = &tree.cells[s.cell]
     cdef const cluster_cell *child
@@ -213,7 +214,7 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, walk *w, wait
         w.waiting[w.n_waiting - 1] = s
 
 
-cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
+cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
     """Let the root wait."""
     cdef double f, distance, bound
     w.n_waiting = w.n_tail = w.n_found = 0
@@ -223,7 +224,7 @@ cdef void begin(const cluster_tree *tree, const cluster_query *q, walk *w) noexc
     wait(tree, w, bound, f, distance, 0)
 
 
-cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
+cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
     cdef waiting_cell s
     begin(tree, q, w)
     while w.n_waiting:
@@ -237,7 +238,8 @@ cdef void search(const cluster_tree *tree, const cluster_query *q, walk *w) noex
 
 # ---- draws ---------------------------------------------------------------------------------------------------------
 
-cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, walk *w, int32_t what, double left) noexcept nogil:
+cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, tree_search *w, int32_t what,
+                  double left) noexcept nogil:
     """Member of a part of the tail on whose true weight `left` falls, or -1; weights relative to the best."""
     cdef Py_ssize_t p, lo = -1 - what, hi = -what
     if what >= 0:
@@ -250,7 +252,8 @@ cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, walk *w, int
     return -1
 
 
-cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, walk *w, philox_stream *rng) noexcept nogil:
+cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree_search *w,
+                          philox_stream *rng) noexcept nogil:
     """Position of a cluster drawn from its exact law by branch and bound; -1 where no weight is finite."""
     cdef double known = 0.0, rest = 0.0, u, top = -INFINITY
     cdef Py_ssize_t j
@@ -296,7 +299,7 @@ cdef inline double lifted_rise(const cluster_query *q, double radius) noexcept n
     return radius * sqrt(1.0 + q.norm * q.norm)
 
 
-cdef void open_cell(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s) noexcept nogil:
+cdef void open_cell(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil:
     """Score all children of a cell into `which`, `f` and, as envelopes, `before`."""
     cdef const cluster_cell *cell = &tree.cells[s.cell]
     cdef const tree_item *item
@@ -323,7 +326,7 @@ cdef inline double own_envelope(const cluster_tree *tree, const cluster_query *q
     return bound if bound < s.bound else s.bound
 
 
-cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, walk *w) noexcept nogil:
+cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
     """The largest cells whose envelopes are within e of their members, in `waiting`; single clusters in `found`."""
     cdef waiting_cell s
     cdef const tree_item *item
@@ -352,7 +355,7 @@ cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, walk *
         i += 1
 
 
-cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, walk *w, waiting_cell s,
+cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s,
                      philox_stream *rng) noexcept nogil:
     """Position of a member of a cell, drawn by the shares of its envelope, or -1 where no member has the share."""
     cdef const cluster_cell *cell
@@ -391,7 +394,7 @@ cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, walk *w, 
         return position if philox_double(rng) < exp(exact_score(tree, q, position) - envelope) else -1
 
 
-cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, walk *w,
+cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                            philox_stream *rng) noexcept nogil:
     """Position of a cluster drawn from its exact law by rejection from cells; -1 where no weight is finite."""
     cdef double top = -INFINITY, known = 0.0, rest = 0.0, u

@@ -3,10 +3,10 @@
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.structures.cluster_tree.cells cimport ClusterCells, cluster_query, cluster_tree
-from expfam.structures.cluster_tree.search cimport walk
+from expfam.structures.cluster_tree.search cimport tree_search
 
 cdef class Scratch:
-    cdef walk w
+    cdef tree_search w
     cdef const cluster_tree *tree
     cdef object held, owner
     cdef Py_ssize_t room            # entries of a datum
@@ -20,4 +20,4 @@ cdef class _Block:
     cdef object held
 
 cdef class ClusterTree(ClusterCells):
-    cdef void _datum(self, _Block block, Py_ssize_t i, walk *w, cluster_query *q) noexcept nogil
+    cdef void _datum(self, _Block block, Py_ssize_t i, tree_search *w, cluster_query *q) noexcept nogil

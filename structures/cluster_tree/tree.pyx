@@ -21,7 +21,7 @@ from expfam.structures.cluster_tree.search cimport (
     prepare,
     search,
     waiting_cell,
-    walk,
+    tree_search,
 )
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
@@ -137,7 +137,7 @@ cdef class ClusterTree(ClusterCells):
             for v, kind in ((phi.data, np.float64), (phi.indices, np.int32), (phi.indptr, np.int64))
         )
 
-    cdef void _datum(self, _Block block, Py_ssize_t i, walk *w, cluster_query *q) noexcept nogil:
+    cdef void _datum(self, _Block block, Py_ssize_t i, tree_search *w, cluster_query *q) noexcept nogil:
         cdef Py_ssize_t start
         if self.tree.is_sparse:
             start = block.starts[i]
@@ -182,7 +182,7 @@ cdef class ClusterTree(ClusterCells):
         cdef int32_t p
         cdef bint by_rejection = method == "rejection"
         scratch = Scratch(self) if scratch is None else scratch
-        cdef walk *w = &scratch.w
+        cdef tree_search *w = &scratch.w
         if method not in ("tree", "rejection") or not tau > 0.0:
             raise ValueError(f"method must be 'tree' or 'rejection' and tau positive; got {method!r}, {tau!r}")
         if guess.shape[0] != n:
@@ -231,8 +231,8 @@ cdef class ClusterTree(ClusterCells):
         cdef double[:, ::1] values = scores
         cdef double[::1] memory = np.empty(lay_out(&self.tree, block.most, m, NULL, NULL))
         cdef cluster_query q
-        cdef walk walked
-        cdef walk *w = &walked
+        cdef tree_search walked
+        cdef tree_search *w = &walked
         lay_out(&self.tree, block.most, m, &memory[0], w)
         with nogil:
             for i in range(n):
@@ -262,7 +262,7 @@ cdef class ClusterTree(ClusterCells):
         cdef double[:, ::1] bound = out
         cdef Scratch scratch = Scratch(self)
         cdef cluster_query q
-        cdef walk *w = &scratch.w
+        cdef tree_search *w = &scratch.w
         cdef waiting_cell s
         scratch.reserve(block.most)
         w.tau = INFINITY

@@ -216,13 +216,13 @@ def test_a_fit_ends_with_a_pass_over_all_clusters(planted):
     seen = []
 
     def look(info, state):
-        seen.append((state, state.since_wide))
+        seen.append((state, state.since_all))
 
     sampler = GroupedVariational(2, n_candidates=3, full_every=50, bound_tol=0.0)
     mixture = GroupedMixture("gaussian_diag", 6, sampler=sampler, callbacks=[look], n_steps=30, random_state=0)
     mixture.fit(X, groups=groups)
-    state, since_wide = seen[-1]
-    assert since_wide > 0 == state.since_wide
+    state, since_all = seen[-1]
+    assert since_all > 0 == state.since_all
     assert mixture.log_joint_ == state.log_joint
     np.testing.assert_array_equal(mixture.labels_, state.labels)
 

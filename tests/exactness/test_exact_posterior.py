@@ -56,7 +56,7 @@ def test_unbounded_weights(name, weights):
     assert worst_t(run_chain(CollapsedGibbs(), model, X, 3000), partitions, pi) < LIMIT
 
 
-PROPOSALS = {"table": TableProposal(), "hash": HashProposal(), "published_hash": HashProposal(n_bits=64, screen=0)}
+PROPOSALS = {"table": TableProposal(), "hash": HashProposal(), "published_hash": HashProposal(n_bits=64, shortlist=0)}
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)

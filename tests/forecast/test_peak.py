@@ -149,7 +149,7 @@ def test_so_does_that_of_other_models(kind, size, factor, tmp_path):
 
 
 @pytest.mark.parametrize("make", [TopicModel, lambda **s: GroupedMixture("multinomial", 50, **s)])
-def test_other_models_have_the_same_door(make):
+def test_other_models_have_the_same_interface(make):
     X = np.random.default_rng(0).poisson(1.0, (200, 4000))
     options = {} if make is TopicModel else {"groups": np.arange(200) % 9}
     refused = make(n_steps=1, memory_limit="1MB")

@@ -159,7 +159,7 @@ ESTIMATORS = {
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_other_estimators_have_the_same_door(name, monkeypatch):
+def test_other_estimators_have_the_same_interface(name, monkeypatch):
     make, data, options, n_steps = ESTIMATORS[name]
     asked, real = [], forecast_duration
     monkeypatch.setattr("expfam.forecast.time.forecast_duration", lambda *a, **k: asked.append(a) or real(*a, **k))

@@ -18,7 +18,7 @@ PUBLIC = {
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy Checkpoint ClusterMoves ClusterTree
         CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
         Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedProposal GroupedState GroupedStream
+        FarAnchors FastEx FrozenAllocator Full GroupedGibbs CellProposal GroupedState GroupedStream
         GroupedVariational GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree
         Int8Proposal Kernel MemberMoves Memoized MergeState NearAnchors NearestProposal Progress Progressive
         Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator SequentialAllocator Snapshot
@@ -28,7 +28,7 @@ PUBLIC = {
         VariationalStream load_sampler merged_clusters merged_labels sample starting_labels steps
     """,
     "expfam.structures": """
-        AliasArena AliasTable CoverTree CoverTreeWarning Grouping InvertedIndex LshTables MemberLists
+        AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists
         MergeQueue MergeTable SignCodes SignHash WardScores WeightedMinHash collision column_bounds
         cosine_table first_dart hoeffding_bound kl_bound nearest_codes select_top sign_projection
         split_probability

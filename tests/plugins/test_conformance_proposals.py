@@ -46,17 +46,17 @@ def test_uncollapsed_proposals_keep_the_laws(proposal, family):
 
 
 class Proxy:
-    """A door with a fault."""
+    """A handle with a fault."""
 
-    def __init__(self, door, fault):
-        self.door, self.fault, self.owner, self.times = door, fault, door.owner, 0
+    def __init__(self, handle, fault):
+        self.handle, self.fault, self.owner, self.times = handle, fault, handle.owner, 0
         self.own = np.random.default_rng().random()
 
     def __getattr__(self, name):
-        return getattr(self.door, name)
+        return getattr(self.handle, name)
 
     def log_prob(self, i, k_old, ks):
-        q = self.door.log_prob(i, k_old, ks)
+        q = self.handle.log_prob(i, k_old, ks)
         ks = np.asarray(ks)
         if self.fault == "not normalised":
             q = q + 0.001
@@ -73,7 +73,7 @@ class Proxy:
         return q
 
     def draw(self, i, k_old, rng):
-        k, back = self.door.draw(i, k_old, rng)
+        k, back = self.handle.draw(i, k_old, rng)
         if self.fault == "way back":
             back *= 1.0001
         elif self.fault == "always the first":
@@ -82,24 +82,24 @@ class Proxy:
 
     def refresh(self, snapshot):
         self.times += 1
-        self.door.refresh(snapshot)
+        self.handle.refresh(snapshot)
 
     def shift(self, snapshot, added, removed):
         if self.fault != "no shift":
-            self.door.shift(snapshot, added, removed)
+            self.handle.shift(snapshot, added, removed)
 
     def restore(self, i, k):
         if self.fault == "no restore":
-            self.door.moved(i, k, 1)
+            self.handle.moved(i, k, 1)
         else:
-            self.door.restore(i, k)
+            self.handle.restore(i, k)
 
 
 class Faulty(ProposalCase):
     fault = None
 
-    def door(self, snapshot=None):
-        return Proxy(super().door(snapshot), self.fault)
+    def handle(self, snapshot=None):
+        return Proxy(super().handle(snapshot), self.fault)
 
 
 class Unpicklable(TableProposal):

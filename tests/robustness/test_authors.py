@@ -31,7 +31,7 @@ from expfam.samplers import (
     TableProposal,
     sample,
 )
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.structures.merge_queue import MergeQueue
 
 X = np.repeat([[9.0, 1.0], [0.0, 7.0], [3.0, 3.0]], 4, axis=0)
@@ -265,7 +265,7 @@ class Failing(Counts):
 
 @pytest.mark.parametrize("mode", ["removed", "included", "crossfit"])
 @pytest.mark.parametrize(
-    "proposal", [Int8Proposal(shortlist=4), Int8Proposal(shortlist=0), HashProposal(n_bits=64, screen=4)], ids=repr
+    "proposal", [Int8Proposal(shortlist=4), Int8Proposal(shortlist=0), HashProposal(n_bits=64, shortlist=4)], ids=repr
 )
 def test_the_authors_exception_arrives_whenever_it_is_raised(monkeypatch, mode, proposal):
     model = MixtureModel(Failing(), SymmetricDirichlet(6))
@@ -351,7 +351,7 @@ def test_a_proposal_that_lacks_a_function_is_refused(missing):
     names = ["draw", "log_prob", "hold_out", "restore", "moved"]
     around = Around(owner, "expfam.proposal_v1", [*_HEAD, *_BODY, *pointers(names)], [missing])
     with pytest.raises(PluginError, match=f"functions of proposal 'partial' lack {missing}"):
-        ProposalDoor(around, "'partial'")
+        ProposalHandle(around, "'partial'")
 
 
 def test_bounds_of_growth_that_lack_their_function_are_refused():

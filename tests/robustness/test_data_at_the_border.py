@@ -34,7 +34,7 @@ def grouped(**settings):
 
 
 # every way into every estimator: what is called with a bad X
-DOORS = {
+ENTRIES = {
     "Mixture.fit": lambda X: Mixture("multinomial", 2, n_steps=2).fit(X),
     "Mixture.fit variational": lambda X: Mixture("poisson", 2, n_steps=2, sampler="variational").fit(X),
     "Mixture.fit spherical": lambda X: Mixture("gaussian_spherical", 2, n_steps=2).fit(X),
@@ -77,22 +77,22 @@ def lies():
 
 
 def refuses_lies():
-    for door in DOORS:
-        print(door, flush=True)
+    for entry in ENTRIES:
+        print(entry, flush=True)
         for name, X in lies():
             with pytest.raises(DataError, match=r"indptr|stored entry") as caught:
-                DOORS[door](X)
-            assert "build the matrix again" in str(caught.value), (door, name)
+                ENTRIES[entry](X)
+            assert "build the matrix again" in str(caught.value), (entry, name)
     print("end")
 
 
-# A process of its own: a door that believes the indices ends it by a signal, and the last line tells which one it was.
-def test_indices_and_row_starts_are_checked_at_every_door():
+# A process of its own: a entry that believes the indices ends it by a signal, and the last line tells which one it was.
+def test_indices_and_row_starts_are_checked_at_every_entry():
     arguments = [sys.executable, "-P", "-c", "import test_data_at_the_border as t; t.refuses_lies()"]
     environment = os.environ | {"PYTHONPATH": import_path(__file__)}
     told = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=120)
     assert told.stdout.splitlines()[-1:] == ["end"], f"{told.returncode}: {told.stdout[-200:]} {told.stderr[-2000:]}"
-    assert told.stdout.splitlines() == [*DOORS, "end"]
+    assert told.stdout.splitlines() == [*ENTRIES, "end"]
 
 
 def test_other_sparse_formats_are_checked_before_they_are_converted():

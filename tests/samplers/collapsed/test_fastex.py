@@ -37,13 +37,13 @@ from expfam.samplers import (
     sample,
 )
 from expfam.samplers.named import proposal_for
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 
 CASES = {
     "table": (Multinomial(), TEXT, TableProposal()),
     "table_poisson": (Poisson(), TEXT, TableProposal()),
     "table_float": (Multinomial(), TEXT, TableProposal(dtype="float32")),
-    "hash": (Multinomial(), TEXT, HashProposal(n_bits=64, screen=8)),
+    "hash": (Multinomial(), TEXT, HashProposal(n_bits=64, shortlist=8)),
     "int8": (DiagonalGaussian(), POINTS, Int8Proposal()),
     "int8_full": (Gaussian(), POINTS, Int8Proposal(shortlist=4)),
 }
@@ -103,41 +103,41 @@ def test_shifts_and_single_moves_of_a_table_give_the_bits_of_a_refresh(dtype, co
         return Snapshot(data.family, n[used], used, lambda: S[used], log_weight=np.log(n[used]), log_weight_new=0.0)
 
     def fresh(snapshot):
-        door = ProposalDoor(TableProposal(dtype=dtype).bind(model, data, seed=0), "table")
-        door.refresh(snapshot)
-        return door
+        handle = ProposalHandle(TableProposal(dtype=dtype).bind(model, data, seed=0), "table")
+        handle.refresh(snapshot)
+        return handle
 
-    def law(door, i, snapshot):
-        return door.log_prob(i, -1, [-1, *snapshot.slots])
+    def law(handle, i, snapshot):
+        return handle.log_prob(i, -1, [-1, *snapshot.slots])
 
     inside = np.arange(600) >= 100
-    door, former = fresh(view(labels, inside)), np.arange(100)
+    handle, former = fresh(view(labels, inside)), np.arange(100)
     for most in (8, 40, 150):  # beyond the first width
         rows = rng.choice(600, size=80, replace=False)
         labels[former] = rng.integers(most, size=former.size)
         inside = ~np.isin(np.arange(600), rows)
         snapshot = view(labels, inside)
-        door.shift(snapshot, (former, labels[former].astype(np.intp)), (rows, labels[rows].astype(np.intp)))
+        handle.shift(snapshot, (former, labels[former].astype(np.intp)), (rows, labels[rows].astype(np.intp)))
         other = fresh(snapshot)
         for i in rows[:10]:
-            np.testing.assert_allclose(law(door, i, snapshot), law(other, i, snapshot), rtol=0, atol=0.02)
+            np.testing.assert_allclose(law(handle, i, snapshot), law(other, i, snapshot), rtol=0, atol=0.02)
         former = rows
     inside[:] = True
-    door.shift(view(labels, inside), (former, labels[former].astype(np.intp)), (np.zeros(0, np.intp),) * 2)
-    door.reserve(200)
+    handle.shift(view(labels, inside), (former, labels[former].astype(np.intp)), (np.zeros(0, np.intp),) * 2)
+    handle.reserve(200)
     for i in rng.choice(600, size=60, replace=False):
-        before = law(door, i, view(labels, inside))
-        door.hold_out(i, labels[i])
-        door.restore(i, labels[i])
-        np.testing.assert_array_equal(law(door, i, view(labels, inside)), before)
+        before = law(handle, i, view(labels, inside))
+        handle.hold_out(i, labels[i])
+        handle.restore(i, labels[i])
+        np.testing.assert_array_equal(law(handle, i, view(labels, inside)), before)
         target = rng.integers(190)
-        door.hold_out(i, labels[i])
-        door.moved(i, labels[i], target)
+        handle.hold_out(i, labels[i])
+        handle.moved(i, labels[i], target)
         labels[i] = target
     snapshot = view(labels, inside)
     other = fresh(snapshot)
-    other.hold_out(0, labels[0]), door.hold_out(0, labels[0])  # length terms made alike
-    np.testing.assert_array_equal(law(door, 5, snapshot), law(other, 5, snapshot))
+    other.hold_out(0, labels[0]), handle.hold_out(0, labels[0])  # length terms made alike
+    np.testing.assert_array_equal(law(handle, 5, snapshot), law(other, 5, snapshot))
 
 
 def test_words_of_any_count_are_scored_to_the_step_of_a_byte():
@@ -154,25 +154,25 @@ def test_words_of_any_count_are_scored_to_the_step_of_a_byte():
         return Snapshot(data.family, n, [0, 1, 2], lambda: S, log_weight=np.log(n), log_weight_new=0.0)
 
     table = TableProposal().bind(model, data, seed=0)
-    door = ProposalDoor(table, "table")
+    handle = ProposalHandle(table, "table")
     nothing = (np.zeros(0, np.intp),) * 2
     one, slots = np.array([1], dtype=np.intp), np.array([1], dtype=np.intp)
-    door.refresh(view(np.array([0, 1, 1, 2, -1, -1, -1, -1], dtype=np.int32)))
-    door.shift(view(np.array([0, -1, 1, 2, -1, -1, -1, -1], dtype=np.int32)), nothing, (one, slots))
-    door.shift(view(labels), (one, slots - 1), nothing)
+    handle.refresh(view(np.array([0, 1, 1, 2, -1, -1, -1, -1], dtype=np.int32)))
+    handle.shift(view(np.array([0, -1, 1, 2, -1, -1, -1, -1], dtype=np.int32)), nothing, (one, slots))
+    handle.shift(view(labels), (one, slots - 1), nothing)
     step = np.log1p(X.sum(axis=0).max() / 0.5) / 255
     n, S = data.statistics(labels, 3)
     S = S.toarray() if hasattr(S, "toarray") else S
     for i in (4, 5, 6, 7):
         exact = np.log(n) + data.family.log_marginal(n + 1, S + X[i]) - data.family.log_marginal(n, S)
-        ours = door.log_prob(i, -1, [0, 1, 2])
+        ours = handle.log_prob(i, -1, [0, 1, 2])
         near = exact > exact.max() - 60  # a weight has a floor
         np.testing.assert_allclose((ours - ours[near][0])[near], (exact - exact[near][0])[near], rtol=0, atol=12 * step)
         assert not near.all() or i == 7
-    other = ProposalDoor(TableProposal().bind(model, data, seed=0), "table")
+    other = ProposalHandle(TableProposal().bind(model, data, seed=0), "table")
     other.refresh(view(labels))
     laws = []
-    for each in (door, other):
+    for each in (handle, other):
         each.hold_out(0, 0)  # length terms made alike
         each.restore(0, 0)
         laws.append([each.log_prob(i, -1, [-1, 0, 1, 2]) for i in range(8)])
@@ -309,7 +309,7 @@ def test_data_that_a_table_cannot_hold_are_refused():
 def test_a_struct_of_another_kind_is_refused():
     data = Dataset(TEXT, Multinomial())
     with pytest.raises(PluginError, match=r"proposal 'other' must hand over a capsule named 'expfam.proposal_v1'"):
-        ProposalDoor(data.family.components(data, 4), "'other'")
+        ProposalHandle(data.family.components(data, 4), "'other'")
 
 
 def test_one_component_and_empty_rows():

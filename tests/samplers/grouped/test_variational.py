@@ -162,11 +162,11 @@ def test_the_bound_never_falls_with_candidates(name, n_active, n_candidates, n_r
     settings = {"n_active": n_active, "n_candidates": n_candidates, "n_restarts": n_restarts}
     state, kernel = begin_narrow(name, max_iterations=3, **settings)
     values = bounds(state, kernel, 12)
-    assert state.since_wide == 12
+    assert state.since_all == 12
     state.check()
-    state.must_widen = True
+    state.must_score_all = True
     values = [*values, kernel.step(state).objective]
-    assert state.since_wide == 0
+    assert state.since_all == 0
     assert_never_falls(values)
 
 
@@ -174,7 +174,7 @@ def test_without_stragglers_the_bound_falls():
     n_falls = 0
     for seed in range(4):
         state, kernel = begin_narrow("gaussian_diag", seed=seed, n_active=3, n_candidates=3, learn_alpha=False)
-        state.passes.with_stragglers = False
+        state.passes.scores_last = False
         values = bounds(state, kernel, 10)
         n_falls += (np.diff(values) < -1e-9 * abs(values[0])).sum()
     assert n_falls > 0
@@ -232,7 +232,7 @@ def test_candidates_give_the_same_bits_on_threads_and_after_checkpoints(name, tm
     resumed, _ = begin_narrow(name, n=4000, K=6, **settings)
     sample(kernel, one, 1, callbacks=[Checkpoint(tmp_path / "run", every_seconds=0)])
     restore_checkpoint(tmp_path / "run", resumed)
-    assert (resumed.since_wide, resumed.share_moved) == (one.since_wide, one.share_moved)
+    assert (resumed.since_all, resumed.share_moved) == (one.since_all, one.share_moved)
     np.testing.assert_array_equal(bounds(resumed, kernel, 4), bounds(one, kernel, 4))
 
 
@@ -249,9 +249,9 @@ def test_candidates_come_when_labels_have_settled_and_a_run_ends_with_all_cluste
     runs = "".join(map(str, wide))
     assert "0000" not in runs
     assert "000" in runs
-    state.since_wide, before, n_steps = 1, state.log_joint, state.n_steps
+    state.since_all, before, n_steps = 1, state.log_joint, state.n_steps
     kernel.finish(state)
-    assert (state.n_steps, state.since_wide) == (n_steps + 1, 0)
+    assert (state.n_steps, state.since_all) == (n_steps + 1, 0)
     assert state.log_joint >= before
     kernel.finish(state)
     assert state.n_steps == n_steps + 1
@@ -430,7 +430,7 @@ def test_a_long_group_keeps_its_candidates(monkeypatch):
         state, kernel = begin(family, X, np.arange(300) % 2, np.full(9, 0.2), start="random", full_every=99, **settings)
         state.share_moved = 0.0
         found.append((bounds(state, kernel, 6), state.indices.copy()))
-        assert state.since_wide == 6
+        assert state.since_all == 6
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
     np.testing.assert_array_equal(found[0][1], found[1][1])
     assert_never_falls(found[1][0])

@@ -9,17 +9,17 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, Poisson, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError, PluginError
 from expfam.families.support import dense_rows
-from expfam.samplers import BucketProposal, CollapsedMetropolis, GroupedProposal
+from expfam.samplers import BucketProposal, CellProposal, CollapsedMetropolis
 from expfam.samplers.collapsed.metropolis import update_law
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState
-from expfam.structures import Grouping
+from expfam.structures import DataCells
 
 N = 6
 
 
-class Given(GroupedProposal):
+class Given(CellProposal):
     """Whatever the test says."""
 
     def __init__(self, answer=None, group=(0, 1, 2, 0, 1, 2), *, floor=0.02):
@@ -32,7 +32,7 @@ class Given(GroupedProposal):
         return self.answer(snapshot) if callable(self.answer) else self.answer
 
 
-class ByRest(GroupedProposal):
+class ByRest(CellProposal):
     """Clusters whose mean count has the parity of the datum's group; it has no constructor of its own."""
 
     def groups(self, data):
@@ -54,11 +54,11 @@ def view(data, slots=(4, 0, 2), new=0.0):
     return Snapshot(data.family, n, slots, lambda: S, log_weight=np.log(n), log_weight_new=new)
 
 
-def door_of(proposal, **options):
+def handle_of(proposal, **options):
     data, model = dataset()
-    door = ProposalDoor(proposal.bind(model, data, seed=0), "grouped")
-    door.refresh(view(data, **options))
-    return door
+    handle = ProposalHandle(proposal.bind(model, data, seed=0), "grouped")
+    handle.refresh(view(data, **options))
+    return handle
 
 
 WEIGHT = np.array([[1.0, 2.0, 5.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0]])
@@ -69,36 +69,36 @@ SLOTS = [4, 0, 2, -1]
     "make", [np.array, sparse.csr_array, sparse.csr_matrix, lambda w: np.array(w, dtype=np.float32)]
 )
 def test_tables_have_the_law_that_was_given(make):
-    door = door_of(Given(make(WEIGHT), floor=0.1))
+    handle = handle_of(Given(make(WEIGHT), floor=0.1))
     for i in range(N):
         row = WEIGHT[i % 3]
-        q = np.exp(door.log_prob(i, 4, SLOTS))
+        q = np.exp(handle.log_prob(i, 4, SLOTS))
         assert np.allclose(q, np.append(0.9 * row / row.sum(), 0.0) + 0.1 / 4, atol=1e-8)
         assert q.sum() == pytest.approx(1.0, abs=1e-12)
-        assert np.isneginf(door.log_prob(i, 4, [1, 3, 5, 99])).all()
+        assert np.isneginf(handle.log_prob(i, 4, [1, 3, 5, 99])).all()
 
 
 def test_a_further_column_is_a_new_cluster():
     weight = np.c_[WEIGHT, [8.0, 0.0, 4.0]]
-    q = np.exp(door_of(Given(weight, floor=0.1)).log_prob(0, 4, SLOTS))
+    q = np.exp(handle_of(Given(weight, floor=0.1)).log_prob(0, 4, SLOTS))
     assert np.allclose(q, 0.9 * weight[0] / 16 + 0.1 / 4, atol=1e-8)
-    q = np.exp(door_of(Given(weight, floor=0.1), new=-np.inf).log_prob(0, 4, SLOTS))
+    q = np.exp(handle_of(Given(weight, floor=0.1), new=-np.inf).log_prob(0, 4, SLOTS))
     assert np.allclose(q, np.append(0.9 * weight[0, :3] / 8 + 0.1 / 3, 0.0), atol=1e-8)
 
 
 def test_a_row_of_zeros_is_uniform():
-    door = door_of(Given(np.zeros((3, 3))))
-    assert np.allclose(np.exp(door.log_prob(0, 4, SLOTS)), 0.25, atol=1e-8)
-    door = door_of(Given(np.zeros((3, 3))), new=-np.inf)
-    assert np.allclose(np.exp(door.log_prob(0, 4, SLOTS)), [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-8)
+    handle = handle_of(Given(np.zeros((3, 3))))
+    assert np.allclose(np.exp(handle.log_prob(0, 4, SLOTS)), 0.25, atol=1e-8)
+    handle = handle_of(Given(np.zeros((3, 3))), new=-np.inf)
+    assert np.allclose(np.exp(handle.log_prob(0, 4, SLOTS)), [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-8)
 
 
 def test_draws_follow_the_law():
-    door, rng = door_of(Given(WEIGHT, floor=0.2)), np.random.default_rng(0)
+    handle, rng = handle_of(Given(WEIGHT, floor=0.2)), np.random.default_rng(0)
     for i in range(3):
-        log_q, counts = dict(zip(SLOTS, door.log_prob(i, 0, SLOTS))), dict.fromkeys(SLOTS, 0)
+        log_q, counts = dict(zip(SLOTS, handle.log_prob(i, 0, SLOTS))), dict.fromkeys(SLOTS, 0)
         for _ in range(10000):
-            k, back = door.draw(i, -1, rng)
+            k, back = handle.draw(i, -1, rng)
             counts[k] += 1
             assert back == pytest.approx(log_q[-1] - log_q[k], abs=1e-12)
         q = np.exp(list(log_q.values()))
@@ -107,25 +107,25 @@ def test_draws_follow_the_law():
 
 
 def test_no_cluster_but_a_new_one():
-    door = door_of(Given(np.zeros((3, 0))), slots=())
-    assert door.draw(0, -1, np.random.default_rng(0)) == (-1, 0.0)
+    handle = handle_of(Given(np.zeros((3, 0))), slots=())
+    assert handle.draw(0, -1, np.random.default_rng(0)) == (-1, 0.0)
 
 
 def test_refresh_forgets():
     data, _ = dataset()
-    door = door_of(Given(lambda s: np.ones((3, len(s.slots)))))
-    door.refresh(view(data, slots=(1,)))
-    assert np.isneginf(door.log_prob(0, 1, [4, 0, 2])).all()
-    assert np.allclose(np.exp(door.log_prob(0, 1, [1, -1])), [0.99, 0.01], atol=1e-8)
-    assert door.owner.to_arrays() == {}
-    door.owner.from_arrays({})
+    handle = handle_of(Given(lambda s: np.ones((3, len(s.slots)))))
+    handle.refresh(view(data, slots=(1,)))
+    assert np.isneginf(handle.log_prob(0, 1, [4, 0, 2])).all()
+    assert np.allclose(np.exp(handle.log_prob(0, 1, [1, -1])), [0.99, 0.01], atol=1e-8)
+    assert handle.owner.to_arrays() == {}
+    handle.owner.from_arrays({})
 
 
 def test_more_groups_than_fit_in_one_block():
     weight = np.random.default_rng(0).random((3000, 3))
-    door = door_of(Given(weight, group=(0, 1, 2, 1000, 2000, 2999)))
+    handle = handle_of(Given(weight, group=(0, 1, 2, 1000, 2000, 2999)))
     assert np.allclose(
-        np.exp(door.log_prob(5, 4, [4]))[0], 0.98 * weight[2999, 0] / weight[2999].sum() + 0.005, atol=1e-8
+        np.exp(handle.log_prob(5, 4, [4]))[0], 0.98 * weight[2999, 0] / weight[2999].sum() + 0.005, atol=1e-8
     )
 
 
@@ -146,7 +146,7 @@ def test_more_groups_than_fit_in_one_block():
 )
 def test_bad_probabilities_are_named(answer, match):
     with pytest.raises(DataError, match=match):
-        door_of(Given(answer))
+        handle_of(Given(answer))
 
 
 @pytest.mark.parametrize(
@@ -159,34 +159,34 @@ def test_bad_probabilities_are_named(answer, match):
 )
 def test_bad_groups_are_named(group, match):
     with pytest.raises(DataError, match=match):
-        door_of(Given(WEIGHT, group))
+        handle_of(Given(WEIGHT, group))
 
 
 @pytest.mark.parametrize("floor", [0, 1, -0.1, 1e-9, np.nan, "low"])
 def test_bad_floors_are_named(floor):
     with pytest.raises(ValueError, match="Given: floor"):
-        door_of(Given(WEIGHT, floor=floor))
+        handle_of(Given(WEIGHT, floor=floor))
 
 
 def test_what_is_not_there_is_refused():
     data, model = dataset()
-    door = door_of(Given(WEIGHT))
+    handle = handle_of(Given(WEIGHT))
     for call in (
-        lambda: door.draw(0, 3, np.random.default_rng(0)),
-        lambda: door.draw(6, 4, np.random.default_rng(0)),
-        lambda: door.log_prob(6, 4, [4]),
-        lambda: door.hold_out(0, 4),
-        lambda: ProposalDoor(Given(WEIGHT).bind(model, data, seed=0), "x").draw(0, 4, np.random.default_rng(0)),
-        lambda: ProposalDoor(Given(WEIGHT).bind(model, data, seed=0), "x").log_prob(0, 4, [4]),
+        lambda: handle.draw(0, 3, np.random.default_rng(0)),
+        lambda: handle.draw(6, 4, np.random.default_rng(0)),
+        lambda: handle.log_prob(6, 4, [4]),
+        lambda: handle.hold_out(0, 4),
+        lambda: ProposalHandle(Given(WEIGHT).bind(model, data, seed=0), "x").draw(0, 4, np.random.default_rng(0)),
+        lambda: ProposalHandle(Given(WEIGHT).bind(model, data, seed=0), "x").log_prob(0, 4, [4]),
     ):
         with pytest.raises(PluginError):
             call()
-    with pytest.raises(NotImplementedError, match="GroupedProposal does not implement groups"):
-        GroupedProposal().bind(model, data, seed=0)
+    with pytest.raises(NotImplementedError, match="CellProposal does not implement groups"):
+        CellProposal().bind(model, data, seed=0)
     with pytest.raises(CapabilityError, match="removed"):
         CollapsedMetropolis(Given(WEIGHT), mode="removed").init(model, data, seed=0)
-    assert GroupedProposal.modes == {"crossfit", "frozen"}
-    assert GroupedProposal(floor=0.1) == GroupedProposal(floor=0.1) != GroupedProposal()
+    assert CellProposal.modes == {"crossfit", "frozen"}
+    assert CellProposal(floor=0.1) == CellProposal(floor=0.1) != CellProposal()
     assert ByRest().floor == 0.02
 
 
@@ -225,12 +225,12 @@ def test_a_chain_runs_in_both_modes():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 400)
     data = Dataset(rng.poisson(1 + 8 * np.eye(4)[labels]), Poisson())
-    grouping = Grouping.from_labels(rng.integers(0, 3, 400) + 3 * labels, phi=data.phi(0, 400))
+    data_cells = DataCells.from_labels(rng.integers(0, 3, 400) + 3 * labels, phi=data.phi(0, 400))
     for mode, weights in (("crossfit", DirichletProcess(alpha=1.0)), ("frozen", SymmetricDirichlet(4))):
         model = MixtureModel(data.family, weights)
         start = np.where(rng.random(400) < 0.3, rng.integers(0, 4, 400), labels)
         state = CollapsedState(model, data, start, seed=0)
-        kernel = CollapsedMetropolis(BucketProposal(grouping), mode=mode)
+        kernel = CollapsedMetropolis(BucketProposal(data_cells), mode=mode)
         before = model.log_joint(data, state.labels)
         for _ in range(5):
             kernel.step(state)
@@ -243,15 +243,15 @@ def test_buckets_need_prototypes_of_phi():
     data, model = dataset()
     group = np.array([0, 0, 1, 1, 2, 2])
     with pytest.raises(DataError, match="prototypes"):
-        BucketProposal(Grouping(group)).bind(model, data, seed=0)
+        BucketProposal(DataCells(group)).bind(model, data, seed=0)
     with pytest.raises(DataError, match="1 columns, phi has 2"):
-        BucketProposal(Grouping(group, phi=np.zeros((6, 1)))).bind(model, data, seed=0)
+        BucketProposal(DataCells(group, phi=np.zeros((6, 1)))).bind(model, data, seed=0)
     with pytest.raises(DataError, match=r"\(6,\) integers"):
-        BucketProposal(Grouping([0, 1], phi=np.zeros((2, 2)))).bind(model, data, seed=0)
-    grouping = Grouping(group, phi=data.phi(0, 6))
-    assert BucketProposal(grouping) == BucketProposal(grouping)
-    door = door_of(BucketProposal(grouping))
+        BucketProposal(DataCells([0, 1], phi=np.zeros((2, 2)))).bind(model, data, seed=0)
+    data_cells = DataCells(group, phi=data.phi(0, 6))
+    assert BucketProposal(data_cells) == BucketProposal(data_cells)
+    handle = handle_of(BucketProposal(data_cells))
     snapshot = view(data)
     score = data.phi(0, 2).mean(axis=0) @ snapshot.Theta.T - snapshot.G + snapshot.log_weight
     p = np.exp(score - score.max())
-    assert np.allclose(np.exp(door.log_prob(1, 4, SLOTS)), np.append(0.98 * p / p.sum(), 0) + 0.005, atol=1e-8)
+    assert np.allclose(np.exp(handle.log_prob(1, 4, SLOTS)), np.append(0.98 * p / p.sum(), 0) + 0.005, atol=1e-8)

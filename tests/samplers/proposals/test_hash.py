@@ -19,7 +19,7 @@ from expfam.errors import DataError, PluginError
 from expfam.families.components import Components
 from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.metropolis import CollapsedMetropolis, update_law
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.hash import HashProposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState
@@ -72,7 +72,7 @@ def bound_to(proposal, model, data, calibrated=None, seed=3):
     owner = proposal.bind(model, data, seed=seed)
     if calibrated is not None:
         owner.from_arrays(calibrated.to_arrays())
-    return owner, ProposalDoor(owner, "hash")
+    return owner, ProposalHandle(owner, "hash")
 
 
 # ---- the score -------------------------------------------------------------------------------------------------------
@@ -85,9 +85,9 @@ def test_what_is_known_and_what_codes_estimate_add_up_to_the_log_predictive(fami
     X = sparse.csr_array((X > 0).astype(np.int64))  # the linear score is exact for words that occur once
     data = Dataset(X, family)
     model = MixtureModel(data.family, DirichletProcess())
-    owner, door = bound_to(HashProposal(n_bits=64, screen=0, balance=balance), model, data)
+    owner, handle = bound_to(HashProposal(n_bits=64, shortlist=0, balance=balance), model, data)
     view = view_of(model, data, labels)
-    door.refresh(view)
+    handle.refresh(view)
     ks = np.arange(5)
     known, _ = owner._parts(np.arange(30), ks)
     components = Components(data.family, data, 5)
@@ -107,9 +107,9 @@ def test_length_terms_between_tabulated_lengths_are_close():
     rng = np.random.default_rng(2)
     X = (rng.random((299, 400)).argsort(axis=1) < np.arange(1, 300)[:, None]).astype(np.int64)
     data = Dataset(sparse.csr_array(X), Multinomial(concentration=0.5))
-    owner, door = bound_to(HashProposal(n_bits=64, screen=0), MixtureModel(data.family, DirichletProcess()), data)
+    owner, handle = bound_to(HashProposal(n_bits=64, shortlist=0), MixtureModel(data.family, DirichletProcess()), data)
     labels = np.arange(299) % 4
-    door.refresh(view_of(MixtureModel(data.family, DirichletProcess()), data, labels))
+    handle.refresh(view_of(MixtureModel(data.family, DirichletProcess()), data, labels))
     known, _ = owner._parts(np.arange(299), np.arange(4))
     lengths = X.sum(axis=1)[:, None]
     level = 200.0 + np.bincount(labels, weights=lengths[:, 0])
@@ -122,35 +122,35 @@ def test_length_terms_between_tabulated_lengths_are_close():
 
 
 @pytest.mark.parametrize("name", COUNTS + REAL)
-@pytest.mark.parametrize("screen", [0, 1, 32])
+@pytest.mark.parametrize("shortlist", [0, 1, 32])
 @pytest.mark.parametrize("weights", ["pitman_yor", "dirichlet_3"])
-def test_a_law_over_all_clusters_and_a_new_one(name, screen, weights):
+def test_a_law_over_all_clusters_and_a_new_one(name, shortlist, weights):
     model, data = tiny_problem(name, weights)
-    _, door = bound_to(HashProposal(n_bits=64, screen=screen, floor=0.02), model, data)
+    _, handle = bound_to(HashProposal(n_bits=64, shortlist=shortlist, floor=0.02), model, data)
     for labels in ([0, 0, 1, 1, 2], [-1, 0, 0, 1, -1], [-1] * 5, [0] * 5):
         view = view_of(model, data, labels, names=[4, 0, 7])
         if view.n.sum() == 0:
             view = Snapshot(data.family, [], [], lambda: data.phi(0, 0), log_weight=[], log_weight_new=0.0)
-        door.refresh(view)
+        handle.refresh(view)
         for i in range(5):
-            q = np.exp(door.log_prob(i, -1 if -1 in names_of(view) else 4, names_of(view)))
+            q = np.exp(handle.log_prob(i, -1 if -1 in names_of(view) else 4, names_of(view)))
             assert (q > 0).all()
-            assert q.sum() == pytest.approx(1.0, abs=1e-6 if screen == 0 else 1e-12)
-    assert door.log_prob(0, 4, [5, 1000])[0] == -np.inf
+            assert q.sum() == pytest.approx(1.0, abs=1e-6 if shortlist == 0 else 1e-12)
+    assert handle.log_prob(0, 4, [5, 1000])[0] == -np.inf
 
 
-@pytest.mark.parametrize("screen", [0, 3])
+@pytest.mark.parametrize("shortlist", [0, 3])
 @pytest.mark.parametrize("entries", ["rademacher", "gaussian8"])
-def test_draws_follow_log_prob_and_log_back_is_its_difference(screen, entries):
+def test_draws_follow_log_prob_and_log_back_is_its_difference(shortlist, entries):
     model, data, labels = text_problem()
-    proposal = HashProposal(n_bits=64, screen=screen, floor=0.3, entries=entries)
-    _, door = bound_to(proposal, model, data)
+    proposal = HashProposal(n_bits=64, shortlist=shortlist, floor=0.3, entries=entries)
+    _, handle = bound_to(proposal, model, data)
     view = view_of(model, data, labels)
-    door.refresh(view)
+    handle.refresh(view)
     names, rng = names_of(view), np.random.default_rng(5)
     for i in (0, 7):
-        log_q = door.log_prob(i, 2, names)
-        drawn = [door.draw(i, 2, rng) for _ in range(6000)]
+        log_q = handle.log_prob(i, 2, names)
+        drawn = [handle.draw(i, 2, rng) for _ in range(6000)]
         seen = np.array([sum(k == name for k, _ in drawn) for name in names])
         kept = np.exp(log_q) * 6000 > 5
         expected = np.append(np.exp(log_q[kept]), np.exp(log_q[~kept]).sum()) * 6000
@@ -163,12 +163,12 @@ def test_draws_follow_log_prob_and_log_back_is_its_difference(screen, entries):
 
 def test_names_of_slots_do_not_matter():
     model, data, labels = text_problem()
-    _, door = bound_to(HashProposal(n_bits=64, screen=2), model, data)
-    door.refresh(view_of(model, data, labels))
-    first = np.stack([door.log_prob(i, 0, [0, 1, 2, 3, 4, -1]) for i in range(20)])
+    _, handle = bound_to(HashProposal(n_bits=64, shortlist=2), model, data)
+    handle.refresh(view_of(model, data, labels))
+    first = np.stack([handle.log_prob(i, 0, [0, 1, 2, 3, 4, -1]) for i in range(20)])
     other = [70, 3, 66, 0, 12]
-    door.refresh(view_of(model, data, labels, names=other))
-    second = np.stack([door.log_prob(i, 3, [*other, -1]) for i in range(20)])
+    handle.refresh(view_of(model, data, labels, names=other))
+    second = np.stack([handle.log_prob(i, 3, [*other, -1]) for i in range(20)])
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-12)
 
 
@@ -176,9 +176,9 @@ def test_equal_clusters_share_a_candidate_place_or_have_none():
     """Five clusters of the same datum and two places: a law that took two of them would hang on their names."""
     data = Dataset(sparse.csr_array(np.tile([[2, 0, 1]], (6, 1))), Multinomial(concentration=0.5))
     model = MixtureModel(data.family, DirichletProcess())
-    _, door = bound_to(HashProposal(n_bits=64, screen=2), model, data)
-    door.refresh(view_of(model, data, [0, 1, 2, 3, 4, -1]))
-    q = door.log_prob(5, -1, range(5))
+    _, handle = bound_to(HashProposal(n_bits=64, shortlist=2), model, data)
+    handle.refresh(view_of(model, data, [0, 1, 2, 3, 4, -1]))
+    q = handle.log_prob(5, -1, range(5))
     np.testing.assert_allclose(q, q[0], rtol=0, atol=1e-12)
 
 
@@ -186,10 +186,10 @@ def test_empty_slots_of_a_frozen_snapshot_can_be_proposed():
     model, data, labels = text_problem(weights=SymmetricDirichlet(8, alpha=0.5))
     n, S = data.statistics(labels, 8)
     view = Snapshot(data.family, n, np.arange(8), lambda: S, log_weight=np.log(n + 0.5))
-    for screen in (0, 3):
-        _, door = bound_to(HashProposal(n_bits=64, screen=screen), model, data)
-        door.refresh(view)
-        q = np.exp(door.log_prob(4, 7, range(8)))
+    for shortlist in (0, 3):
+        _, handle = bound_to(HashProposal(n_bits=64, shortlist=shortlist), model, data)
+        handle.refresh(view)
+        q = np.exp(handle.log_prob(4, 7, range(8)))
         assert q.sum() == pytest.approx(1.0, abs=1e-6)
         assert (q > 0).all()
         np.testing.assert_allclose(q[5:], q[5], rtol=1e-6)
@@ -208,54 +208,54 @@ def same_statistics(one, other, slots):
 
 
 @pytest.mark.parametrize("family", [Multinomial(concentration=0.3), Poisson(shape=0.2, rate=0.5)], ids=lambda f: f.name)
-@pytest.mark.parametrize("screen", [0, 3])
-def test_any_shifts_give_the_bits_of_a_refresh(family, screen):
+@pytest.mark.parametrize("shortlist", [0, 3])
+def test_any_shifts_give_the_bits_of_a_refresh(family, shortlist):
     model, data, labels = text_problem(family)
-    proposal = HashProposal(n_bits=128, screen=screen)
-    owner, door = bound_to(proposal, model, data)
+    proposal = HashProposal(n_bits=128, shortlist=shortlist)
+    owner, handle = bound_to(proposal, model, data)
     rng = np.random.default_rng(1)
     labels = labels.copy()
     labels[rng.random(60) < 0.2] = -1
-    door.refresh(view_of(model, data, labels))
+    handle.refresh(view_of(model, data, labels))
     for step in range(40):
         rows = rng.choice(60, rng.integers(0, 9), replace=False)
         before = labels.copy()
         labels[rows] = rng.integers(-1, 5 + 5 * step, size=len(rows))
         removed, added = rows[before[rows] >= 0], rows[labels[rows] >= 0]
-        door.shift(view_of(model, data, labels), (added, labels[added]), (removed, before[removed]))
+        handle.shift(view_of(model, data, labels), (added, labels[added]), (removed, before[removed]))
     assert labels.max() > 64  # the tables grew
     again, fresh = bound_to(proposal, model, data, owner)
     view = view_of(model, data, labels)
     fresh.refresh(view)
     same_statistics(owner, again, view.slots)
     for i in range(0, 60, 5):
-        np.testing.assert_array_equal(door.log_prob(i, -1, names_of(view)), fresh.log_prob(i, -1, names_of(view)))
+        np.testing.assert_array_equal(handle.log_prob(i, -1, names_of(view)), fresh.log_prob(i, -1, names_of(view)))
 
 
 @pytest.mark.parametrize("name", COUNTS[:3])
-@pytest.mark.parametrize("screen", [0, 2])
-def test_single_moves_of_counts_give_the_bits_of_a_refresh(name, screen):
+@pytest.mark.parametrize("shortlist", [0, 2])
+def test_single_moves_of_counts_give_the_bits_of_a_refresh(name, shortlist):
     model, data = tiny_problem(name)
-    owner, door = bound_to(HashProposal(n_bits=64, screen=screen), model, data)
+    owner, handle = bound_to(HashProposal(n_bits=64, shortlist=shortlist), model, data)
     rng = np.random.default_rng(4)
     labels = np.array([0, 0, 1, 1, 2])
-    door.reserve(8)
-    door.refresh(view_of(model, data, labels))
+    handle.reserve(8)
+    handle.refresh(view_of(model, data, labels))
     for _ in range(200):
         i = rng.integers(5)
         k = labels[i]
         before = owner.export()
-        door.hold_out(i, k)
+        handle.hold_out(i, k)
         if rng.random() < 0.4:
-            door.restore(i, k)
+            handle.restore(i, k)
             after = owner.export()
             for key in before:
                 np.testing.assert_array_equal(before[key], after[key], err_msg=key)
             continue
         free = np.setdiff1d(np.arange(8), np.delete(labels, i))
         labels[i] = rng.choice([*np.delete(labels, i), rng.choice(free)])
-        door.moved(i, k, labels[i])
-        again, fresh = bound_to(HashProposal(n_bits=64, screen=screen), model, data, owner)
+        handle.moved(i, k, labels[i])
+        again, fresh = bound_to(HashProposal(n_bits=64, shortlist=shortlist), model, data, owner)
         n, S = data.statistics(labels, 8)
         used = np.flatnonzero(n)
         new = model.weights.log_new_mass(4, len(used))[len(used)]
@@ -271,46 +271,46 @@ def test_single_moves_of_counts_give_the_bits_of_a_refresh(name, screen):
         same_statistics(owner, again, view.slots)
         names = names_of(view)
         # the empty column may be another one: the same weights, summed in another order
-        one, other = (d.log_prob(i, labels[i], names) for d in (door, fresh))
+        one, other = (d.log_prob(i, labels[i], names) for d in (handle, fresh))
         np.testing.assert_allclose(one - one[0], other - other[0], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_single_moves_of_real_statistics_agree_with_a_refresh(name):
     model, data = tiny_problem(name)
-    proposal = HashProposal(n_bits=256, screen=2)
-    owner, door = bound_to(proposal, model, data)
+    proposal = HashProposal(n_bits=256, shortlist=2)
+    owner, handle = bound_to(proposal, model, data)
     assert not owner.is_exact
-    door.reserve(8)
-    door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
+    handle.reserve(8)
+    handle.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
     before = owner.export()
-    door.hold_out(1, 0)
+    handle.hold_out(1, 0)
     _, fresh = bound_to(proposal, model, data, owner)
     fresh.refresh(view_of(model, data, [0, -1, 1, 1, 2]))
-    np.testing.assert_allclose(door.log_prob(1, 0, [0, 1, 2, -1]), fresh.log_prob(1, 0, [0, 1, 2, -1]), atol=1e-6)
-    door.restore(1, 0)
+    np.testing.assert_allclose(handle.log_prob(1, 0, [0, 1, 2, -1]), fresh.log_prob(1, 0, [0, 1, 2, -1]), atol=1e-6)
+    handle.restore(1, 0)
     for key, values in owner.export().items():
         np.testing.assert_array_equal(before[key], values, err_msg=key)
-    door.hold_out(4, 2)  # alone in its cluster
-    door.moved(4, 2, 1)
+    handle.hold_out(4, 2)  # alone in its cluster
+    handle.moved(4, 2, 1)
     fresh.refresh(view_of(model, data, [0, 0, 1, 1, 1]))
-    np.testing.assert_allclose(door.log_prob(1, 0, [0, 1, -1]), fresh.log_prob(1, 0, [0, 1, -1]), atol=1e-6)
-    door.shift(view_of(model, data, [0, 0, 0, 1, 2]), ([2, 4], [0, 2]), ([2, 4], [1, 1]))
+    np.testing.assert_allclose(handle.log_prob(1, 0, [0, 1, -1]), fresh.log_prob(1, 0, [0, 1, -1]), atol=1e-6)
+    handle.shift(view_of(model, data, [0, 0, 0, 1, 2]), ([2, 4], [0, 2]), ([2, 4], [1, 1]))
     fresh.refresh(view_of(model, data, [0, 0, 0, 1, 2]))
-    np.testing.assert_allclose(door.log_prob(3, 1, [0, 1, 2, -1]), fresh.log_prob(3, 1, [0, 1, 2, -1]), atol=1e-6)
+    np.testing.assert_allclose(handle.log_prob(3, 1, [0, 1, 2, -1]), fresh.log_prob(3, 1, [0, 1, 2, -1]), atol=1e-6)
 
 
 # ---- exactness by enumeration ----------------------------------------------------------------------------------------
 
 
-def removed_law(door, model, data, p, i):
+def removed_law(handle, model, data, p, i):
     """Log q over the slots of the others and -1, as in the mode "removed"."""
-    door.refresh(view_of(model, data, p))
-    door.hold_out(i, p[i])
+    handle.refresh(view_of(model, data, p))
+    handle.hold_out(i, p[i])
     others = sorted(set(np.delete(p, i)))
     old = p[i] if p[i] in others else -1
     names = [*others, -1] if len(others) < (model.weights.max_components or data.n_rows) else others
-    return dict(zip(names, exactly(door.log_prob(i, old, names))))
+    return dict(zip(names, exactly(handle.log_prob(i, old, names))))
 
 
 def exactly(log_q):
@@ -319,32 +319,32 @@ def exactly(log_q):
     return log_q - np.log(np.exp(log_q).sum())
 
 
-def included_law(door, model, data, p, i):
+def included_law(handle, model, data, p, i):
     """Wrong on purpose: the datum is left in, and one law serves both ways."""
     view = view_of(model, data, p)
-    door.refresh(view)
-    q = dict(zip(names_of(view), exactly(door.log_prob(i, p[i], names_of(view)))))
+    handle.refresh(view)
+    q = dict(zip(names_of(view), exactly(handle.log_prob(i, p[i], names_of(view)))))
     if p[i] not in np.delete(p, i):
         q[-1] = q.pop(p[i])
     return q
 
 
-def crossfit_law(door, model, data, p, i):
+def crossfit_law(handle, model, data, p, i):
     """Log q from the data outside the block of i, which is i and the datum before it."""
     labels = np.array(p)
     labels[[i - 1, i]] = -1
     view = view_of(model, data, labels)
-    door.refresh(view)
-    log_q = door.log_prob(i, p[i] if p[i] in view.slots else -1, names_of(view))
+    handle.refresh(view)
+    log_q = handle.log_prob(i, p[i] if p[i] in view.slots else -1, names_of(view))
     return dict(zip(names_of(view), exactly(log_q)))
 
 
-def metropolis_matrices(model, data, partitions, law, door):
+def metropolis_matrices(model, data, partitions, law, handle):
     """Transition matrices of each datum's Metropolis update; "new" is resolved by a Gibbs draw where it is several."""
 
     def moves(p, i):
         target = conditional(CollapsedState(model, data, np.array(p), seed=0), i)
-        q = law(door, model, data, p, i)
+        q = law(handle, model, data, p, i)
         inside = [k for k in np.flatnonzero(target > 0) if k not in q]
         mass = target[inside].sum()
         full = {k: q[k] if k in q else q[-1] + np.log(target[k] / mass) for k in np.flatnonzero(target > 0)}
@@ -364,48 +364,48 @@ def metropolis_matrices(model, data, partitions, law, door):
     return [move_matrix(partitions, lambda p, i=i: moves(p, i)) for i in range(data.n_rows)]
 
 
-def asymmetry(model, data, law, door):
+def asymmetry(model, data, law, handle):
     partitions, pi = exact_posterior(model, data.X)
-    flows = [pi[:, None] * P for P in metropolis_matrices(model, data, partitions, law, door)]
+    flows = [pi[:, None] * P for P in metropolis_matrices(model, data, partitions, law, handle)]
     return max(np.abs(flow - flow.T).max() for flow in flows)
 
 
 @pytest.mark.parametrize("name", ["multinomial", "poisson", "categorical", "gaussian_diag"])
-@pytest.mark.parametrize("screen", [0, 1])
+@pytest.mark.parametrize("shortlist", [0, 1])
 @pytest.mark.parametrize("weights", ["dirichlet_process", "pitman_yor", "dirichlet_3"])
-def test_updates_are_reversible_on_all_partitions(name, screen, weights):
+def test_updates_are_reversible_on_all_partitions(name, shortlist, weights):
     model, data = tiny_problem(name, weights)
-    owner, door = bound_to(HashProposal(n_bits=64, screen=screen, floor=0.1), model, data)
-    door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))  # sets centre, scale and temperature
+    owner, handle = bound_to(HashProposal(n_bits=64, shortlist=shortlist, floor=0.1), model, data)
+    handle.refresh(view_of(model, data, [0, 0, 1, 1, 2]))  # sets centre, scale and temperature
     # real-valued sums of the same data in another order may round to neighbouring float32 norms
     limit = 1e-12 if owner.is_exact else 1e-6
-    assert asymmetry(model, data, removed_law, door) < limit
-    assert asymmetry(model, data, crossfit_law, door) < limit
+    assert asymmetry(model, data, removed_law, handle) < limit
+    assert asymmetry(model, data, crossfit_law, handle) < limit
 
 
 def test_a_law_that_sees_the_datum_is_not_reversible():
     model, data = tiny_problem("multinomial")
-    _, door = bound_to(HashProposal(n_bits=64, screen=1, floor=0.1), model, data)
-    assert asymmetry(model, data, included_law, door) > 1e-4
+    _, handle = bound_to(HashProposal(n_bits=64, shortlist=1, floor=0.1), model, data)
+    assert asymmetry(model, data, included_law, handle) > 1e-4
 
 
 def test_two_ways_with_the_datum_left_in_are_reversible():
     """The mode "included": each direction by the law of its own state, finite weights."""
     model, data = tiny_problem("multinomial", "dirichlet_3")
-    _, door = bound_to(HashProposal(n_bits=64, screen=1, floor=0.1), model, data)
-    door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
+    _, handle = bound_to(HashProposal(n_bits=64, shortlist=1, floor=0.1), model, data)
+    handle.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
     partitions, pi = exact_posterior(model, data.X)
     place = {p: row for row, p in enumerate(partitions)}
     for i in range(data.n_rows):
         flow = np.zeros((len(pi), len(pi)))
         for p, row in place.items():
-            for k, log_q in included_law(door, model, data, p, i).items():
+            for k, log_q in included_law(handle, model, data, p, i).items():
                 labels = np.array(p)
                 labels[i] = k if k >= 0 else 9
                 q = canonical(labels)
                 if q == p:
                     continue
-                back = included_law(door, model, data, q, i)
+                back = included_law(handle, model, data, q, i)
                 old = p[i] if p[i] in np.delete(p, i) else -1
                 # slots of q, renamed by first appearance, hold the same other data
                 others = np.delete(np.arange(data.n_rows), i)
@@ -420,18 +420,18 @@ def test_two_ways_with_the_datum_left_in_are_reversible():
 
 @pytest.mark.parametrize("mode", ["crossfit", "removed", "included"])
 @pytest.mark.parametrize("name", ["multinomial", "poisson", "gaussian_diag"])
-@pytest.mark.parametrize("screen", [0, 2])
-def test_updates_of_the_kernel_are_reversible(mode, name, screen):
+@pytest.mark.parametrize("shortlist", [0, 2])
+def test_updates_of_the_kernel_are_reversible(mode, name, shortlist):
     model, data = tiny_problem(name, "dirichlet_3")
     partitions, pi = exact_posterior(model, data.X)
-    kernel = CollapsedMetropolis(HashProposal(n_bits=64, screen=screen, temperature=0.5), mode=mode)
-    reference = HashProposal(n_bits=64, screen=screen, temperature=0.5).bind(model, data, seed=0)
+    kernel = CollapsedMetropolis(HashProposal(n_bits=64, shortlist=shortlist, temperature=0.5), mode=mode)
+    reference = HashProposal(n_bits=64, shortlist=shortlist, temperature=0.5).bind(model, data, seed=0)
     reference.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
 
     def moves(p, i):
         state = CollapsedState(model, data, np.array(p), seed=0)
         worker = kernel.worker(state, mode)
-        worker.door.owner.from_arrays(reference.to_arrays())  # centre, scale and temperature of one run
+        worker.handle.owner.from_arrays(reference.to_arrays())  # centre, scale and temperature of one run
         for slot, probability in update_law(kernel, state, i, rows=np.array([i - 1, i])).items():
             labels = state.labels.copy()
             labels[i] = slot
@@ -441,7 +441,7 @@ def test_updates_of_the_kernel_are_reversible(mode, name, screen):
         P = move_matrix(partitions, lambda p, i=i: moves(p, i))
         flow = pi[:, None] * P
         # codes alone are normalised by float32 sums
-        limit = 1e-12 if screen and reference.is_exact else 1e-6
+        limit = 1e-12 if shortlist and reference.is_exact else 1e-6
         np.testing.assert_allclose(flow, flow.T, rtol=0, atol=limit)
 
 
@@ -451,7 +451,7 @@ def test_chains_do_not_depend_on_threads_and_find_the_topics(mode):
     model = MixtureModel(Multinomial(concentration=0.2), DirichletProcess(alpha=1.0))
     found = []
     for n_threads in (1, 2):
-        kernel = CollapsedMetropolis(HashProposal(n_bits=256, screen=8), mode=mode, n_threads=n_threads)
+        kernel = CollapsedMetropolis(HashProposal(n_bits=256, shortlist=8), mode=mode, n_threads=n_threads)
         state = kernel.init(model, X, seed=2)
         for _ in range(12):
             kernel.step(state)
@@ -464,7 +464,7 @@ def test_chains_do_not_depend_on_threads_and_find_the_topics(mode):
 @pytest.mark.parametrize("name", ["multinomial", "gaussian_diag"])
 def test_a_crossfit_chain_resumes_with_the_same_bits(name):
     model, data = tiny_problem(name, "dirichlet_process")
-    kernel = CollapsedMetropolis(HashProposal(n_bits=64, screen=2), mode="crossfit", n_blocks=2)
+    kernel = CollapsedMetropolis(HashProposal(n_bits=64, shortlist=2), mode="crossfit", n_blocks=2)
     state = kernel.init(model, data.X, seed=5)
     for _ in range(4):
         kernel.step(state)
@@ -480,7 +480,7 @@ def test_a_crossfit_chain_resumes_with_the_same_bits(name):
 def test_modes_of_finite_weights_run(mode):
     X, labels = words(n_rows=200, n_words=60, n_topics=4, length=25, seed=1)
     model = MixtureModel(Multinomial(concentration=0.2), SymmetricDirichlet(6, alpha=0.5))
-    kernel = CollapsedMetropolis(HashProposal(n_bits=256, screen=3), mode=mode)
+    kernel = CollapsedMetropolis(HashProposal(n_bits=256, shortlist=3), mode=mode)
     spoiled = labels.copy()
     spoiled[::8] = (spoiled[::8] + 1) % 4
     state = kernel.init(model, X, seed=2, start=spoiled)
@@ -506,11 +506,11 @@ def test_recall_rises_with_bits_and_with_a_shortlist():
     best = [np.argmax(components.log_predictive(i) + view.log_weight) for i in range(150)]
     recall = {}
     for n_bits in (64, 512):
-        for screen in (0, 16):
-            _, door = bound_to(HashProposal(n_bits=n_bits, screen=screen), model, data)
-            door.refresh(view)
-            found = [np.argmax(door.log_prob(i, 0, view.slots)) for i in range(150)]
-            recall[n_bits, screen] = np.mean(np.equal(found, best))
+        for shortlist in (0, 16):
+            _, handle = bound_to(HashProposal(n_bits=n_bits, shortlist=shortlist), model, data)
+            handle.refresh(view)
+            found = [np.argmax(handle.log_prob(i, 0, view.slots)) for i in range(150)]
+            recall[n_bits, shortlist] = np.mean(np.equal(found, best))
     assert recall[64, 0] < recall[512, 0]
     assert recall[64, 16] > recall[64, 0] + 0.15
     assert recall[512, 16] > max(recall[512, 0], 0.9)
@@ -521,42 +521,42 @@ def test_recall_rises_with_bits_and_with_a_shortlist():
 
 def test_arrays_give_the_same_law_after_a_refresh():
     model, data, labels = text_problem()
-    owner, door = bound_to(HashProposal(n_bits=64), model, data)
+    owner, handle = bound_to(HashProposal(n_bits=64), model, data)
     assert owner.to_arrays() == {}
-    door.refresh(view_of(model, data, labels % 3))
+    handle.refresh(view_of(model, data, labels % 3))
     view = view_of(model, data, labels)
-    door.refresh(view)
+    handle.refresh(view)
     again, other = bound_to(HashProposal(n_bits=64), model, data, owner)
     other.refresh(view)
     assert again.temperature == owner.temperature
-    np.testing.assert_array_equal(door.log_prob(3, 0, view.slots), other.log_prob(3, 0, view.slots))
+    np.testing.assert_array_equal(handle.log_prob(3, 0, view.slots), other.log_prob(3, 0, view.slots))
     owner.release()
-    door.refresh(view)
+    handle.refresh(view)
     assert owner.temperature != again.temperature
     with pytest.raises(DataError, match="centre has shape"):
         owner.from_arrays({**again.to_arrays(), "centre": np.zeros(3)})
 
 
 @pytest.mark.parametrize("name", ["poisson", "gaussian"])
-@pytest.mark.parametrize("screen", [0, 2])
-def test_codes_made_in_each_draw_are_the_codes_kept(name, screen):
+@pytest.mark.parametrize("shortlist", [0, 2])
+def test_codes_made_in_each_draw_are_the_codes_kept(name, shortlist):
     model, data = tiny_problem(name)
     laws = []
     for limit in (0, 1 << 20):
-        _, door = bound_to(HashProposal(n_bits=192, screen=screen, memory_limit=limit), model, data)
-        door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
-        assert door.needs_gil == (limit == 0 and name == "gaussian")
-        laws.append(np.stack([door.log_prob(i, 0, [0, 1, 2, -1]) for i in range(5)]))
+        _, handle = bound_to(HashProposal(n_bits=192, shortlist=shortlist, memory_limit=limit), model, data)
+        handle.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
+        assert handle.needs_gil == (limit == 0 and name == "gaussian")
+        laws.append(np.stack([handle.log_prob(i, 0, [0, 1, 2, -1]) for i in range(5)]))
     np.testing.assert_array_equal(*laws)
 
 
 def test_a_failure_while_a_code_is_made_is_raised():
     model, data = tiny_problem("gaussian")
-    owner, door = bound_to(HashProposal(n_bits=64, memory_limit=0), model, data)
-    door.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
+    owner, handle = bound_to(HashProposal(n_bits=64, memory_limit=0), model, data)
+    handle.refresh(view_of(model, data, [0, 0, 1, 1, 2]))
     data.phi = None
     with pytest.raises(TypeError):
-        door.log_prob(0, 0, [0])
+        handle.log_prob(0, 0, [0])
     assert owner.pending is None
 
 
@@ -571,18 +571,18 @@ def test_memory_is_stated_before():
     assert HashProposal().memory(model, data, 3) > 512 * data.n_statistics * 8
 
 
-@pytest.mark.parametrize("screen", [0, 8])
-def test_memory_covers_what_is_allocated(screen):
+@pytest.mark.parametrize("shortlist", [0, 8])
+def test_memory_covers_what_is_allocated(shortlist):
     X, labels = words(n_rows=3000, n_words=500, n_topics=300, length=12)
     data = Dataset(X, Multinomial(concentration=0.2))
     model = MixtureModel(data.family, SymmetricDirichlet(300, alpha=0.1))
     view = view_of(model, data, labels)
     _ = view.S
-    proposal = HashProposal(n_bits=512, screen=screen, temperature=0.3)
+    proposal = HashProposal(n_bits=512, shortlist=shortlist, temperature=0.3)
     stated = proposal.memory(model, data, 300)
     tracemalloc.start()
-    _, door = bound_to(proposal, model, data)
-    door.refresh(view)
+    _, handle = bound_to(proposal, model, data)
+    handle.refresh(view)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert held < stated < 2 * held
@@ -592,11 +592,11 @@ def test_fractional_counts_are_coded_as_real_data():
     X, labels = words()
     data = Dataset(X * 0.7, Multinomial(concentration=0.3, allow_fractional=True))
     model = MixtureModel(data.family, DirichletProcess())
-    owner, door = bound_to(HashProposal(n_bits=256, screen=3), model, data)
+    owner, handle = bound_to(HashProposal(n_bits=256, shortlist=3), model, data)
     view = view_of(model, data, labels)
-    door.refresh(view)
+    handle.refresh(view)
     assert not owner.is_exact
-    q = np.exp(door.log_prob(0, labels[0], names_of(view)))
+    q = np.exp(handle.log_prob(0, labels[0], names_of(view)))
     assert q.sum() == pytest.approx(1.0, abs=1e-12)
     assert q.argmax() == labels[0]
 
@@ -623,31 +623,31 @@ def test_clusters_whose_parameters_tie_in_every_bit_are_coded():
             kernel.step(state)
         state.check()
     data = Dataset(X, Categorical())
-    _, door = bound_to(HashProposal(n_bits=256), MixtureModel(data.family, SymmetricDirichlet(6)), data)
+    _, handle = bound_to(HashProposal(n_bits=256), MixtureModel(data.family, SymmetricDirichlet(6)), data)
     view = view_of(MixtureModel(data.family, SymmetricDirichlet(6)), data, np.repeat([0, 1], 20))
-    door.refresh(view)
-    q = np.exp([door.log_prob(i, 0, names_of(view)) for i in (0, 39)])
+    handle.refresh(view)
+    q = np.exp([handle.log_prob(i, 0, names_of(view)) for i in (0, 39)])
     np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
     assert q[0].argmax() != q[1].argmax()
 
 
 def test_misuse_is_refused():
     model, data, labels = text_problem()
-    _, door = bound_to(HashProposal(n_bits=64), model, data)
+    _, handle = bound_to(HashProposal(n_bits=64), model, data)
     with pytest.raises(PluginError):
-        door.log_prob(0, 0, [0])  # before any snapshot
+        handle.log_prob(0, 0, [0])  # before any snapshot
     view = view_of(model, data, labels)
-    door.refresh(view)
+    handle.refresh(view)
     with pytest.raises(PluginError):
-        door.hold_out(0, (labels[0] + 1) % 5 + 40)
+        handle.hold_out(0, (labels[0] + 1) % 5 + 40)
     with pytest.raises(PluginError):
-        door.restore(0, 0)
+        handle.restore(0, 0)
     with pytest.raises(PluginError):
-        door.draw(0, 33, np.random.default_rng(0))
+        handle.draw(0, 33, np.random.default_rng(0))
     empty = np.zeros(0, dtype=np.intp)
     wrong = next(k for k in range(5) if k != labels[0])
     with pytest.raises(DataError, match="datum 0 is not in slot"):
-        door.shift(view, (empty, empty), ([0], [wrong]))
+        handle.shift(view, (empty, empty), ([0], [wrong]))
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ def test_misuse_is_refused():
         ({"n_bits": 0}, ValueError, "n_bits"),
         ({"n_bits": 5000}, ValueError, "n_bits"),
         ({"n_bits": 1.5}, TypeError, "n_bits"),
-        ({"screen": -1}, ValueError, "screen"),
+        ({"shortlist": -1}, ValueError, "shortlist"),
         ({"entries": "uniform"}, ValueError, "entries"),
         ({"temperature": 0.0}, ValueError, "temperature"),
         ({"temperature": 1.5}, ValueError, "temperature"),
@@ -678,21 +678,21 @@ def test_bounds_flatten_the_best(bound):
     model, data, labels = text_problem()
     tops = []
     for given in (None, bound):
-        owner, door = bound_to(HashProposal(n_bits=128, screen=0, bound=given, temperature=0.5), model, data)
-        door.refresh(view_of(model, data, labels))
+        owner, handle = bound_to(HashProposal(n_bits=128, shortlist=0, bound=given, temperature=0.5), model, data)
+        handle.refresh(view_of(model, data, labels))
         assert owner.temperature == 0.5
-        tops.append(np.mean([np.exp(door.log_prob(i, 0, range(5))).max() for i in range(20)]))
+        tops.append(np.mean([np.exp(handle.log_prob(i, 0, range(5))).max() for i in range(20)]))
     assert tops[0] != tops[1]
 
 
 LAW = """
 import numpy as np, test_hash as t
 from expfam.samplers.proposals.hash import HashProposal
-for screen in (0, 3):
+for shortlist in (0, 3):
     model, data, labels = t.text_problem()
-    owner, door = t.bound_to(HashProposal(n_bits=192, screen=screen, temperature=0.2), model, data)
-    door.refresh(t.view_of(model, data, labels))
-    print(" ".join(v.hex() for i in range(8) for v in door.log_prob(i, 0, [0, 1, 2, 3, 4, -1]).tolist()))
+    owner, handle = t.bound_to(HashProposal(n_bits=192, shortlist=shortlist, temperature=0.2), model, data)
+    handle.refresh(t.view_of(model, data, labels))
+    print(" ".join(v.hex() for i in range(8) for v in handle.log_prob(i, 0, [0, 1, 2, 3, 4, -1]).tolist()))
 """
 
 

@@ -29,7 +29,7 @@ from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
 from expfam.samplers.collapsed.metropolis import update_law
 from expfam.samplers.proposals import int8
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.structures.simd import probe as _kernels
@@ -54,8 +54,8 @@ def view(data, model, labels, n_slots):
     )
 
 
-def door_of(data, model, **settings):
-    return ProposalDoor(Int8Proposal(**settings).bind(model, data, seed=0), "int8")
+def handle_of(data, model, **settings):
+    return ProposalHandle(Int8Proposal(**settings).bind(model, data, seed=0), "int8")
 
 
 def blobs(seed=0, N=120, d=5, K=7, spread=4.0):
@@ -68,8 +68,8 @@ def every(n_slots):
     return np.append(np.arange(n_slots), -1)
 
 
-def law(door, i, n_slots, k_old=-1):
-    return np.exp(door.log_prob(i, k_old, every(n_slots)))
+def law(handle, i, n_slots, k_old=-1):
+    return np.exp(handle.log_prob(i, k_old, every(n_slots)))
 
 
 # ---- integers --------------------------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ def fingerprint():
     )
     X, labels = blobs()
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model, shortlist=0, temperature=0.5)
-    door.refresh(view(data, model, labels, 7))
-    q = [door.log_prob(i, 0, every(7)) for i in range(20)]
+    handle = handle_of(data, model, shortlist=0, temperature=0.5)
+    handle.refresh(view(data, model, labels, 7))
+    q = [handle.log_prob(i, 0, every(7)) for i in range(20)]
     return dots.tobytes().hex() + np.array(q).tobytes().hex()
 
 
@@ -161,16 +161,16 @@ def test_scores_are_the_linear_ones_up_to_rounding(name):
         labels = np.array([0, 0, 1, 2, 1])
     n_slots = labels.max() + 1
     snapshot = view(data, model, labels, n_slots)
-    door = door_of(data, model)
-    door.refresh(snapshot)
-    arrays = door.owner.to_arrays()
+    handle = handle_of(data, model)
+    handle.refresh(snapshot)
+    arrays = handle.owner.to_arrays()
     inverse = np.where(arrays["varies"], 1 / arrays["balance"], 0)
     V = (snapshot.Theta - arrays["centre"]) * inverse
     for i in range(5):
         phi = data.phi(i, i + 1)[0]
         u = (phi - arrays["mean"]) * arrays["balance"]
         exact = snapshot.Theta @ phi - snapshot.G + snapshot.log_weight
-        got = door.owner.scores(i)[:n_slots].astype(float)
+        got = handle.owner.scores(i)[:n_slots].astype(float)
         step_u, step_v = np.abs(u).max() / 127, np.abs(V).max(axis=1) / 127
         bound = 0.5 * (step_u * np.abs(V).sum(axis=1) + step_v * np.abs(u).sum()) + 0.25 * step_u * step_v * len(phi)
         single = 1e-6 * (np.abs(exact).max() + np.abs(snapshot.G).max() + 1)
@@ -183,10 +183,10 @@ def test_the_best_clusters_are_listed():
     X, labels = blobs(d=16, K=60, N=1200, spread=2.0)
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
     snapshot = view(data, model, labels, 60)
-    door = door_of(data, model)
-    door.refresh(snapshot)
+    handle = handle_of(data, model)
+    handle.refresh(snapshot)
     linear = data.phi(0, 300) @ snapshot.Theta.T - snapshot.G + snapshot.log_weight
-    rounded = np.array([door.owner.scores(i)[:60] for i in range(300)])
+    rounded = np.array([handle.owner.scores(i)[:60] for i in range(300)])
     assert (linear.argmax(axis=1) == rounded.argmax(axis=1)).mean() > 0.9
     assert all(linear[i].argmax() in np.argsort(-rounded[i])[:4] for i in range(300))
 
@@ -199,10 +199,10 @@ def test_the_best_clusters_are_listed():
 def test_law_is_normalised_and_positive(name, settings):
     family, X = FAMILIES[name]
     data, model = make(X, family, DirichletProcess(alpha=0.7))
-    door = door_of(data, model, **settings)
-    door.refresh(view(data, model, [3, -1, 0, 0, 3], 4))
+    handle = handle_of(data, model, **settings)
+    handle.refresh(view(data, model, [3, -1, 0, 0, 3], 4))
     for i in range(5):
-        q = law(door, i, 4)
+        q = law(handle, i, 4)
         assert q.sum() == pytest.approx(1.0, abs=1e-6)
         assert (q[[0, 3, 4]] > 0).all()
         assert (q[[1, 2]] == 0).all()
@@ -211,26 +211,26 @@ def test_law_is_normalised_and_positive(name, settings):
 def test_shortlist_holds_exact_predictives():
     X, labels = blobs()
     data, model = make(X, Gaussian(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model, shortlist=7, floor=0.1)
+    handle = handle_of(data, model, shortlist=7, floor=0.1)
     labels[5] = -1
     snapshot = view(data, model, labels, 7)
-    door.refresh(snapshot)
+    handle.refresh(snapshot)
     n, S = np.append(snapshot.n, 0), np.vstack([snapshot.S, np.zeros(data.n_statistics)])
     exact = data.family.log_predictive(data.X[5:6], n, S)[0] + np.append(snapshot.log_weight, snapshot.log_weight_new)
     exact = np.exp(exact - exact.max())
-    assert np.allclose(law(door, 5, 7), 0.9 * exact / exact.sum() + 0.1 / 8, rtol=1e-5)
+    assert np.allclose(law(handle, 5, 7), 0.9 * exact / exact.sum() + 0.1 / 8, rtol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{"shortlist": 3, "floor": 0.3}, {"shortlist": 0, "temperature": 0.02}])
 def test_draws_follow_the_law(settings):
     X, labels = blobs(spread=0.7)
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=5.0))
-    door = door_of(data, model, **settings)
-    door.refresh(view(data, model, labels, 7))
+    handle = handle_of(data, model, **settings)
+    handle.refresh(view(data, model, labels, 7))
     rng = np.random.default_rng(1)
-    q, counts, log_q = law(door, 2, 7), np.zeros(8), door.log_prob(2, 3, every(7))
+    q, counts, log_q = law(handle, 2, 7), np.zeros(8), handle.log_prob(2, 3, every(7))
     for _ in range(20000):
-        k, back = door.draw(2, 3, rng)
+        k, back = handle.draw(2, 3, rng)
         counts[k] += 1
         assert back == pytest.approx(log_q[3] - log_q[k], abs=1e-9)
     assert stats.chisquare(counts, 20000 * q / q.sum()).pvalue > 1e-4
@@ -241,21 +241,21 @@ def test_draws_follow_the_law(settings):
 def test_a_new_cluster_is_not_proposed_where_none_can_be_opened():
     X, labels = blobs(K=3)
     data, model = make(X, SphericalGaussian(), SymmetricDirichlet(3))
-    door = door_of(data, model)
-    door.refresh(view(data, model, labels, 3))
-    assert law(door, 0, 3, 1)[3] == 0
-    assert law(door, 0, 3, 1).sum() == pytest.approx(1)
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, labels, 3))
+    assert law(handle, 0, 3, 1)[3] == 0
+    assert law(handle, 0, 3, 1).sum() == pytest.approx(1)
     with pytest.raises(PluginError, match="slot"):
-        door.draw(0, -1, np.random.default_rng(0))
+        handle.draw(0, -1, np.random.default_rng(0))
 
 
 def test_empty_slots_of_a_frozen_snapshot_are_priors():
     X, labels = blobs(K=3)
     data, model = make(X, DiagonalGaussian(), SymmetricDirichlet(6, alpha=0.5))
     n, S = data.statistics(labels, 6)
-    door = door_of(data, model)
-    door.refresh(Snapshot(data.family, n, np.arange(6), lambda: S, log_weight=np.log(n + 0.5)))
-    q = law(door, 0, 6, 1)
+    handle = handle_of(data, model)
+    handle.refresh(Snapshot(data.family, n, np.arange(6), lambda: S, log_weight=np.log(n + 0.5)))
+    q = law(handle, 0, 6, 1)
     assert q[6] == 0
     assert q.sum() == pytest.approx(1)
     assert np.allclose(q[3:6], q[3], rtol=1e-9)
@@ -268,14 +268,14 @@ def test_empty_slots_are_drawn_and_weighed_exactly(shortlist):
     X[0] = 40.0
     data, model = make(X, DiagonalGaussian(), SymmetricDirichlet(6, alpha=0.5))
     n, S = data.statistics(np.where(np.arange(120) < 1, -1, labels), 6)
-    door = door_of(data, model, shortlist=shortlist, temperature=1.0)
-    door.refresh(Snapshot(data.family, n, np.arange(6), lambda: S, log_weight=np.log(n + 0.5)))
+    handle = handle_of(data, model, shortlist=shortlist, temperature=1.0)
+    handle.refresh(Snapshot(data.family, n, np.arange(6), lambda: S, log_weight=np.log(n + 0.5)))
     exact = data.family.log_predictive(data.X[:1], n, S)[0] + np.log(n + 0.5)
-    q = law(door, 0, 6)
+    q = law(handle, 0, 6)
     assert np.allclose(q[3:6], (1 - 0.01 * (shortlist > 0)) / 3, atol=0.01)
     assert exact[3:].max() > exact[:3].max() + 10
     rng = np.random.default_rng(0)
-    counts = np.bincount([door.draw(0, 1, rng)[0] for _ in range(6000)], minlength=6)
+    counts = np.bincount([handle.draw(0, 1, rng)[0] for _ in range(6000)], minlength=6)
     assert stats.chisquare(counts[3:]).pvalue > 1e-4
     # without a shortlist: a cluster that takes a datum, against the linear score of another
     if not shortlist:
@@ -283,27 +283,27 @@ def test_empty_slots_are_drawn_and_weighed_exactly(shortlist):
         Theta, G = data.family.expected_natural(n[:3], S[:3])
         linear = Theta @ phi - G + np.log(n[:3] + 0.5)
         alone = data.family.log_predictive(data.X[7:8], np.zeros(1), np.zeros((1, len(phi))))[0, 0] + np.log(0.5)
-        log_q = door.log_prob(7, 0, np.arange(6))
+        log_q = handle.log_prob(7, 0, np.arange(6))
         assert log_q[3] - log_q[:3].max() == pytest.approx(max(alone - linear.max(), -80.0), abs=0.3)
 
 
 def test_temperature_is_found_from_the_data():
     X, _ = blobs(N=2000, spread=3.0)
     data, model = make(X, SphericalGaussian(variance=1.0), DirichletProcess(alpha=1.0))
-    assert 0.9 < door_of(data, model, shortlist=0).owner.temperature <= 1
+    assert 0.9 < handle_of(data, model, shortlist=0).owner.temperature <= 1
     few, model = make(X[:30], DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    assert door_of(few, model, shortlist=0).owner.temperature < 0.9  # the linear score is too sure of small clusters
-    assert door_of(few, model).owner.temperature == 1
-    assert door_of(few, model, shortlist=0, temperature=0.25).owner.temperature == 0.25
+    assert handle_of(few, model, shortlist=0).owner.temperature < 0.9  # the linear score is too sure of small clusters
+    assert handle_of(few, model).owner.temperature == 1
+    assert handle_of(few, model, shortlist=0, temperature=0.25).owner.temperature == 0.25
 
 
 def test_what_is_fixed_does_not_know_the_labels():
     X, labels = blobs()
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    a, b = (door_of(data, model, shortlist=2) for _ in range(2))
+    a, b = (handle_of(data, model, shortlist=2) for _ in range(2))
     a.refresh(view(data, model, labels % 2, 7))
-    for door in (a, b):
-        door.refresh(view(data, model, labels, 7))
+    for handle in (a, b):
+        handle.refresh(view(data, model, labels, 7))
     assert np.array_equal([law(a, i, 7) for i in range(20)], [law(b, i, 7) for i in range(20)])
 
 
@@ -322,20 +322,20 @@ def test_shifts_agree_with_a_refresh(name, shortlist):
     X = (X.toarray() if hasattr(X, "toarray") else X)[rng.integers(0, 5, 40)]
     X = X + rng.normal(size=X.shape) if name.startswith("gauss") else X
     data, model = make(X, family, DirichletProcess(alpha=1.0))
-    door, fresh = (door_of(data, model, shortlist=shortlist, temperature=1.0) for _ in range(2))
+    handle, fresh = (handle_of(data, model, shortlist=shortlist, temperature=1.0) for _ in range(2))
     labels = random_labels(rng, 40, 4)
-    door.refresh(view(data, model, labels, 6))
+    handle.refresh(view(data, model, labels, 6))
     fresh.refresh(view(data, model, labels, 6))
     for step in range(8):
         other = np.where(rng.random(40) < 0.4, random_labels(rng, 40, 4 + (step > 3) * 66), labels)
         moved = np.flatnonzero(other != labels)
         added, removed = moved[other[moved] >= 0], moved[labels[moved] >= 0]
         snapshot = view(data, model, other, 80)
-        door.shift(snapshot, (added, other[added]), (removed, labels[removed]))
+        handle.shift(snapshot, (added, other[added]), (removed, labels[removed]))
         fresh.refresh(snapshot)
         labels = other
         for i in range(5):
-            a, b = law(door, i, 80), law(fresh, i, 80)
+            a, b = law(handle, i, 80), law(fresh, i, 80)
             assert np.allclose(a, b, rtol=1e-5, atol=1e-12)
             assert a.sum() == pytest.approx(1, abs=1e-6)
 
@@ -345,49 +345,49 @@ def test_shifts_agree_with_a_refresh(name, shortlist):
 def test_single_moves_agree_with_a_refresh(name, shortlist):
     family, X = FAMILIES[name]
     data, model = make(X, family, DirichletProcess(alpha=0.9))
-    door, fresh = (door_of(data, model, shortlist=shortlist, temperature=1.0) for _ in range(2))
+    handle, fresh = (handle_of(data, model, shortlist=shortlist, temperature=1.0) for _ in range(2))
     labels = np.array([0, 0, 1, 3, 1])
-    for d in (door, fresh):
+    for d in (handle, fresh):
         d.refresh(view(data, model, labels, 4))
-    door.reserve(8)
+    handle.reserve(8)
     rng = np.random.default_rng(2)
     for _ in range(60):
         i = int(rng.integers(5))
         k = int(labels[i])
-        before = [law(door, j, 8) for j in range(5)]
-        door.hold_out(i, k)
+        before = [law(handle, j, 8) for j in range(5)]
+        handle.hold_out(i, k)
         rest = labels.copy()
         rest[i] = -1
         fresh.refresh(view(data, model, rest, 8))
-        assert np.allclose(law(door, i, 8), law(fresh, i, 8), rtol=1e-5)
+        assert np.allclose(law(handle, i, 8), law(fresh, i, 8), rtol=1e-5)
         if rng.random() < 0.4:
-            door.restore(i, k)
-            assert all(np.array_equal(law(door, j, 8), before[j]) for j in range(5))
+            handle.restore(i, k)
+            assert all(np.array_equal(law(handle, j, 8), before[j]) for j in range(5))
             continue
         labels[i] = target = int(rng.integers(8))
-        door.moved(i, k, target)
+        handle.moved(i, k, target)
         fresh.refresh(view(data, model, labels, 8))
         for j in range(5):
-            assert np.allclose(law(door, j, 8), law(fresh, j, 8), rtol=1e-5, atol=1e-12)
+            assert np.allclose(law(handle, j, 8), law(fresh, j, 8), rtol=1e-5, atol=1e-12)
 
 
 def test_single_moves_are_checked():
     X, labels = blobs(N=20)
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model)
-    door.refresh(view(data, model, labels, 7))
-    door.hold_out(0, labels[0])
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, labels, 7))
+    handle.hold_out(0, labels[0])
     for call in (
-        lambda: door.hold_out(1, labels[1]),
-        lambda: door.restore(1, labels[1]),
-        lambda: door.moved(0, labels[0], 10**6),
-        lambda: door.log_prob(1, 0, [0]),
+        lambda: handle.hold_out(1, labels[1]),
+        lambda: handle.restore(1, labels[1]),
+        lambda: handle.moved(0, labels[0], 10**6),
+        lambda: handle.log_prob(1, 0, [0]),
     ):
         with pytest.raises(PluginError):
             call()
-    door.restore(0, labels[0])
+    handle.restore(0, labels[0])
     with pytest.raises(PluginError):
-        door.log_prob(20, 0, [0])
+        handle.log_prob(20, 0, [0])
 
 
 def test_an_exception_of_the_family_arrives():
@@ -400,29 +400,29 @@ def test_an_exception_of_the_family_arrives():
             return super().expected_natural(n, S)
 
     data, model = make([[1, 2], [3, 0], [4, 4]], Failing(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model)
-    door.refresh(view(data, model, [0, 0, 1], 2))
-    before = law(door, 1, 2)
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, [0, 0, 1], 2))
+    before = law(handle, 1, 2)
     Failing.is_broken = True
     with pytest.raises(RuntimeError, match="out of order"):
-        door.hold_out(0, 0)
-    assert np.array_equal(law(door, 1, 2), before)
+        handle.hold_out(0, 0)
+    assert np.array_equal(law(handle, 1, 2), before)
 
 
 def test_other_hyper_parameters_are_taken_from_the_snapshot():
     X, labels = blobs()
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model)
-    door.refresh(view(data, model, labels, 7))
-    before = law(door, 0, 7)
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, labels, 7))
+    before = law(handle, 0, 7)
     snapshot = view(data, model, labels, 7)
     snapshot.family = data.family.with_hyper(rate=data.family.rate * 30)
-    door.refresh(snapshot)
+    handle.refresh(snapshot)
     n, S = np.append(snapshot.n, 0), np.vstack([snapshot.S, np.zeros(data.n_statistics)])
     exact = snapshot.family.log_predictive(data.X[:1], n, S)[0]
     exact = np.exp(exact + np.append(snapshot.log_weight, snapshot.log_weight_new) - exact.max())
-    assert np.allclose(law(door, 0, 7), 0.99 * exact / exact.sum() + 0.01 / 8, rtol=1e-5)
-    assert not np.allclose(law(door, 0, 7), before, rtol=1e-3)
+    assert np.allclose(law(handle, 0, 7), 0.99 * exact / exact.sum() + 0.01 / 8, rtol=1e-5)
+    assert not np.allclose(law(handle, 0, 7), before, rtol=1e-3)
 
 
 # ---- exactness -------------------------------------------------------------------------------------------------------
@@ -513,18 +513,18 @@ def test_labels_do_not_depend_on_threads():
 def test_tables_grow():
     X, _ = blobs(N=300)
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    door, fresh = door_of(data, model), door_of(data, model)
+    handle, fresh = handle_of(data, model), handle_of(data, model)
     labels = np.zeros(300, dtype=int)
-    for d in (door, fresh):
+    for d in (handle, fresh):
         d.refresh(view(data, model, labels, 1))
     for i in range(300):
-        door.reserve(i + 2)
-        door.hold_out(i, 0)
-        door.moved(i, 0, i + 1) if i < 299 else door.restore(i, 0)
+        handle.reserve(i + 2)
+        handle.hold_out(i, 0)
+        handle.moved(i, 0, i + 1) if i < 299 else handle.restore(i, 0)
     labels[:299] = np.arange(1, 300)
     fresh.refresh(view(data, model, labels, 300))
     for i in (0, 100, 299):
-        assert np.allclose(law(door, i, 301), law(fresh, i, 301), rtol=1e-5)
+        assert np.allclose(law(handle, i, 301), law(fresh, i, 301), rtol=1e-5)
 
 
 def test_arrays_restore_what_was_fixed():
@@ -532,31 +532,31 @@ def test_arrays_restore_what_was_fixed():
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
     for settings in ({}, {"shortlist": 0}):
         changed = model.with_family(data.family.with_hyper(rate=data.family.rate * 9))
-        door, other = door_of(data, model, **settings), door_of(data, changed, **settings)
-        door.refresh(view(data, model, np.roll(labels, 1) % 3, 7))
-        other.owner.from_arrays(door.owner.to_arrays())
-        for d in (door, other):
+        handle, other = handle_of(data, model, **settings), handle_of(data, changed, **settings)
+        handle.refresh(view(data, model, np.roll(labels, 1) % 3, 7))
+        other.owner.from_arrays(handle.owner.to_arrays())
+        for d in (handle, other):
             d.refresh(view(data, model, labels, 7))
-        assert all(np.array_equal(law(door, i, 7), law(other, i, 7)) for i in range(9))
-        assert other.owner.temperature == door.owner.temperature
+        assert all(np.array_equal(law(handle, i, 7), law(other, i, 7)) for i in range(9))
+        assert other.owner.temperature == handle.owner.temperature
     with pytest.raises(ValueError, match="centre"):
-        other.owner.from_arrays({**door.owner.to_arrays(), "centre": np.zeros(3)})
+        other.owner.from_arrays({**handle.owner.to_arrays(), "centre": np.zeros(3)})
 
 
 @pytest.mark.parametrize("X", [np.ones((6, 2)), np.c_[np.ones(6), np.arange(6.0)]])
 def test_columns_that_do_not_vary(X):
     data, model = make(X, DiagonalGaussian(rate=1.0), DirichletProcess(alpha=1.0))
-    door = door_of(data, model)
-    door.refresh(view(data, model, [0, 0, 1, 1, 1, -1], 2))
-    assert law(door, 5, 2).sum() == pytest.approx(1)
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, [0, 0, 1, 1, 1, -1], 2))
+    assert law(handle, 5, 2).sum() == pytest.approx(1)
 
 
 def test_no_cluster_at_all():
     X, _ = blobs(N=9)
     data, model = make(X, DiagonalGaussian(), DirichletProcess(alpha=1.0))
-    door = door_of(data, model)
-    door.refresh(view(data, model, [-1] * 9, 1))
-    assert law(door, 0, 1).tolist() == [0, 1]
+    handle = handle_of(data, model)
+    handle.refresh(view(data, model, [-1] * 9, 1))
+    assert law(handle, 0, 1).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -606,6 +606,6 @@ def test_categories_and_sparse_counts_are_read():
         labels = np.arange(30) % 3
         snapshot = view(data, model, labels, 3)
         assert dense_rows(snapshot.S).shape[0] == 3
-        door = door_of(data, model)
-        door.refresh(snapshot)
-        assert law(door, 0, 3).sum() == pytest.approx(1)
+        handle = handle_of(data, model)
+        handle.refresh(snapshot)
+        assert law(handle, 0, 3).sum() == pytest.approx(1)

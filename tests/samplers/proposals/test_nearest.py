@@ -8,7 +8,7 @@ from scipy import sparse, stats
 from expfam import Dataset, DiagonalGaussian, MixtureModel, Multinomial, Poisson, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, ExpFamError, PluginError
 from expfam.samplers import CollapsedMetropolis, CoverTreeProposal, NearestProposal
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
 
 K = 40
@@ -34,11 +34,11 @@ def make(name, N=120, seed=0):
     return data, model, view
 
 
-def door_of(proposal, name="spherical"):
+def handle_of(proposal, name="spherical"):
     data, model, view = make(name)
-    door = ProposalDoor(proposal.bind(model, data, seed=0), type(proposal).__name__)
-    door.refresh(view)
-    return door, data, view
+    handle = ProposalHandle(proposal.bind(model, data, seed=0), type(proposal).__name__)
+    handle.refresh(view)
+    return handle, data, view
 
 
 def weights(data, view, i):
@@ -54,16 +54,16 @@ PROPOSALS = [NearestProposal(k=5), NearestProposal(k=100), NearestProposal(k=1, 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("proposal", PROPOSALS, ids=repr)
 def test_draws_follow_log_prob(name, proposal):
-    door = door_of(proposal, name)[0]
+    handle = handle_of(proposal, name)[0]
     rng = np.random.default_rng(1)
     for i in (0, 7):
-        log_q = door.log_prob(i, 0, range(K))
+        log_q = handle.log_prob(i, 0, range(K))
         q = np.exp(log_q)
         assert q.sum() == pytest.approx(1.0, abs=1e-12)
         assert q.min() >= proposal.floor / K * (1 - 1e-12)
         labels = []
         for _ in range(3000):
-            k, back = door.draw(i, 3, rng)
+            k, back = handle.draw(i, 3, rng)
             assert back == pytest.approx(log_q[3] - log_q[k], abs=1e-12)
             labels.append(k)
         counts, common = np.bincount(labels, minlength=K), 3000 * q >= 5
@@ -77,41 +77,41 @@ def test_draws_follow_log_prob(name, proposal):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_nearest_have_their_weights_and_the_rest_that_of_the_last(name):
-    door, data, view = door_of(NearestProposal(k=6, floor=0.05), name)
+    handle, data, view = handle_of(NearestProposal(k=6, floor=0.05), name)
     for i in range(10):
         w = weights(data, view, i)
         order = np.argsort(-w)
         expected = np.full(K, w[order[5]])
         expected[order[:6]] = w[order[:6]]
-        q = np.exp(door.log_prob(i, 0, range(K)))
+        q = np.exp(handle.log_prob(i, 0, range(K)))
         assert np.allclose(q, 0.95 * expected / expected.sum() + 0.05 / K, rtol=2e-5)
 
 
 def test_a_refresh_makes_searches_of_before_forgotten():
-    door, data, view = door_of(NearestProposal(k=K, floor=1e-9))
-    before = np.exp(door.log_prob(0, 0, range(K)))
-    door.draw(0, 3, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.exp(door.log_prob(0, 0, range(K))), before)  # a kept search, the same law
+    handle, data, view = handle_of(NearestProposal(k=K, floor=1e-9))
+    before = np.exp(handle.log_prob(0, 0, range(K)))
+    handle.draw(0, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.exp(handle.log_prob(0, 0, range(K))), before)  # a kept search, the same law
     other = Snapshot(data.family, view.n, np.arange(K), lambda: view.S[::-1], log_weight=np.zeros(K))
-    door.refresh(other)
+    handle.refresh(other)
     w = weights(data, other, 0)
-    assert np.allclose(np.exp(door.log_prob(0, 0, range(K))), w / w.sum(), rtol=1e-5, atol=1e-9)
+    assert np.allclose(np.exp(handle.log_prob(0, 0, range(K))), w / w.sum(), rtol=1e-5, atol=1e-9)
     assert not np.allclose(before, w / w.sum(), rtol=0.1)
 
 
 def test_all_clusters_near_is_the_conditional_law():
-    door, data, view = door_of(NearestProposal(k=K, floor=1e-9))
+    handle, data, view = handle_of(NearestProposal(k=K, floor=1e-9))
     for i in range(5):
         w = weights(data, view, i)
-        assert np.allclose(np.exp(door.log_prob(i, 0, range(K))), w / w.sum(), rtol=1e-5, atol=1e-9)
+        assert np.allclose(np.exp(handle.log_prob(i, 0, range(K))), w / w.sum(), rtol=1e-5, atol=1e-9)
 
 
 def test_walks_favour_clusters_of_large_weight():
-    door, data, view = door_of(CoverTreeProposal())
+    handle, data, view = handle_of(CoverTreeProposal())
     gain = []
     for i in range(60):
         w = weights(data, view, i)
-        gain.append(np.exp(door.log_prob(i, 0, range(K))) @ (w / w.sum()))
+        gain.append(np.exp(handle.log_prob(i, 0, range(K))) @ (w / w.sum()))
     assert np.mean(gain) > 4 / K  # a uniform law has 1 / K
 
 
@@ -120,9 +120,9 @@ def test_cells_of_data_share_a_walk():
     groups = []
     for level in (10, 2, -40):
         bound = CoverTreeProposal(level).bind(model, data, seed=0)
-        door = ProposalDoor(bound, "cover_tree")
-        door.refresh(view)
-        laws = np.array([door.log_prob(i, 0, range(K)) for i in range(data.n_rows)])
+        handle = ProposalHandle(bound, "cover_tree")
+        handle.refresh(view)
+        laws = np.array([handle.log_prob(i, 0, range(K)) for i in range(data.n_rows)])
         groups.append(bound.n_groups)
         assert len(np.unique(laws.round(9), axis=0)) == bound.n_groups
     assert groups[0] == 1
@@ -135,7 +135,7 @@ def test_slots_may_have_other_names():
     names = np.arange(K)[::-1] * 2 + 1
     renamed = Snapshot(data.family, view.n, names, lambda: view.S, log_weight=view.log_weight)
     for proposal in (NearestProposal(k=4), CoverTreeProposal()):
-        plain, other = (ProposalDoor(proposal.bind(model, data, seed=0), "tree") for _ in range(2))
+        plain, other = (ProposalHandle(proposal.bind(model, data, seed=0), "tree") for _ in range(2))
         plain.refresh(view)
         other.refresh(renamed)
         assert np.allclose(plain.log_prob(0, 0, range(K)), other.log_prob(0, 1, names), atol=1e-12)
@@ -149,12 +149,12 @@ def test_a_cluster_without_weight_can_be_proposed():
     log_weight = view.log_weight.copy()
     log_weight[4] = -np.inf
     for proposal in (NearestProposal(k=4), CoverTreeProposal()):
-        door = ProposalDoor(proposal.bind(model, data, seed=0), "tree")
-        door.refresh(Snapshot(data.family, view.n, np.arange(K), lambda: view.S, log_weight=log_weight))
-        q = np.exp(door.log_prob(0, 4, range(K)))
+        handle = ProposalHandle(proposal.bind(model, data, seed=0), "tree")
+        handle.refresh(Snapshot(data.family, view.n, np.arange(K), lambda: view.S, log_weight=log_weight))
+        q = np.exp(handle.log_prob(0, 4, range(K)))
         assert q.sum() == pytest.approx(1.0, abs=1e-12)
         assert 0 < q[4] < 0.2
-        assert np.isfinite(door.draw(0, 4, np.random.default_rng(0))[1])
+        assert np.isfinite(handle.draw(0, 4, np.random.default_rng(0))[1])
 
 
 def test_bad_input_is_named():
@@ -170,18 +170,18 @@ def test_bad_input_is_named():
             proposal.bind(model, data, seed=0)
     with pytest.raises(CapabilityError, match="dense"):
         CoverTreeProposal(0).bind(*make("multinomial_csr")[1::-1], seed=0)
-    door = ProposalDoor(NearestProposal().bind(model, data, seed=0), "nearest")
+    handle = ProposalHandle(NearestProposal().bind(model, data, seed=0), "nearest")
     with pytest.raises(PluginError, match="slot it does not know"):
-        door.log_prob(0, 0, [0])
+        handle.log_prob(0, 0, [0])
     opening = Snapshot(
         data.family, view.n, np.arange(K), lambda: view.S, log_weight=view.log_weight, log_weight_new=0.0
     )
     with pytest.raises(ExpFamError, match="finite weights"):
-        door.refresh(opening)
-    door.refresh(view)
+        handle.refresh(opening)
+    handle.refresh(view)
     for arguments in ((0, -1), (data.n_rows, 0), (0, K)):
         with pytest.raises(PluginError):
-            door.draw(*arguments, np.random.default_rng(0))
+            handle.draw(*arguments, np.random.default_rng(0))
     assert NearestProposal(k=3).memory(model, data, K) == data.n_rows * (4 * 2 + 12 * 3 + 12)
     assert NearestProposal(k=3) == NearestProposal(3)
 

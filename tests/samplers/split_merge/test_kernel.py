@@ -93,9 +93,9 @@ def test_presets_leave_a_consistent_state(preset, case):
     for _ in range(3):
         info = kernel.step(state)
         state.check()
-    mover = kernel.mover(state)
-    mover.open()
-    lists = mover.to_arrays()["lists"]
+    runner = kernel.runner(state)
+    runner.open()
+    lists = runner.to_arrays()["lists"]
     assert info.proposed >= info.accepted >= 0
     np.testing.assert_array_equal(np.sort(lists["items"]), np.arange(len(state.labels)))
     sizes = np.diff(lists["offsets"])
@@ -150,7 +150,7 @@ def test_merges_refused_early_are_those_that_would_be_refused(allocator):
             labels = np.random.default_rng(seed).integers(3, size=16)
             model = MixtureModel(DiagonalGaussian(), DirichletProcess())
             state = kernel.init(model, POINTS[:16] % 3.0, seed=seed, start=labels)
-            kernel.mover(state).set_eager(eager)
+            kernel.runner(state).set_eager(eager)
             info = kernel.step(state)
             answers.append((info.proposed, info.accepted, *state.partition))
         results.append(np.array(answers))
@@ -247,7 +247,7 @@ def test_two_kernels_on_one_state_do_not_share_what_they_keep():
     a, b = SplitMerge("rgsm", n_moves=50), SplitMerge("sdds", n_moves=50)
     state = walk(a, 3)
     b.step(state)
-    assert [type(move) for move in b.mover(state).moves] == [MemberMoves, SoftmaxMoves]
+    assert [type(move) for move in b.runner(state).moves] == [MemberMoves, SoftmaxMoves]
     state.check()
 
 

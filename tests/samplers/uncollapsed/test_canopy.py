@@ -34,16 +34,16 @@ from expfam.samplers import (
     load_sampler,
 )
 from expfam.samplers.geometry.neighbourhood import means_groups, neighbourhood
-from expfam.samplers.proposals.handle import ProposalDoor
+from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.uncollapsed.metropolis import update_law
-from expfam.structures import Grouping
+from expfam.structures import DataCells
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
 GROUPS = {
-    "anchors": PrototypeProposal(grouping="tree", max_group=4, n_anchors=2),
-    "mean": PrototypeProposal(grouping="means", max_group=6, n_anchors=0),
-    "many": PrototypeProposal(grouping="means", max_group=3, n_anchors=9, floor=0.2),
+    "anchors": PrototypeProposal(data_cells="tree", max_group=4, n_anchors=2),
+    "mean": PrototypeProposal(data_cells="means", max_group=6, n_anchors=0),
+    "many": PrototypeProposal(data_cells="means", max_group=3, n_anchors=9, floor=0.2),
 }
 CASES = {
     "multinomial_csr": (Multinomial(concentration=0.4), lambda X: sparse.csr_array(X)),
@@ -109,12 +109,12 @@ def test_sweeps_follow_the_rows(name):
     state, n_sweeps = make_state(name, K=3), 3000
     kernel = UncollapsedMetropolis(GROUPS["anchors"], steps=2, redraw=False)
     laws = [np.linalg.matrix_power(update_law(kernel, state, i), 2) for i in range(14)]
-    walker = kernel.walker(state)
+    sweeper = kernel.sweeper(state)
     for k in range(3):
         state.labels, counts = np.full(14, k, dtype=np.int32), np.zeros((14, 3))
         for step in range(n_sweeps):
             state.n_steps = step
-            counts[np.arange(14), walker.sweep(state, 2, 1)[0]] += 1
+            counts[np.arange(14), sweeper.sweep(state, 2, 1)[0]] += 1
         for law, found in zip(laws, counts):
             z = (found - n_sweeps * law[k]) / np.sqrt(n_sweeps * law[k] * (1 - law[k]) + 1)
             assert np.abs(z).max() < 4.8
@@ -129,12 +129,12 @@ def test_sweeps_leave_the_law_of_labels(name, redraw):
     pi = exact_law(state)
     kernel = UncollapsedMetropolis(GROUPS["anchors"], steps=2, redraw=redraw, n_threads=2)
     rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 200
-    walker = kernel.walker(state)
-    walker.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
+    sweeper = kernel.sweeper(state)
+    sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
     for step in range(n_sweeps):
         state.n_steps = step
         state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
-        labels = walker.sweep(state, 2, 2, redraw=redraw)[0]
+        labels = sweeper.sweep(state, 2, 2, redraw=redraw)[0]
         counts[np.arange(400), labels] += 1
     z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
     assert np.abs(z).max() < 4.5
@@ -160,7 +160,7 @@ def test_a_ratio_without_q_is_found_out():
     worst = 0.0
     for i in range(state.data.n_rows):
         update_law(kernel, state, i)
-        q = np.exp(kernel.walker(state).door.log_prob(i, 0, np.arange(state.K)))
+        q = np.exp(kernel.sweeper(state).handle.log_prob(i, 0, np.arange(state.K)))
         P = q[None] * np.minimum(1.0, pi[i][None] / pi[i][:, None])
         np.fill_diagonal(P, 0.0)
         P += np.diag(1.0 - P.sum(axis=1))
@@ -176,14 +176,14 @@ def test_a_ratio_without_q_is_found_out():
 def test_the_law_is_normalised_positive_and_that_of_draws(name, proposal):
     state = make_state(name)
     view = Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=14)
-    door = ProposalDoor(GROUPS[proposal].bind(state.model, state.data, seed=3), "prototype")
-    door.refresh(view)
+    handle = ProposalHandle(GROUPS[proposal].bind(state.model, state.data, seed=3), "prototype")
+    handle.refresh(view)
     rng, names = np.random.default_rng(0), np.arange(state.K)
     for i in (0, 3, 13):
-        log_q = door.log_prob(i, 0, names)
+        log_q = handle.log_prob(i, 0, names)
         assert np.exp(log_q).sum() == pytest.approx(1.0, abs=1e-12)
         assert (np.exp(log_q) >= 0.9 * GROUPS[proposal].floor * 0.1 / state.K).all()
-        draws = [door.draw(i, 0, rng) for _ in range(8000)]
+        draws = [handle.draw(i, 0, rng) for _ in range(8000)]
         counts = np.bincount([k for k, _ in draws], minlength=state.K)
         assert stats.chisquare(counts, 8000 * np.exp(log_q)).pvalue > 1e-4
         assert all(back == pytest.approx(log_q[0] - log_q[k], abs=1e-12) for k, back in draws[:50])
@@ -193,14 +193,14 @@ def test_the_law_is_the_mean_of_the_members_laws():
     # groups no larger than the anchors and the mean: all members speak
     state = make_state("spherical", N=30)
     group = np.arange(30) % 10
-    proposal = PrototypeProposal(grouping=Grouping(group), n_anchors=2, floor=0.01)
-    door = ProposalDoor(proposal.bind(state.model, state.data, seed=0), "prototype")
-    door.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=30))
+    proposal = PrototypeProposal(data_cells=DataCells(group), n_anchors=2, floor=0.01)
+    handle = ProposalHandle(proposal.bind(state.model, state.data, seed=0), "prototype")
+    handle.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=30))
     p = exact_law(state)
     by_weight = 0.9 * np.exp(state.log_pi) + 0.1 / state.K
     for i in range(30):
         mean = p[group == group[i]].mean(axis=0)
-        q = np.exp(door.log_prob(i, 0, np.arange(state.K)))
+        q = np.exp(handle.log_prob(i, 0, np.arange(state.K)))
         # what is left to the floor: laws below a tenth of it, and whole clusters below their share of it
         np.testing.assert_allclose(q, 0.99 * mean + 0.01 * by_weight, rtol=1e-3, atol=0.01 * by_weight.max())
         assert np.abs(q / by_weight - 1).max() > 0.1
@@ -211,9 +211,9 @@ def test_anchors_change_with_the_step_and_not_with_labels():
     parts = (state.model.family, state.Theta, state.G, state.log_pi)
 
     def law(step):
-        door = ProposalDoor(PrototypeProposal(max_group=30, n_anchors=1).bind(state.model, state.data, seed=1), "p")
-        door.refresh(Snapshot.of_parameters(*parts, n_rows=60, step=step))
-        return np.stack([door.log_prob(i, 0, np.arange(state.K)) for i in range(60)])
+        handle = ProposalHandle(PrototypeProposal(max_group=30, n_anchors=1).bind(state.model, state.data, seed=1), "p")
+        handle.refresh(Snapshot.of_parameters(*parts, n_rows=60, step=step))
+        return np.stack([handle.log_prob(i, 0, np.arange(state.K)) for i in range(60)])
 
     first = law(0)
     state.labels = np.zeros(60, dtype=np.int32)
@@ -234,17 +234,17 @@ def test_tables_that_do_not_fit_make_larger_groups(monkeypatch):
     again = PrototypeProposal(max_group=2).bind(state.model, state.data, seed=0)
     again.from_arrays(owner.to_arrays())
     again.refresh(view)
-    assert np.array_equal(again.grouping.group, owner.grouping.group)
+    assert np.array_equal(again.data_cells.group, owner.data_cells.group)
 
 
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"grouping": "forest"}, "grouping"),
+        ({"data_cells": "forest"}, "data_cells"),
         ({"max_group": 0}, "max_group"),
         ({"n_anchors": -1}, "n_anchors"),
         ({"floor": 0.0}, "floor"),
-        ({"grouping": Grouping([0, 1])}, "2 data"),
+        ({"data_cells": DataCells([0, 1])}, "2 data"),
     ],
 )
 def test_bad_settings_are_named(settings, match):
@@ -282,8 +282,8 @@ def test_a_grouped_proposal_of_an_author_works():
     from expfam.samplers import BucketProposal
 
     state = make_state("poisson", N=40)
-    grouping = Grouping(np.arange(40) % 4, phi=state.data.phi(0, 40))
-    kernel, pi = UncollapsedMetropolis(BucketProposal(grouping)), exact_law(state)
+    data_cells = DataCells(np.arange(40) % 4, phi=state.data.phi(0, 40))
+    kernel, pi = UncollapsedMetropolis(BucketProposal(data_cells)), exact_law(state)
     for i in (0, 7):
         flow = pi[i][:, None] * update_law(kernel, state, i)
         np.testing.assert_allclose(flow, flow.T, rtol=1e-8, atol=1e-14)

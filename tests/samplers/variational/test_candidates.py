@@ -8,7 +8,7 @@ from scipy import sparse
 from expfam import Dataset, DirichletProcess, Mixture, MixtureModel, Multinomial, SphericalGaussian, SymmetricDirichlet
 from expfam.errors import CapabilityError, DataError
 from expfam.samplers import Cycle, Full, Memoized, SparseVariational, Stochastic, UpdateHyper
-from expfam.samplers.variational.narrowing import graph_pays
+from expfam.samplers.variational.candidate_passes import graph_pays
 from expfam.structures import SignHash, nearest_codes
 
 SCHEDULES = {"full": Full(), "memoized": Memoized(4)}
@@ -120,7 +120,7 @@ def test_without_last_clusters_codes_break_the_law():
     for name in PLANTED:
         family, X, _ = planted(name)
         kernel, state = begin(X, family, "hash", n_candidates=2, full_every=100)
-        state.passes.with_stragglers = False
+        state.passes.scores_last = False
         falls.append((np.diff(run(kernel, state, 10)) < -1e-9 * abs(state.log_joint)).any())
     assert any(falls)
 

@@ -283,9 +283,9 @@ def test_all_clusters_kept_is_dense(X_kind):
             state.rows()
     # the road of kept rows with L = K
     state, kernel = begin(family, X, SymmetricDirichlet(5), n_active=5)
-    visit = state.passes.visit(slice(0, 400), state.tables())
+    visit = state.passes.local_step(slice(0, 400), state.tables())
     state.passes.L = 4
-    sparse_visit = state.passes.visit(slice(0, 400), state.tables())
+    sparse_visit = state.passes.local_step(slice(0, 400), state.tables())
     assert sparse_visit.value <= visit.value
     for other in results[1:]:
         for mine, its in zip(results[0], other):
@@ -295,7 +295,7 @@ def test_all_clusters_kept_is_dense(X_kind):
 def test_kept_rows_with_l_equal_k_are_dense_rows():
     family, X, _ = planted("gaussian")
     state, _ = begin(family, X, SymmetricDirichlet(5), n_active=None)
-    whole = state.passes.visit(slice(0, 400), state.tables())
+    whole = state.passes.local_step(slice(0, 400), state.tables())
     scores = np.empty((400, 5))
     from expfam.samplers.variational.sparse_rows import dense_scores
 
@@ -319,7 +319,7 @@ def test_values_of_rows_and_divergences_are_the_bound_before_the_update(name, ob
     state, kernel = begin(family, X, DirichletProcess(), n_active=2, truncation=6, objective=objective, dtype=dtype)
     kernel.step(state)
     q, offset = state.posterior, state.total_weight * state.phi.log_det
-    visit = state.passes.visit(slice(0, 400), state.tables())
+    visit = state.passes.local_step(slice(0, 400), state.tables())
     before = visit.value - q.divergence() + offset
     sums = visit.sums
     direct = sums.n @ (q.log_pi - q.g) + np.einsum("kf,kf->", sums.S, q.theta) + sums.entropy - q.divergence() + offset
@@ -363,11 +363,11 @@ def candidates_at_once(monkeypatch):
     monkeypatch.setattr(variational, "SETTLED_SHARE", 1.1)
 
 
-def candidate_run(name, *, schedule=None, n_candidates=2, L=2, stragglers=True, n_steps=10, K=12, weights=None):
+def candidate_run(name, *, schedule=None, n_candidates=2, L=2, scores_last=True, n_steps=10, K=12, weights=None):
     family, X, _ = planted(name)
     settings = {"n_active": L, "n_candidates": n_candidates, "full_every": 6, "schedule": schedule or Full()}
     state, kernel = begin(family, X, weights or SymmetricDirichlet(K), start="random", truncation=K, **settings)
-    state.passes.with_stragglers = stragglers
+    state.passes.scores_last = scores_last
     return bounds(state, kernel, n_steps), state
 
 
@@ -385,7 +385,7 @@ def test_candidates_keep_the_law(name, schedule):
 def test_without_stragglers_the_law_is_broken():
     falls = []
     for name in PLANTED:
-        values, _ = candidate_run(name, stragglers=False)
+        values, _ = candidate_run(name, scores_last=False)
         falls.append((np.diff(values) < -1e-9 * abs(values[0])).any())
     assert any(falls)
 
@@ -397,9 +397,11 @@ def test_all_clusters_as_candidates_are_a_pass_over_all(kind):
     kernel.step(state)
     everything = np.tile(np.arange(10, dtype=np.int32), (10, 1))
     rows = slice(0, 400)
-    a = state.passes.visit(rows, state.tables(), keep=True)
-    b = state.passes.visit(rows, state.tables(), candidates=GraphCandidates(everything), last=state.indices, keep=True)
-    assert b.account.n_stragglers == 0
+    a = state.passes.local_step(rows, state.tables(), keep=True)
+    b = state.passes.local_step(
+        rows, state.tables(), candidates=GraphCandidates(everything), last=state.indices, keep=True
+    )
+    assert b.diagnostics.n_last_outside == 0
     assert np.array_equal(a.indices, b.indices)
     np.testing.assert_allclose(a.values, b.values, rtol=1e-12)
     np.testing.assert_allclose(a.sums.S, b.sums.S, rtol=1e-11, atol=1e-11)
@@ -465,7 +467,7 @@ def test_stochastic_steps_are_the_rule():
     batches = schedule.batches(400, 5, 0)
     assert sorted(np.concatenate(batches)) == list(range(400))
     for t, rows in enumerate(batches, start=1):
-        sums = twin.passes.visit(rows, twin.tables()).sums
+        sums = twin.passes.local_step(rows, twin.tables()).sums
         rho = (t + 2.0) ** -0.8
         twin.sums.scale(1 - rho).add(sums, rho * 400 / len(rows))
         twin.update()
@@ -475,7 +477,7 @@ def test_stochastic_steps_are_the_rule():
     values = bounds(state, kernel, 25)
     assert values[-5:].mean() > values[0]
     kernel.finish(state)
-    assert np.array_equal(state.labels, state.passes.visit(slice(0, 400), state.tables()).labels)
+    assert np.array_equal(state.labels, state.passes.local_step(slice(0, 400), state.tables()).labels)
 
 
 # ---- the same in other circumstances ---------------------------------------------------------------------------------
@@ -487,11 +489,11 @@ def test_blocks_change_nothing_but_rounding(name, L, monkeypatch):
     family, X, _ = planted(name)
     X = sparse.csr_array(X) if name == "multinomial" else X
     state, _kernel = begin(family, X, SymmetricDirichlet(6), n_active=L)
-    whole = state.passes.visit(slice(0, 400), state.tables())
+    whole = state.passes.local_step(slice(0, 400), state.tables())
     assert state.passes.n_parts(400) == 1
     monkeypatch.setattr(passes, "SCORE_BYTES", 16)
     monkeypatch.setattr(passes, "PART_ROWS", 30)
-    cut = state.passes.visit(slice(0, 400), state.tables())
+    cut = state.passes.local_step(slice(0, 400), state.tables())
     assert state.passes.n_parts(400) == 13
     assert state.passes.block_rows() == 16
     np.testing.assert_allclose(cut.sums.S, whole.sums.S, rtol=1e-12, atol=1e-12 * abs(whole.sums.S).max())
@@ -551,7 +553,7 @@ def test_single_precision_survives_a_constant_direction():
     for dtype, whiten in (("float64", False), ("float32", False), ("float32", True)):
         kernel = SparseVariational(2, dtype=dtype, tol=0.0)
         state = VariationalState(model, data, labels, n_clusters=5, settings=kernel, seed=0, whiten=whiten)
-        values = state.passes.visit(slice(0, 2000), state.tables(), keep=True)
+        values = state.passes.local_step(slice(0, 2000), state.tables(), keep=True)
         r = np.zeros((2000, 5))
         np.put_along_axis(r, values.indices.astype(np.int64), values.values.astype(float), axis=1)
         truth = r if truth is None else truth

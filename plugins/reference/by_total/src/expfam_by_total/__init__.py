@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from expfam.samplers import GroupedProposal
+from expfam.samplers import CellProposal
 
 
-class ByTotal(GroupedProposal):
+class ByTotal(CellProposal):
     """Clusters whose mean total is near to the datum's, on a logarithmic scale.
 
     Parameters

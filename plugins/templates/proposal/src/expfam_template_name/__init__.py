@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from expfam.samplers import GroupedProposal
+from expfam.samplers import CellProposal
 
 
-class TemplateName(GroupedProposal):
+class TemplateName(CellProposal):
     """Counts whose largest entry is in one column go where that column is frequent.
 
     Parameters

@@ -13,11 +13,12 @@ _SAMPLED_ROWS = 1024
 _DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
-class NarrowPasses:
+class CandidatePasses:
     """Part of the kernels with settings `n_candidates` and `full_every`, and `n_active_of`.
 
-    Their states have the attributes `since_wide` (passes since one over all clusters), `must_widen` (whether the next
-    one must be), `share_moved` (of the rows, whose label the last one over all clusters changed) and `converged`.
+    Their states have the attributes `since_all` (passes since one over all clusters), `must_score_all` (whether the
+    next one must be), `share_moved` (share of the rows whose label the last pass over all clusters changed) and
+    `converged`.
     """
 
     def n_candidates_of(self, n_clusters):
@@ -33,23 +34,23 @@ class NarrowPasses:
 
     def _is_due(self, state):
         """Whether it is time for a pass over all clusters."""
-        return state.since_wide + 1 >= self.full_every or state.must_widen
+        return state.since_all + 1 >= self.full_every or state.must_score_all
 
-    def _note_pass(self, state, n_moved, *, is_wide):
+    def _note_pass(self, state, n_moved, *, scores_all):
         """What a pass that changed so many labels was."""
-        state.since_wide = 0 if is_wide else state.since_wide + 1
-        if is_wide:
+        state.since_all = 0 if scores_all else state.since_all + 1
+        if scores_all:
             state.share_moved = n_moved / state.data.n_rows
 
-    def _look_for_convergence(self, state, before, tol, *, is_wide):
+    def _look_for_convergence(self, state, before, tol, *, scores_all):
         gained_little = state.n_steps > 0 and state.log_joint - before < tol * abs(state.log_joint)
-        state.converged = gained_little and is_wide
-        state.must_widen = gained_little and not is_wide
+        state.converged = gained_little and scores_all
+        state.must_score_all = gained_little and not scores_all
 
-    def _finish_wide(self, state):
+    def _finish_with_all(self, state):
         """One more pass where the last one did not score all clusters."""
-        if state.since_wide > 0:
-            state.must_widen = True
+        if state.since_all > 0:
+            state.must_score_all = True
             self.step(state)
 
 
@@ -62,4 +63,4 @@ def graph_pays(state):
     return _SPARSE_COST * phi.entries(rows)[0][-1] / len(rows) * N > K * phi.n_statistics
 
 
-__all__ = ["NarrowPasses", "graph_pays"]
+__all__ = ["CandidatePasses", "graph_pays"]
