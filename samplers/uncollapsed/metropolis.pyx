@@ -1,8 +1,8 @@
 """Sweeps over labels by Metropolis steps, with parameters given: a proposal suggests, the datum's own score decides.
 
 Given parameters the labels are independent, so all data are moved in parallel, each with its own random stream and
-several steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal costs
-<phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
+several steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal
+costs <phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
 all data, from a copy in visiting order, where they are about as wide as these, else of the data that need them. What
 takes little room is made once.
 """

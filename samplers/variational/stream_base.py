@@ -19,7 +19,8 @@ class ChunkStream:
     """Base of the streams.
 
     Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_diagnostics`,
-    `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and `n_clusters`.
+    `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and
+    `n_clusters`.
 
     Attributes
     ----------
