@@ -432,8 +432,8 @@ FAULTS = [
     Fault(
         "delayed acceptance counts a stage twice",
         WALK,
-        "            if not lu < ratio - former:",
-        "            if not lu < ratio:",
+        "            if not accepted(ratio - former, lu):",
+        "            if not accepted(ratio, lu):",
         "tests/samplers/split_merge/test_exact.py",
     ),
     Fault(
