@@ -577,8 +577,8 @@ FAULTS = [
     Fault(
         "a trial's old entropy is not taken away",
         "samplers/variational/cluster_moves.py",
-        "        visit.replaced.entropy = self._entropy(rows, values)\n",
-        "        visit.replaced.entropy = 0.0\n",
+        "        local.replaced.entropy = self._entropy(rows, values)\n",
+        "        local.replaced.entropy = 0.0\n",
         "tests/samplers/variational/test_cluster_moves.py -k 'trials_are_those or lowers'",
     ),
     Fault(
