@@ -6,7 +6,7 @@ Usage: python .ci/sanitize.py address|thread [--work FOLDER] [--c-files FOLDER] 
 `address` looks for accesses out of range and for undefined behaviour, `thread` for data races. Needs gcc with libasan,
 libubsan and libtsan, Python 3.10 or later with venv and pip, and PyPI. All is built in a copy of the checkout with an
 environment of its own. --work keeps both, so that a second run compiles only what has changed. --c-files names C files
-of an earlier build, commonly build/cython: those that are newer than their sources are not made again by Cython.
+of an earlier build, commonly build/cython: those whose sources have not changed are not made again by Cython.
 """
 
 import argparse
@@ -158,19 +158,16 @@ def library(name):
 
 
 def take_c_files(source, tree):
-    """Copy those C files of an earlier build that are newer than what they were made from; returns their number."""
-    declarations = [file for file in tree.rglob("*.pxd") if "build" not in file.relative_to(tree).parts]
-    taken = 0
-    for file in source.rglob("*.c"):
-        place = file.relative_to(source)
-        own, target = tree / place.with_suffix(".pyx"), tree / "build" / "cython" / place
-        made_from = [*declarations, own] if own.exists() else declarations
-        if target.exists() or any(file.stat().st_mtime < source.stat().st_mtime for source in made_from):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)  # with the time of now: later than Cython's own declarations in the environment
-        taken += 1
-    return taken
+    """Copy the C files of an earlier build, and the records of what they were made from; returns their number.
+
+    The build makes those again whose record does not fit the sources.
+    """
+    target = tree / "build"
+    if target.exists():
+        return 0
+    shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("*.o"))
+    shutil.copytree(source.parent / "records", target / "records")
+    return len(list(target.rglob("*.c")))
 
 
 def shown(command, log, **options):
