@@ -23,7 +23,6 @@ from expfam.families._checked import check_methods
 from expfam.families.generic import GenericComponents
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
-from expfam.families.tuning import tune
 
 _OPTIONAL = {  # ability: the method that opens it
     "variational": "expected_natural",
@@ -446,13 +445,6 @@ class Family(ABC):
             family = make(t)
             factors = family.hyper_factors_
         return family
-
-    def tune(self, X, *, subsample=1000, grid=None, seed=0, alpha=1.0):
-        """Bound family with the hyper-parameters of a grid that give the data the most evidence.
-
-        See `expfam.families.tuning.tune`, which has the parameters, the rule and its cost.
-        """
-        return tune(self, X, subsample=subsample, grid=grid, seed=seed, alpha=alpha)
 
     # ---- compiled components -----------------------------------------------------------------------------------------
 

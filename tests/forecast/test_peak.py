@@ -80,8 +80,8 @@ def test_the_peak_lies_within_the_forecast(sizes, factor, tmp_path):
 def assert_near(command, factor, folder):
     """No peak is above the forecast, and one of three is not far below it.
 
-    Where a process may not lock its pages, the system may take back those of libraries while the fit runs; then the peak
-    looks smaller than it is.
+    Where a process may not lock its pages, the system may take back those of libraries while the fit runs. Then the
+    peak looks smaller than it is.
     """
     for _ in range(3):
         done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)

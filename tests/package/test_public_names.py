@@ -25,7 +25,7 @@ PUBLIC = {
         SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicState
         TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis
         UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream load_sampler
-        merged_clusters merged_labels sample starting_labels steps
+        merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family
     """,
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists

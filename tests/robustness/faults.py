@@ -205,13 +205,6 @@ FAULTS = [
         "counts.draw_log_gamma(self.shape + S, rng) - np.log(self.rate + 0.0 * n)[:, None]",
         "tests/families/test_counts.py -k 'draws_average'",
     ),
-    Fault(
-        "stale best partner of a tree that is gone",
-        "expfam/families/tuning.py",
-        "others[(best[others] == i) | (best[others] == j)]",
-        "others[best[others] == i]",
-        "tests/families/test_tuning.py -k bound",
-    ),
     # ---- structures
     Fault(
         "alias table one cell off",
