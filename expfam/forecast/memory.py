@@ -296,8 +296,8 @@ def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
     if allowed is not None and forecast.beside_data > allowed:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: fewer components or columns, or a higher"
-            " memory_limit"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or a"
+            " higher memory_limit"
         )
 
 

@@ -267,8 +267,8 @@ def check_duration(duration: Duration, limit: float | str) -> None:
     allowed = parse_seconds(limit)
     if duration.low > allowed:
         raise ResourceError(
-            f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): fewer steps,"
-            " rows or components, another sampler, or a higher time_limit"
+            f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): use fewer"
+            " steps, rows or components, another sampler, or a higher time_limit"
         )
 
 

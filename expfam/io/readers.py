@@ -1,4 +1,4 @@
-"""Tables from files: the format follows from suffix and content, text is parsed fast.
+"""Tables from files: the format follows from the suffix and the content.
 
 For each format the result is a `Table`: X as (N, V) array or CSR, and what the file holds about its rows, columns and
 classes. Reading is O(size of the file); `.npy` files are memory-mapped and read when they are used. Nothing is
