@@ -246,7 +246,7 @@ def register(name: str, cls: type, *, kind: str = "family", replace: bool = Fals
     cls : type
     kind : {"family", "proposal"}
     replace : bool
-        Whether to replace an earlier class of that name, or that of an installed plugin. You may register the
+        Whether to replace an earlier class or an installed plugin of that name. You may register the
         identical class again without it.
 
     Returns

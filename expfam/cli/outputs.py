@@ -93,7 +93,7 @@ def _refuse_shared(args, options):
         if (path := getattr(args, option)) is not None:
             other = places.setdefault(os.path.realpath(path), option)
             if other != option:
-                raise UsageError(f"--{option}: {path} is the same file as of --{other}; choose another name")
+                raise UsageError(f"--{option}: {path} is the same file as --{other}; choose another name")
 
 
 def save_all(

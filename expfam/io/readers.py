@@ -152,7 +152,7 @@ def read_vocabulary(path: str | PathLike[str], *, memory_limit: float | str | No
 def _parsing(path, what, advice=""):
     """Turn every error of a parser into a DataError that names the file.
 
-    Any input may come from a stranger, and parsers may raise anything.
+    Files may hold anything, and parsers may raise anything.
     """
     try:
         yield

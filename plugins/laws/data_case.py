@@ -76,7 +76,7 @@ def _reason_to_skip(function, case, words):
         function(case)
     except Inapplicable as reason:
         return str(reason)
-    except Exception as error:  # a stranger's code may raise anything
+    except Exception as error:  # foreign code may raise anything
         if not words:
             raise
         raise AssertionError(f"{words}: {said(error)}") from error

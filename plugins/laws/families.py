@@ -427,7 +427,7 @@ def draws_make_the_predictive(case: Case) -> None:
         values, n, S, phi = _posterior_draws(case, "draw predictive", n_data=min(n_data, case.X.shape[0]))
         expected = case.family.log_marginal(np.full(len(phi), n[0] + 1), S + phi) - case.family.log_marginal(n, S)
         ratio = np.exp(np.minimum(values - expected, 50.0))
-        # The standard error of a heavy-tailed mean cannot be trusted: such columns are left out.
+        # The standard error of a heavy-tailed mean cannot be trusted: these columns are left out.
         effective = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300)
         honest = (effective > 500) & (ratio.max(axis=0) < 0.01 * len(ratio))
         tried += honest.sum()
