@@ -113,7 +113,7 @@ def checks() -> list[tuple[str, tuple[str, ...], str]]:
     -------
     list of (str, tuple of str, str)
     """
-    return [(law.name, law.needs, law.function.__doc__.strip()) for law in LAWS.values()]
+    return [(law.name, law.needs, (law.function.__doc__ or "").strip()) for law in LAWS.values()]
 
 
 def check_family(
@@ -210,7 +210,7 @@ def check_proposal(
     >>> check_proposal(TableProposal()).passed
     True
     """
-    laws, make = _LAWS_OF_KIND.get(getattr(proposal, "kind", None), _LAWS_OF_KIND["assignment"])
+    laws, make = _LAWS_OF_KIND.get(str(getattr(proposal, "kind", None)), _LAWS_OF_KIND["assignment"])
     return _report(laws, make(proposal, model, X, seed=seed), proposal, raises, expected_failures, only)
 
 

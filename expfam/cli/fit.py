@@ -69,8 +69,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--warmup", type=natural_int, metavar="N", help="warm-up steps; default: 50, at most --steps")
     group.add_argument("--sampler", default="auto", metavar="NAME", help="name of the sampler; default: %(default)s")
-    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets")
-    starts = (*starts, "progressive", "variational")
+    starts = [
+        "auto",
+        "random",
+        "kmeans++",
+        "tree",
+        "tree_point",
+        "sequential",
+        "one",
+        "buckets",
+        "progressive",
+        "variational",
+    ]
     group.add_argument("--start", default="auto", choices=starts, help="first partition; default: %(default)s")
     group.add_argument("--seed", type=seed_number, metavar="INT", help="seed; default: a random one, which is printed")
     group.add_argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from expfam.cli.errors import UsageError, message_of
 from expfam.cli.results import as_text, print_json, say
@@ -38,8 +38,8 @@ def run_plugins(args: argparse.Namespace) -> int:
     entries = []
     for plugin, fault in report:
         kind = plugin.group.removeprefix("expfam.").replace("families", "family").replace("proposals", "proposal")
-        entry = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
-        entry["value"] = plugin.value
+        entry: dict[str, Any] = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution}
+        entry |= {"version": plugin.version, "value": plugin.value}
         if args.check:
             if fault is None:
                 fault = _broken_laws(plugin)

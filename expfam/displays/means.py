@@ -150,13 +150,14 @@ class ClusterMeansDisplay:
         -------
         self
         """
-        kinds = {"image": self._image, "words": self._words, "heat": self._heat, "ellipses": self._ellipses}
+        kinds: dict[str, Any] = {"image": self._image, "words": self._words, "heat": self._heat}
+        kinds["ellipses"] = self._ellipses
         kind = self._automatic(image_shape) if kind == "auto" else kind
         if kind not in kinds:
             raise ValueError(f"kind must be 'auto' or one of {sorted(kinds)}; got {kind!r}")
         self.kind_ = kind
-        options = {"image": {"image_shape": image_shape}, "words": {"n_words": n_words}}.get(kind, {})
-        self.ax_ = kinds[kind](ax, **options)
+        options: dict[str, dict[str, Any]] = {"image": {"image_shape": image_shape}, "words": {"n_words": n_words}}
+        self.ax_ = kinds[kind](ax, **options.get(kind, {}))
         self.figure_ = self.ax_.figure
         return self
 

@@ -281,7 +281,7 @@ def parse_seconds(value: float | str) -> float:
     >>> parse_seconds("1.5h"), parse_seconds(90)
     (5400.0, 90.0)
     """
-    match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
+    match: Any = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
     try:
         seconds = float(match.group(1)) * _UNITS[match.group(2) or ""]
     except (AttributeError, ValueError):

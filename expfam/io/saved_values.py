@@ -90,7 +90,7 @@ def check_names(results: Collection[str], allowed: Collection[str]) -> None:
         raise ArchiveError(f"the header holds {strange[0]!r}, which is no result of a fit: it was altered")
 
 
-def check_statistics(results: Mapping[str, Any], family: Family, n: str = "n_", S: str = "S_") -> int:
+def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: str = "S_") -> int:
     """Refuse counts (K,) and sums (K, F) that do not fit a family; return K."""
     K = len(numbers(results, n, (None,), low=0.0))
     if K < 1:
@@ -106,7 +106,7 @@ def check_matrix(
     results: Mapping[str, Any], name: str, shape: tuple[int | None, int | None], *, low: float = -np.inf
 ) -> None:
     """Refuse a dense or CSR matrix with a wrong shape or type, or with numbers not finite."""
-    value = results.get(name)
+    value: Any = results.get(name)
     if not sparse.issparse(value):
         numbers(results, name, shape, low=low)
         return
@@ -116,7 +116,7 @@ def check_matrix(
     numbers({name: value.data}, name, (None,), low=low)
 
 
-def check_mixture(results: Mapping[str, Any], family: Family) -> None:
+def check_mixture(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `Mixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
@@ -133,7 +133,7 @@ def check_mixture(results: Mapping[str, Any], family: Family) -> None:
             raise ArchiveError(f"the columns of the trace have the lengths {lengths}: the file was altered")
 
 
-def check_grouped(results: Mapping[str, Any], family: Family) -> None:
+def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
@@ -152,7 +152,7 @@ def check_topics(results: Mapping[str, Any]) -> None:
     _check_run(results, V, K)
 
 
-def check_hierarchy(results: Mapping[str, Any], family: Family) -> None:
+def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `BayesianHierarchy` that do not fit each other or the family."""
     check_family(family)
     L = check_statistics(results, family, "n", "S")

@@ -386,6 +386,6 @@ def components_read_in_blocks_and_threads(case: Case) -> None:
         single = np.stack([components.log_predictive(i)[:K] for i in range(N)])
         bounds = [(0, N // 2), (N // 2, N)]
         with ThreadPoolExecutor(1 if components.needs_gil else 2) as pool:
-            futures = [pool.submit(components.log_predictive_block, *ends, K) for ends in bounds]
+            futures = [pool.submit(components.log_predictive_block, start, stop, K) for start, stop in bounds]
             blocks = [future.result() for future in futures]
         assert np.array_equal(np.concatenate(blocks), single), f"blocks of predictives differ from single calls{what}"

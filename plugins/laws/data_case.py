@@ -280,7 +280,7 @@ def _cut(value, V, n_columns):
     return array[tuple(slice(n_columns) if size == V else slice(None) for size in array.shape)]
 
 
-def drawn_data(family: Family, rng: np.random.Generator) -> npt.NDArray[Any]:
+def drawn_data(family: Any, rng: np.random.Generator) -> npt.NDArray[Any]:
     """Sample rows under four parameters drawn from the prior."""
     F = family.n_statistics_
     theta, _ = family.draw_natural(np.zeros(4), np.zeros((4, F)), rng)

@@ -65,7 +65,7 @@ def set_partitions(n: int) -> list[tuple[int, ...]]:
 
     For n = 1, 2, ... there are 1, 2, 5, 15, 52, 203, 877 of them.
     """
-    partitions = [(0,)]
+    partitions: list[tuple[int, ...]] = [(0,)]
     for _ in range(n - 1):
         partitions = [(*p, k) for p in partitions for k in range(max(p) + 2)]
     return partitions
@@ -135,7 +135,7 @@ class KernelCase:
         self.model = model.with_family(self.data.family)
         self.partitions, self.pi = exact_posterior(self.model, self.data.X)
         self.place = {p: row for row, p in enumerate(self.partitions)}
-        self._proposing = {}
+        self._proposing: dict[tuple[int, ...], list[int]] = {}
 
     others = ()  # a kernel is tried on the given models only, see `Case.others`
 

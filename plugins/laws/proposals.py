@@ -56,7 +56,7 @@ class ProposalCase:
 
     def __init__(self, proposal: Any, model: MixtureModel | None = None, X: Any = None, *, seed: int = 0) -> None:
         self.proposal, self.seed = proposal, int(seed)
-        modes = getattr(proposal, "modes", frozenset())
+        modes: frozenset[str] = getattr(proposal, "modes", frozenset())
         self.reads_parameters = "frozen" in modes and not modes - {"frozen"}
         weights = SymmetricDirichlet(_SLOTS) if self.reads_parameters else DirichletProcess(alpha=1.0)
         model = MixtureModel(Poisson(), weights) if model is None else model
