@@ -82,13 +82,13 @@ def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
 def _check_name(kind, name):
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise PluginError(
-            f"{name!r} cannot be the name of a {kind}: a name has lower-case letters and digits, with single"
+            f"{name!r} cannot be the name of a {kind}: a name is made of lower-case letters and digits, with single"
             " underscores between words, and begins with a letter, for example log_normal"
         )
     if keyword.iskeyword(_class_name(name)) or _class_name(name) in _TAKEN:
         raise PluginError(
-            f"{name!r} cannot be the name of a {kind}: its class would be called {_class_name(name)}, which is in use;"
-            " choose another name"
+            f"{name!r} cannot be the name of a {kind}: its class would be called {_class_name(name)}, a name that"
+            " Python or the template uses; choose another name"
         )
     taken = [plugin for plugin in list_plugins(kind) if plugin.name == name]
     if taken:
