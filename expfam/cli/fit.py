@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _LISTED = 10  # clusters in a printed table
 _WORDS = 8
-_TIMED_ROWS = 50_000  # the time is always forecast from this number of rows
+_TIMED_ROWS = 50_000  # from this number of rows on, the time is forecast also without a limit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     if duration is not None:
         say(args, f"time      about {duration}")
     if args.output is None and args.labels is None:
-        say(args, "output    none: --output DIR keeps the model, --labels FILE the labels")
+        say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
     fit_with_progress(args, mixture, table.X)
     seconds = time.perf_counter() - began

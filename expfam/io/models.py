@@ -324,7 +324,9 @@ def _read(path, kind, estimator_class, trust):
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
         check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
         if "feature_names_in_" in results:
-            results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # scikit-learn compares with it
+            results["feature_names_in_"] = results["feature_names_in_"].astype(
+                object
+            )  # the dtype that scikit-learn compares
     return estimator, results, parts
 
 
@@ -457,7 +459,7 @@ def _unpack(value, arrays, classes):
         return classes.weights(inner["class"])(**_unpack(inner["params"], arrays, classes))
     if tag == "$settings":
         return classes.settings(inner["class"])(**_unpack(inner["params"], arrays, classes))
-    raise ArchiveError(f"the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
+    raise ArchiveError(f"the header holds the unknown mark {tag!r}: it is damaged, or a newer expfam wrote it")
 
 
 def _unpack_family(packed, arrays, classes):

@@ -180,4 +180,4 @@ def _check_run(results, columns, n_clusters):
         integers(results, "labels_", (None,), -1, max(n_clusters, np.size(results["labels_"])))
     names = results.get("feature_names_in_")
     if names is not None and np.shape(names) != (columns,):
-        raise ArchiveError(f"there are {np.size(names)} names of {columns} columns: the file was altered")
+        raise ArchiveError(f"there are {np.size(names)} names for {columns} columns: the file was altered")
