@@ -66,7 +66,10 @@ def column_name(text: str) -> int | str:
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the data file and the options that tell how to read it."""
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help=".npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt",
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument("--key", metavar="NAME", help=".npz files: array with the data")

@@ -24,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
     add_data(parser)
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help=".csv, .npy or .npz; default: CSV to standard output"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="save the result: .csv, .npy or .npz; default: CSV to standard output",
     )
     parser.add_argument(
         "--proba",

