@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
     except SystemExit as stop:  # argparse has already printed the reason
-        return stop.code if isinstance(stop.code, int) else 0
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
