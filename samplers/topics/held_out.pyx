@@ -1,4 +1,7 @@
-"""Weights of fixed topics in documents, from collapsed responsibilities, each given all others."""
+"""Weights of fixed topics in documents, from collapsed responsibilities.
+
+Each responsibility is computed given all others.
+"""
 
 import numpy as np
 

@@ -1,10 +1,10 @@
-"""Exact Gibbs sweeps over the topics of tokens, word by word, in a time that hardly depends on K.
+"""Exact Gibbs sweeps over the topics of tokens, word by word.
 
 Tokens are sorted by word. During the sweep over a word its probabilities q_k = (n_wk + eta) / (n_k + V eta) are a dense
 array in cache, with sums of alpha_k q_k over blocks and over blocks of blocks; a document is a short list of
 (topic, count). The conditional of a token has two parts: sum_k n_dk q_k over the document's list, and
 sum_k alpha_k q_k, of which only the entries of changed topics are updated. The cost is O(topics of the document) a
-token and O(K) a word.
+token and O(K) a word, so the time of a token hardly depends on K.
 """
 
 import numpy as np
