@@ -329,7 +329,7 @@ class _Codes:
         self.codes = codes
 
     def sides(self, Phi, rng, forced=None):
-        raise CapabilityError("CodeAllocator works by the numbers of the data, in compiled kernels only")
+        raise CapabilityError("CodeAllocator needs the row numbers of the data: use it in compiled kernels only")
 
 
 class _Bound:

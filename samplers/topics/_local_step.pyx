@@ -114,8 +114,8 @@ cdef enum:
     EARLY = 10                          # with local="tokens" the first iterations all select topics
     EVERY = 5                           # later ones select, or drop topics, once in this number of iterations
     RANKED = 32                         # up to this number of values each is compared with each
-    MANY = 64                           # with more active topics than this, a document makes its first updates
-    FIRST_UPDATES = 2                   # before the columns of the topics are copied to the block
+    MANY = 64                           # more active topics than this are reduced by first updates
+    FIRST_UPDATES = 2                   # number of first updates, before columns are copied to the block
 
 cdef double LEAST_REST = 1e-3           # a restart removes only topics with more tokens than this
 cdef double GAIN = 1e-9                 # relative gain of the bound from which a restart is accepted
@@ -685,7 +685,7 @@ cdef double run_stored(const plan *s, workspace *d, const real *B, real *block, 
     fill_block(s, d, B, block)
     if s.local == TOKENS:
         iterate(s, d, block, p, out, w, 1 if once else s.max_iterations, False)
-    elif not (once or ends_kept(s, d)):     # where `finish` keeps few topics, free updates before it could lower the bound
+    elif not (once or ends_kept(s, d)):     # where `finish` keeps few topics, a free update could lower the bound
         iterate(s, d, block, p, out, w, s.max_iterations, False)
     return finish(s, d, block, p, out, w)
 

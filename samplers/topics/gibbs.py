@@ -214,9 +214,9 @@ class TopicGibbs(Kernel):
     Notes
     -----
     Griffiths and Steyvers 2004, "Finding scientific topics", eq. 5. The sum over topics is split into a part over the
-    topics of the document and a part that all tokens of a word share, and words are visited one after the other, as in
-    Yu, Hsieh, Yun, Vishwanathan and Dhillon 2015, "A scalable asynchronous distributed algorithm for topic modeling".
-    Blocks of sums replace the tree of that paper.
+    topics of the document and a part that all tokens of a word share, and the sweep goes word by word, as in Yu, Hsieh,
+    Yun, Vishwanathan and Dhillon 2015, "A scalable asynchronous distributed algorithm for topic modeling". Blocks of
+    sums replace the tree of that paper.
     """
 
     state_type = TokenState
@@ -234,7 +234,9 @@ class TopicGibbs(Kernel):
             raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
         values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
         if (values != np.floor(values)).any():
-            raise DataError("TopicGibbs needs whole counts, each is so many tokens; use TopicVariational for others")
+            raise DataError(
+                "TopicGibbs needs whole counts, which are numbers of tokens; use TopicVariational for fractions"
+            )
 
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the topics of the tokens that a start stands for: (T,) int.

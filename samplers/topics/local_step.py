@@ -137,7 +137,7 @@ class Documents:
     def __init__(self, rows: npt.NDArray[Any], X: Any, weight: npt.NDArray[np.float64] | None) -> None:
         self.rows = rows
         indices, counts = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
-        if len(indices) == 0:  # compiled code takes the address of the first entry
+        if len(indices) == 0:  # compiled code needs the address of a first entry
             indices, counts = np.zeros(1, dtype=np.int32), np.zeros(1)
         self.csr = (X.indptr.astype(np.int64), indices, counts)
         self.weight = None if weight is None else weight[rows]

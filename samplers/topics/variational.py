@@ -474,7 +474,7 @@ class TopicState(UnsharedState, TopicPosterior):
         n_rows, K = len(self.batches[b]), self.model.n_topics
         stored, light, joined = (arrays.get(f"{name}_{b}") for name in ("counts", "batch_sums", "batch"))
         if (light is None) != (joined is None):
-            raise ArchiveError(f"of batch {b} a part is missing: the file was altered")
+            raise ArchiveError(f"what is stored of batch {b} is incomplete: the file was altered")
         counts = None if stored is None else Counts.from_arrays(stored, n_rows, K)
         if light is None:
             return counts, None, None
@@ -490,7 +490,7 @@ def _restored(arrays, rows, passes):
     part.documents = part.places = part.N = None
     part.rows = integers(arrays, "rows", (len(rows),), dtype=np.int64)
     if not np.array_equal(np.sort(part.rows), np.sort(rows)):
-        raise ArchiveError("what is remembered of a batch is of other documents: the file was altered")
+        raise ArchiveError("the stored results of a batch belong to other documents: the file was altered")
     part.sizes = integers(arrays, "sizes", (len(rows),), 0, passes.n_topics + 1, dtype=arrays["sizes"].dtype)
     part.bounds = numbers(arrays, "bounds", (len(rows),), dtype=arrays["bounds"].dtype)
     n_pairs, n_values = int(part.sizes.sum()), int((part.sizes.astype(np.int64) * passes.n_types[part.rows]).sum())
