@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Move(Settings):
 
     def memory_per_row(self, model: MixtureModel, data: Dataset) -> int:
         """Return the bytes per row that the move's parts hold, and need while they are made."""
-        parts = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
+        parts: Iterator[Any] = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
         return sum(part.memory_per_row(data) for part in parts if hasattr(part, "memory_per_row"))
 
 

@@ -65,6 +65,7 @@ class TokenState(UnsharedState):
     """
 
     model: Any  # the family has the methods of a Multinomial
+    memory: dict[str, Any]
 
     def __init__(self, model: AdmixtureModel, data: Dataset, topics: npt.ArrayLike, *, seed: int) -> None:
         self.model, self.data, self.seed = model, data, int(seed)

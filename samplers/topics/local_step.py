@@ -76,12 +76,11 @@ class Part:
 class Counts:
     """Counts of topics in the documents of a batch.
 
-    The document at place i has the topics ``topics[starts[i]:starts[i + 1]]`` with the same entries of `N`.
+    The document at place i has the topics ``topics[starts[i]:starts[i + 1]]`` with the same entries of `N`; `starts`
+    (R + 1,) is int64, `topics` int32, `N` float64.
     """
 
-    def __init__(
-        self, starts: npt.NDArray[np.int64], topics: npt.NDArray[np.int32], N: npt.NDArray[np.float64]
-    ) -> None:
+    def __init__(self, starts: npt.NDArray[Any], topics: npt.NDArray[Any], N: npt.NDArray[Any]) -> None:
         self.starts, self.topics, self.N = starts, topics, N
 
     @classmethod
@@ -235,12 +234,13 @@ class TopicPass:
 
     def parts(self, step: LocalStep, rows: npt.NDArray[np.int64], stored: Counts | None = None) -> Iterator[Part]:
         """Yield the results of the local step for ascending documents, with one chunk in memory."""
-        has_stored = stored is not None and len(stored.topics) > 0  # no topics where all documents are empty
+        if stored is not None and len(stored.topics) == 0:  # all documents are empty
+            stored = None
         for start, stop in self._cut(rows, 0, len(rows), _CHUNK_ENTRIES):
             documents = self.documents_of(rows[start:stop])
             most = max(1, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
             tasks = [
-                (step, documents, a - start, b - start, stored.slice(a, b) if has_stored else None)
+                (step, documents, a - start, b - start, None if stored is None else stored.slice(a, b))
                 for a, b in self._cut(rows, start, stop, most)
             ]
             for found in run(self._work, tasks, self.settings.n_threads, uses_blas=False):
