@@ -94,7 +94,7 @@ cdef object phi(CollapsedState state, rows):
 
 
 cdef object checked_sides(answer, Py_ssize_t size, allocator):
-    """Check the sides and log q of an allocator, and return them; raise a PluginError."""
+    """Return the sides and log q of an allocator; raise a PluginError for invalid ones."""
     sides, log_q = answer
     sides = np.asarray(sides)
     if sides.shape != (size,) or ((sides != 0) & (sides != 1)).any() or sides[0] != 0 or sides[1] != 1:

@@ -117,7 +117,7 @@ class MoveSchedule:
         return pays and work_of_step < sweep + _LIVELY_WORK * self.n_rows
 
     def rest(self) -> None:
-        """Plan the steps without moves that follow a step after the adaptation."""
+        """Set the moves of the next step with moves, and the number of steps before it."""
         self.n_next, self.n_resting = self.n_moves, self.period - 1
 
     def _set(self, work_per_move, n_clusters, is_lively):

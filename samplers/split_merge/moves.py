@@ -164,7 +164,7 @@ class MemberMoves(Move):
         self.allocator = allocator or SequentialAllocator()
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error where `allocator` is none, or does not fit family and data."""
+        """Raise an error where `allocator` is no allocator, or does not fit family and data."""
         super().check(model, data)
         _check_part(self.allocator, "allocator", model, data)
 

@@ -18,14 +18,14 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philo
 cdef enum:
     BLOCK = 16                          # topics of a block, and blocks of a group
     GROUP = 256
-    AHEAD = 8                           # the document of the token this far ahead is fetched to the cache
+    AHEAD = 8                           # the document of the token this far ahead is loaded into the cache
 
 
 ctypedef struct chain:                  # pointers to the arrays of a state
     const int64_t *word_start           # (V + 1,) tokens of each word
     const int32_t *doc                  # (T,) document of each token
     int32_t *topic                      # (T,)
-    const int64_t *list_start           # (D + 1,) where the room of each document's list starts
+    const int64_t *list_start           # (D + 1,) start of each document's list
     int32_t *list_size                  # (D,)
     int32_t *list_topic                 # topics of a document, in no order
     int32_t *list_count
@@ -177,7 +177,7 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
     cdef const double *q = c.q
     cdef double without = (c.count[old] - 1 + c.eta) / (c.topic_size[old] - 1 + c.strength)
     cdef double here = 0.0, odd = 0.0, rest, rest_of_all, mass
-    # Two sums side by side, and no vectors: gathered loads are slower than single ones on many processors.
+    # Two sums in parallel without vector instructions: gathered loads are slower than single ones on many processors.
     for j in range(1, size, 2):
         here += counts[j - 1] * q[topics[j - 1]]
         odd += counts[j] * q[topics[j]]
