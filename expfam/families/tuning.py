@@ -1,14 +1,17 @@
-"""Hyper-parameters by evidence: the lower bound that a Bayesian hierarchical clustering of a subsample gives.
+"""Choice of hyper-parameters by a lower bound of the evidence.
 
-Every datum begins as a tree of its own; the pair with the highest odds of being one cluster is merged until one tree
-is left. The weight of its root sums the probabilities of all partitions that the tree is consistent with, hence is a
-lower bound of the evidence under a Dirichlet process, for any family (Heller & Ghahramani 2005). Only `log_marginal`
-is needed. M data cost M^2 scores, each pair that ever meets once, and M^2 numbers; families whose evidence separates
-over columns compute only with columns that two clusters share, and hold M numbers for each column that occurs.
+The bound comes from a hierarchical clustering of a subsample. Every datum begins as a tree of its own. The pair of trees with the highest odds of being one cluster is merged, until
+one tree is left. The weight of its root sums the probabilities of all partitions that are consistent with the tree, so
+it is a lower bound of the evidence under a Dirichlet process, for any family (Heller & Ghahramani 2005). Only
+`log_marginal` is needed. M data cost O(M^2) scores and M^2 numbers of memory. For a family whose evidence separates
+over columns, a score costs only the columns that two clusters share, and each column that occurs takes M numbers.
 """
+
+from __future__ import annotations
 
 import itertools
 import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -18,40 +21,55 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.families.support import dense_rows
 from expfam.structures.ground.rng import generator, resolve_seed
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from expfam.families.base import Family
+
+_Family = TypeVar("_Family", bound="Family")
 _BLOCK = 1 << 20  # numbers in a block of merged statistics
 _FACTORS = {1: np.geomspace(1e-2, 1e2, 9), 2: np.geomspace(1e-2, 1e2, 5)}
 
 
-def tune(family, X, *, subsample=1000, grid=None, seed=0, alpha=1.0):
-    """Family with the hyper-parameters of a grid that give the data the most evidence.
+def tune(
+    family: _Family,
+    X: Any,
+    *,
+    subsample: int = 1000,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    seed: Any = 0,
+    alpha: float = 1.0,
+) -> _Family:
+    """Return the family with the hyper-parameters of a grid that give the best evidence bound.
 
     Parameters
     ----------
     family : Family
-        Bound to X here if it is not yet.
+        Bound to X here if it is not bound yet.
     X : array_like or sparse matrix, shape (N, V)
     subsample : int
-        Data used, drawn without replacement; memory and time grow with its square.
+        Number of data used, drawn without replacement; memory and time grow with its square.
     grid : dict of str to sequence, optional
-        Values of one or two declared hyper-parameters, each a number or what the constructor takes. If not given,
-        those that the family has learned by default, else the first two that it declares, times 9 factors (of one)
-        or 5 x 5 (of two) from 1/100 to 100, within the family's `hyper_bounds`.
+        Values of one or two declared hyper-parameters; each value is one that the constructor accepts. If not given,
+        the grid is made of the hyper-parameters that are learned by default, or else of the first two declared ones.
+        Their values at binding are multiplied by 9 factors (one hyper-parameter) or 5 x 5 factors (two) from 1/100 to
+        100, within the family's `hyper_bounds`.
     seed : None, int, numpy Generator or RandomState
-        Chooses the subsample.
+        Seed of the subsample.
     alpha : float
         Concentration of the Dirichlet process.
 
     Returns
     -------
     Family
-        Bound.
+        A bound family.
 
     Raises
     ------
     CapabilityError
-        The family declares nothing to tune.
+        The family declares no hyper-parameter to tune.
     ValueError
-        The grid names something else, or more than two.
+        The grid names other parameters, or more than two.
 
     Warns
     -----
@@ -77,15 +95,17 @@ def tune(family, X, *, subsample=1000, grid=None, seed=0, alpha=1.0):
     return candidates[best]
 
 
-def tree_evidence(family, X, *, alpha=1.0):
-    """Lower bound of the log evidence of data under a Dirichlet process mixture, from a greedy tree.
+def tree_evidence(family: Family, X: Any, *, alpha: float = 1.0) -> float:
+    """Return a lower bound of the log evidence of data under a Dirichlet process mixture.
+
+    The bound comes from a tree that is built greedily.
 
     Parameters
     ----------
     family : Family
-        Bound.
+        A bound family.
     X : (M, V) ndarray or CSR
-        Data; all pairs of them are scored.
+        Data; every pair of rows is scored.
     alpha : float
         Concentration of the Dirichlet process.
 
@@ -96,9 +116,9 @@ def tree_evidence(family, X, *, alpha=1.0):
 
     Notes
     -----
-    With C = log alpha + lgamma(n) + A(n, S) and W of a leaf = C, pairs are merged by the highest
-    s = C_ij - W_i - W_j, and W_ij = W_i + W_j + log(1 + exp s) = log(exp C_ij + exp(W_i + W_j)): the recursion of
-    Heller & Ghahramani 2005 in logs. The bound is W_root - lgamma(alpha + M) + lgamma(alpha).
+    Let C = log alpha + lgamma(n) + A(n, S), and let the weight W of a leaf be its C. The pair with the highest
+    s = C_ij - W_i - W_j is merged, and W_ij = W_i + W_j + log(1 + exp s) = log(exp C_ij + exp(W_i + W_j)). This is the
+    recursion of Heller & Ghahramani 2005 in logs. The bound is W_root - lgamma(alpha + M) + lgamma(alpha).
     """
     family.require_bound()
     if not 0 < alpha < np.inf:
@@ -130,7 +150,10 @@ def tree_evidence(family, X, *, alpha=1.0):
 
 
 def _mend(score, best, value, i, j, others):
-    """Best partners again after the row `i` changed and `j` went: only those who had one of the two search anew."""
+    """Update the best partner of each tree after tree `j` was merged into tree `i`.
+
+    Only trees whose best partner was `i` or `j` search through their whole row again.
+    """
     stale = others[(best[others] == i) | (best[others] == j)]
     for k in itertools.chain([i], stale):
         best[k] = score[k].argmax()
@@ -143,18 +166,18 @@ def _mend(score, best, value, i, j, others):
 
 
 class _DenseForest:
-    """Statistics as dense rows; every pair costs one evaluation of `log_marginal`."""
+    """Statistics of the trees as dense rows; each pair costs one evaluation of `log_marginal`."""
 
     def __init__(self, family, phi):
         self.family, self.S = family, dense_rows(phi).copy()
         self.n = np.ones(self.S.shape[0])
 
     def log_marginal(self):
-        """Log evidence of the leaves."""
+        """Return the log evidence of each leaf: (M,) nats."""
         return self.family.log_marginal(self.n, self.S)
 
     def all_pairs(self):
-        """Blocks (rows, columns, log evidence together) of all pairs of leaves."""
+        """Yield all pairs of leaves in blocks: rows, columns, log evidence of each pair together."""
         rows, columns = np.triu_indices(self.n.size, 1)
         step = max(1, _BLOCK // self.S.shape[1])
         for start in range(0, rows.size, step):
@@ -162,21 +185,22 @@ class _DenseForest:
             yield a, b, self.family.log_marginal(np.full(a.size, 2.0), self.S[a] + self.S[b])
 
     def log_merged(self, i, others):
-        """Log evidence of tree `i` together with each of the others."""
+        """Return the log evidence of tree `i` together with each of the others, nats."""
         step = max(1, _BLOCK // self.S.shape[1])
         parts = [others[start : start + step] for start in range(0, others.size, step)]
         values = [self.family.log_marginal(self.n[i] + self.n[part], self.S[i] + self.S[part]) for part in parts]
         return np.concatenate([np.zeros(0), *values])
 
     def merge(self, i, j):
-        """Tree `j` becomes part of tree `i`."""
+        """Merge tree `j` into tree `i`."""
         self.n[i] += self.n[j]
         self.S[i] += self.S[j]
 
 
 class _SeparableForest:
-    """Statistics by column, those columns that occur; a pair costs the columns that both trees have.
+    """Statistics of the trees by column; a pair costs only the columns that both trees have.
 
+    Only columns that occur in the data are kept.
     A(i and j) = a(n, total) + f_i + f_j + sum over shared columns of f(w, s_i + s_j) - f(w, s_i) - f(w, s_j).
     """
 
@@ -184,7 +208,9 @@ class _SeparableForest:
         self.a, self.f = family.separable()
         phi = sparse.csc_array(phi, dtype=np.float64)
         self.names = np.flatnonzero(np.diff(phi.indptr))
-        self.S = np.ascontiguousarray(phi[:, self.names].toarray().T)  # rows of a column are contiguous: gathered whole
+        self.S = np.ascontiguousarray(
+            phi[:, self.names].toarray().T
+        )  # one contiguous row per column: `log_merged` reads whole rows
         self.n, self.total = np.ones(phi.shape[0]), self.S.sum(axis=0)
         self.columns = [np.flatnonzero(s) for s in self.S.T]
         self.sum_f = np.array([self._own_f(i).sum() for i in range(self.n.size)])
@@ -194,17 +220,20 @@ class _SeparableForest:
         return self.f(self.names[columns], self.S[columns, i])
 
     def log_marginal(self):
-        """Log evidence of the leaves."""
+        """Return the log evidence of each leaf: (M,) nats."""
         return self.a(self.n, self.total) + self.sum_f
 
     def all_pairs(self):
-        """Blocks (rows, columns, log evidence together) of all pairs of leaves."""
+        """Yield all pairs of leaves in blocks: rows, columns, log evidence of each pair together."""
         for i in range(self.n.size - 1):
             others = np.arange(i + 1, self.n.size)
             yield np.full(others.size, i), others, self.log_merged(i, others)
 
     def log_merged(self, i, others):
-        """Log evidence of tree `i` together with each of the others, which are in increasing order."""
+        """Return the log evidence of tree `i` together with each of the others, nats.
+
+        The others must be in increasing order.
+        """
         together = self.a(self.n[i] + self.n[others], self.total[i] + self.total[others])
         together = together + self.sum_f[i] + self.sum_f[others]
         if others.size == 0:
@@ -217,7 +246,7 @@ class _SeparableForest:
         return together + np.bincount(tree, weights=shared, minlength=block.shape[1])[others - first]
 
     def merge(self, i, j):
-        """Tree `j` becomes part of tree `i`."""
+        """Merge tree `j` into tree `i`."""
         self.n[i] += self.n[j]
         self.total[i] += self.total[j]
         moved = self.columns[j]
