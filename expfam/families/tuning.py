@@ -1,10 +1,11 @@
 """Choice of hyper-parameters by a lower bound of the evidence.
 
-The bound comes from a hierarchical clustering of a subsample. Every datum begins as a tree of its own. The pair of trees with the highest odds of being one cluster is merged, until
-one tree is left. The weight of its root sums the probabilities of all partitions that are consistent with the tree, so
-it is a lower bound of the evidence under a Dirichlet process, for any family (Heller & Ghahramani 2005). Only
-`log_marginal` is needed. M data cost O(M^2) scores and M^2 numbers of memory. For a family whose evidence separates
-over columns, a score costs only the columns that two clusters share, and each column that occurs takes M numbers.
+The bound comes from a hierarchical clustering of a subsample. Every datum begins as a tree of its own. The pair of
+trees with the highest odds of being one cluster is merged, until one tree is left. The weight of its root sums the
+probabilities of all partitions that are consistent with the tree, so it is a lower bound of the evidence under a
+Dirichlet process, for any family (Heller & Ghahramani 2005). Only `log_marginal` is needed. M data cost O(M^2) scores
+and M^2 numbers of memory. For a family whose evidence separates over columns, a score costs only the columns that two
+clusters share, and each column that occurs takes M numbers.
 """
 
 from __future__ import annotations
