@@ -248,10 +248,11 @@ class Categorical(Family):
         No value is missing.
         """
         p = np.repeat(np.exp(self._log_normalise(theta)), size, axis=0)
-        out = np.empty((p.shape[0], len(self.levels_)))
+        n_rows: int = p.shape[0]
+        out = np.empty((n_rows, len(self.levels_)))
         for j, (start, stop) in enumerate(zip(self.offsets_[:-1], self.offsets_[1:])):
             steps = np.cumsum(p[:, start:stop], axis=1)[:, :-1]
-            out[:, j] = (rng.random(p.shape[0])[:, None] >= steps).sum(axis=1)
+            out[:, j] = (rng.random(n_rows)[:, None] >= steps).sum(axis=1)
         return out
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:

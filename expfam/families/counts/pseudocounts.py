@@ -6,7 +6,7 @@ log Gamma(z + m) - log Gamma(z), computed by `log_rising`. Sums over columns rea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -165,7 +165,7 @@ def sum_log_rising(prior: float | Floats, S: Any) -> Floats:
     """
     rows, columns, values = entries(S)
     terms = log_rising(of_columns(prior, columns), values)
-    return np.bincount(rows, weights=terms, minlength=S.shape[0])
+    return cast("Floats", np.bincount(rows, weights=terms, minlength=S.shape[0]))
 
 
 def draw_log_gamma(shape: npt.ArrayLike, rng: np.random.Generator) -> Floats:
@@ -191,7 +191,7 @@ def row_log_gamma(X: Any) -> Floats:
     `X` may be dense or CSR.
     """
     rows, _, values = entries(X)
-    return np.bincount(rows, weights=gammaln(values + 1.0), minlength=X.shape[0])
+    return cast("Floats", np.bincount(rows, weights=gammaln(values + 1.0), minlength=X.shape[0]))
 
 
 class Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -324,7 +324,7 @@ def factor(M: Floats, family: str) -> Floats:
     """
     try:
         if np.isfinite(M).all():
-            return np.linalg.cholesky(M)
+            return cast("Floats", np.linalg.cholesky(M))
     except np.linalg.LinAlgError:
         pass
     for k, matrix in enumerate(M):

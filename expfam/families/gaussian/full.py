@@ -86,15 +86,16 @@ class _Wishart(RealFamily):
         `linear_map` M (d, d) must be invertible. The log evidence of n data y is that of the data x minus
         n log|det M|. The centre is 0 for the family of mean zero.
         """
-        other = self._moved(linear_map) if self.has_linear_part else self
+        family: Any = self
+        other = family._moved(linear_map) if self.has_linear_part else self
         return other.with_hyper(scale=linear_map @ self.scale @ linear_map.T)
 
     def mapped_statistics(self, S: Floats, linear_map: Floats) -> Floats:
         """Return the sums of statistics (K, F) of centred data after a linear map (d, d)."""
         d = self.n_features_in_
         first, second = S[:, : -d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
-        first = [first @ linear_map.T] if self.has_linear_part else []
-        return np.concatenate([*first, svec(linear_map @ second @ linear_map.T)], axis=1)
+        linear = [first @ linear_map.T] if self.has_linear_part else []
+        return np.concatenate([*linear, svec(linear_map @ second @ linear_map.T)], axis=1)
 
     def _log_evidence(self, n, log_det_n):
         d = self.n_features_in_

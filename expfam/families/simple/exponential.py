@@ -54,7 +54,7 @@ class Exponential(Family):
         mean = _column_sums(X) / X.shape[0]
         zero = np.flatnonzero(mean == 0)
         if zero.size:
-            message = f"exponential: column {zero[0]} holds zeros only; its scale is taken as 1"
+            message = f"exponential: column {zero[0]} holds zeros only; its prior uses a mean of 1"
             warnings.warn(message, DataWarning, stacklevel=3)
             mean[zero] = 1.0
         check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
@@ -68,7 +68,8 @@ class NegativeBinomial(Family):
         if not hasattr(X, "indptr"):
             return weight(np.asarray(X, dtype=np.float64)).sum(axis=1)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        return np.bincount(rows, weights=weight(X.data.astype(np.float64)), minlength=X.shape[0])
+        total = np.bincount(rows, weights=weight(X.data.astype(np.float64)), minlength=X.shape[0])
+        return cast("Floats", total)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         return (betaln(self.a + S, self.b + self.r * n[:, None]) - betaln(self.a, self.b)).sum(axis=1)
