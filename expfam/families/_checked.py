@@ -76,7 +76,7 @@ def _statistics(family, name, phi, X):
     The values are not checked here, but where they are summed.
     """
     is_sparse = sparse.issparse(phi)
-    N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while the family is bound
+    N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while `bind` runs
     if not (is_sparse or isinstance(phi, np.ndarray)) or phi.dtype.kind not in "buif" or phi.ndim != 2:
         _refuse(family, name, phi, (N, F or "F"))
     if phi.shape != (N, F or phi.shape[1]):

@@ -48,10 +48,8 @@ _BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries
 
 @lru_cache(maxsize=256)
 def _keywords(constructor):
-    variable = (
-        inspect.Parameter.VAR_POSITIONAL,
-        inspect.Parameter.VAR_KEYWORD,
-    )  # the signature of a class without __init__
+    # a class without __init__ has the signature (*args, **kwargs)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return tuple(p.name for p in inspect.signature(constructor).parameters.values() if p.kind not in variable)[1:]
 
 
@@ -496,7 +494,7 @@ class Family(ABC):
         *,
         subsample: int = 1000,
         grid: Mapping[str, Sequence[Any]] | None = None,
-        seed: Any = 0,
+        seed: int | np.random.Generator | np.random.RandomState | None = 0,
         alpha: float = 1.0,
     ) -> Self:
         """Return the family bound to X, with the hyper-parameters of a grid that fit the data best.

@@ -89,9 +89,8 @@ def _columns_of_frame(X):
     types = getattr(X, "dtypes", getattr(getattr(X, "schema", None), "types", None))
     if names is None or types is None:
         return [], []
-    if hasattr(X, "schema") and hasattr(
-        X, "column_names"
-    ):  # `columns` of an Arrow table holds the values, not the names
+    # `columns` of an Arrow table holds the values, not the names
+    if hasattr(X, "schema") and hasattr(X, "column_names"):
         return list(X.column_names), list(X.schema.types)
     return list(names), list(types)
 
@@ -260,9 +259,8 @@ def _is_canonical(X):
         stop = min(start + _BLOCK, len(indices) - 1)
         falls = indices[start + 1 : stop + 1] <= indices[start:stop]
         first, last = np.searchsorted(starts, (start + 1, stop + 1))
-        falls[starts[first:last] - (start + 1)] = (
-            False  # the first column of a row need not exceed the last one of the row before
-        )
+        # the first column of a row need not exceed the last column of the row before
+        falls[starts[first:last] - (start + 1)] = False
         if falls.any() or not X.data[start : start + _BLOCK].all():
             return False
     return True
@@ -410,9 +408,8 @@ def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool
     bad = first_where(X, outside)
     bracket = "[" if closed else "("
     if bad is not None:
-        negative = (
-            ": Negative values in data" if low >= 0 > bad[2] else ""
-        )  # scikit-learn's words: users search for them
+        # these words are scikit-learn's: users search for them
+        negative = ": Negative values in data" if low >= 0 > bad[2] else ""
         raise SupportError(
             f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}{negative}"
         )

@@ -38,7 +38,7 @@ def tune(
     *,
     subsample: int = 1000,
     grid: Mapping[str, Sequence[Any]] | None = None,
-    seed: Any = 0,
+    seed: int | np.random.Generator | np.random.RandomState | None = 0,
     alpha: float = 1.0,
 ) -> _Family:
     """Return the family with the hyper-parameters of a grid that give the best evidence bound.
@@ -209,9 +209,8 @@ class _SeparableForest:
         self.a, self.f = family.separable()
         phi = sparse.csc_array(phi, dtype=np.float64)
         self.names = np.flatnonzero(np.diff(phi.indptr))
-        self.S = np.ascontiguousarray(
-            phi[:, self.names].toarray().T
-        )  # one contiguous row per column: `log_merged` reads whole rows
+        # one contiguous row per column of the data: `log_merged` reads whole rows
+        self.S = np.ascontiguousarray(phi[:, self.names].toarray().T)
         self.n, self.total = np.ones(phi.shape[0]), self.S.sum(axis=0)
         self.columns = [np.flatnonzero(s) for s in self.S.T]
         self.sum_f = np.array([self._own_f(i).sum() for i in range(self.n.size)])

@@ -276,9 +276,8 @@ _small_triangle = lru_cache(maxsize=16)(_triangle)  # making the indices takes l
 
 
 def _upper_triangle(d):
-    return (
-        _small_triangle(d) if d <= 64 else _triangle(d)
-    )  # the cache would keep the memory of larger ones after the fit
+    # the cache would keep the memory of larger triangles after the fit
+    return _small_triangle(d) if d <= 64 else _triangle(d)
 
 
 def svec(M: Floats) -> Floats:
@@ -289,9 +288,8 @@ def svec(M: Floats) -> Floats:
     """
     d = M.shape[-1]
     rows, columns, weights, _ = _upper_triangle(d)
-    packed = M.reshape(-1, d * d).take(
-        rows * d + columns, axis=1
-    )  # indexing with two arrays would give a column-major result
+    # indexing with two arrays would give a column-major result
+    packed = M.reshape(-1, d * d).take(rows * d + columns, axis=1)
     packed *= weights
     return packed
 
