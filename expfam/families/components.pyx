@@ -316,7 +316,7 @@ cdef class Components:
             raise self.fail(code, -1, k)
 
     def subtract(self, Py_ssize_t k, Py_ssize_t l):
-        """Subtract the statistics of cluster `l` from those of cluster `k`; `l` does not change."""
+        """Subtract the statistics of cluster `l` from cluster `k`; `l` does not change."""
         self._check(0, k)
         self._check(0, l)
         cdef int code = self.c.subtract(self.c.self, k, l)

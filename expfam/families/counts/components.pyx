@@ -626,7 +626,7 @@ cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ss
 
 
 cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Return whether the statistics of slot l can be subtracted from those of slot k."""
+    """Return whether the statistics of slot l can be subtracted from slot k."""
     cdef Py_ssize_t j, w
     cdef double slack = 1.0 - t.slack
     if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * slack > t.n[k]:
@@ -777,7 +777,7 @@ cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept 
     """Swap two columns of the table, at the words of either list; do not swap the lists."""
     cdef Py_ssize_t j, w
     cdef double count
-    # first the words of l alone: this pass does not change the bits of the words of k, which the second pass reads
+    # first the words that only l has: this pass does not change the bits of the words of k, which the second pass reads
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
         if not is_listed(t, w, k):
@@ -964,7 +964,7 @@ cdef class CountComponents:
 
     @property
     def is_fractional(self):
-        """Return whether counts are held as float64."""
+        """Return whether the counts are float64."""
         return bool(self.t.is_real)
 
     def _open(self, family, data):

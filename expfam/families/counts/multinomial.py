@@ -35,7 +35,7 @@ class Multinomial(Family):
     concentration : "auto", float or (V,) array_like, positive
         Pseudo-counts of the Dirichlet prior. ``"auto"`` is min(0.5, 500 / V), so their total is at most 500.
     allow_fractional : bool
-        Whether to accept non-negative weights that are not integers, such as tf-idf.
+        Whether to accept non-negative weights that are not integers, for example tf-idf.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Multinomial(Family):
     Notes
     -----
     A(n, S) = sum_w [log G(a_w + S_w) - log G(a_w)] - log G(a + S.) + log G(a) with a = sum a_w and S. = sum S_w
-    (Ahmed et al. 2012, eq. 18, is a difference of two such terms). Empty rows are allowed: their evidence is 0.
+    (Ahmed et al. 2012, eq. 18, is a difference of two of these terms). Empty rows are allowed: their evidence is 0.
     """
 
     name = "multinomial"

@@ -83,8 +83,8 @@ class _Wishart(RealFamily):
     def in_coordinates(self, linear_map: Floats) -> _Wishart:
         """Return a bound family with the same prior for data y = M (x - centre).
 
-        `linear_map` M (d, d) must be invertible. The log evidence of n data y is that of the data x minus
-        n log|det M|. The centre is 0 for the family of mean zero.
+        `linear_map` M (d, d) must be invertible. The log evidence of n data y equals the log evidence
+        of the data x minus n log|det M|. The centre is 0 for the family of mean zero.
         """
         family: Any = self
         other = family._moved(linear_map) if self.has_linear_part else self
@@ -320,7 +320,7 @@ class Gaussian(_Wishart):
 class ZeroMeanGaussian(_Wishart):
     """Gaussian of mean zero with full covariance under the inverse-Wishart prior.
 
-    Use it for data whose mean is known to be zero, such as centred image patches.
+    Use it for data whose mean is known to be zero, for example for centred image patches.
 
     Parameters
     ----------

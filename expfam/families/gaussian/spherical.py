@@ -168,7 +168,7 @@ class SphericalGaussian(RealFamily):
     def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Return the natural parameters (Theta, G) of means (K, V).
 
-        A variance, if given, must be that of the family.
+        A variance, if given, must equal the variance of the family.
         """
         if variance is not None and not np.allclose(variance, self.variance):
             raise ValueError(f"{self.name}: variance must be {self.variance}, the family's; got {variance!r}")
