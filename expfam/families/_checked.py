@@ -52,7 +52,7 @@ def _checked(name, method, judge):
 def _protected_data(X):
     """Return a read-only view of the user's data, CSR data as `csr_array`.
 
-    Only data that are not yet validated need it: `validate` returns read-only data.
+    Only `validate` needs it: the other methods receive validated data, which are read-only.
     """
     return read_only(as_csr_array(X) if sparse.issparse(X) and X.format == "csr" else X)
 

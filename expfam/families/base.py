@@ -209,8 +209,8 @@ class Family(ABC):
         """Return functions (a, f) with A(n, S) = a(n, S.) + sum_w f(w, S_w), or None.
 
         S. is the sum of S over the columns w, and f(w, 0) must be 0. Return None if A does not have this form.
-        The function `a` has the arguments (n, total), two arrays of one shape. The function `f` has the arguments (w, s),
-        arrays of column numbers and values.
+        The function `a` has the arguments (n, total), two arrays of one shape. The function `f` has the arguments
+        (w, s), arrays of column numbers and values.
         """
         return None
 
