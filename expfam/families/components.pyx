@@ -95,7 +95,7 @@ cdef class Components:
         self.take()
 
     cdef int take(self) except -1:
-        cdef size_t least = <const char *> &self.c.expect - <const char *> &self.c    # up to the first optional function
+        cdef size_t least = <const char *> &self.c.expect - <const char *> &self.c  # optional from here on
         what = f"components of family {self.family.name!r}"
         copy_struct(self.owner.capsule, CAPSULE, &self.c, sizeof(components_v1), least, what)
         require_functions(
