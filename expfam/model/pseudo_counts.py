@@ -80,7 +80,7 @@ class CountTable:
         base = a[self.group]
         return float((self.times * (gammaln(base + self.count) - gammaln(base))).sum())
 
-    def draw_tables(self, a: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    def draw_tables(self, a: npt.NDArray[np.float64], rng: np.random.Generator) -> np.ndarray:
         """Draw the number of tables of each group: (n_groups,) float64.
 
         Customer j = 0, 1, ... of a count opens a new table with probability a / (a + j).

@@ -3,8 +3,8 @@
 All of them are of Gibbs type. Given a partition of n_total data into B clusters, the next datum joins a cluster of n
 data with mass n + offset, and opens a new cluster with mass mass[B]. The normaliser depends on n_total alone. So a loop
 over data reads one number and one short array, for every prior. The symmetric Dirichlet with K components is a
-Pitman-Yor process with a negative discount. Algorithms that store weights (variational, uncollapsed) use the K weights of the
-Dirichlet, or the first K sticks of a process, in the given order. Every method costs O(K). Logs are natural.
+Pitman-Yor process with a negative discount. Algorithms that store weights (variational, uncollapsed) use the K weights
+of the Dirichlet, or the first K sticks of a process, in the given order. Every method costs O(K). Logs are natural.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class SymmetricDirichlet(_Weights):
         log_pi = self._components(log_pi, signed=True)
         return float(self.offset * log_pi.sum() + gammaln(self.strength) - self.n_components * gammaln(self.offset))
 
-    def _components(self, n, signed=False):
+    def _components(self, n: npt.ArrayLike, signed: bool = False) -> npt.NDArray[np.float64]:
         n = np.asarray(n, dtype=np.float64) if signed else _as_counts(n)
         if n.shape != (self.n_components,):
             raise ValueError(f"{self!r} needs one value per component, shape ({self.n_components},); got {n.shape}")
@@ -569,7 +569,7 @@ def _log_gamma_draw(shape, rng):
     return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
 
 
-def _as_counts(n):
+def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = np.asarray(n, dtype=np.float64)
     if n.ndim != 1:
         raise ValueError(f"counts must be one-dimensional; got shape {n.shape}")
@@ -579,7 +579,7 @@ def _as_counts(n):
     return n
 
 
-def _occupied(counts):
+def _occupied(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = _as_counts(counts)
     return n[n > 0]
 
