@@ -4,8 +4,8 @@
 equal width. Cell k belongs to outcome k up to a threshold, and to one other outcome, its alias, above the threshold.
 One 64-bit word gives one draw: in the product of the word and K, the upper 64 bits are the cell and the lower 64 bits
 are the position in the cell (Lemire 2019). So the exact probability of every outcome is a number of words over 2**64,
-and `probability` counts these words. A table is built in O(K), in one sweep over light and heavy outcomes without stacks
-(Huebschle-Schneider and Sanders 2022). It needs 8 bytes for each outcome, and 16 if probabilities are stored.
+and `probability` counts these words. A table is built in O(K), in one sweep over light and heavy outcomes without
+stacks (Huebschle-Schneider and Sanders 2022). It needs 8 bytes for each outcome, and 16 if probabilities are stored.
 """
 
 import numpy as np

@@ -6,9 +6,10 @@ where a table reads every live cluster. An index or a graph can find partners wi
 are scored, there are about (N - 1)**2 scores.
 
 Each live cluster has an entry, which lists the best partners that were found and has a floor. Invariant: every owned
-pair of two live clusters is either in the list, or its score is at most the floor and it comes after all listed pairs in the
-order (score descending, older id ascending). A merge only deletes pairs. An entry whose listed scores are all below its
-floor is deferred: its partners are found again only when its floor could win. A tournament tree holds the best entry.
+pair of two live clusters is either in the list, or its score is at most the floor and it comes after all listed pairs
+in the order (score descending, older id ascending). A merge only deletes pairs. An entry whose listed scores are all
+below its floor is deferred: its partners are found again only when its floor could win. A tournament tree holds the
+best entry.
 """
 
 from cpython.exc cimport PyErr_CheckSignals

@@ -4,9 +4,9 @@ Greedy agglomeration repeatedly merges the live pair with the highest score. Of 
 younger id) wins; the items have the ids 0..N-1, and the t-th merge makes the cluster N + t. Each pair is owned by its
 older cluster. The entry of a cluster lists a few of the best pairs that it owns, and has a floor. Invariant: every
 owned pair is in the list, or its score is at most the floor. A merge only deletes pairs and adds pairs of the new
-cluster, and the score of a pair never changes, so a floor stays valid, although it need not be tight. An entry whose listed scores
-are all below its floor is deferred, and scanned again only when its floor could win. The algorithm uses neither
-reducibility nor monotonicity of the scores.
+cluster, and the score of a pair never changes, so a floor stays valid, although it need not be tight. An entry whose
+listed scores are all below its floor is deferred, and scanned again only when its floor could win. The algorithm uses
+neither reducibility nor monotonicity of the scores.
 
 The older cluster owns a pair because of items with equal values. If the younger one owned it, as in `merge_queue`,
 every entry would list the same few oldest partners, which are merged first, and N equal items would cost N**3 scores.
