@@ -62,7 +62,7 @@ class Groups:
         if n_groups is None and found > _MOST_EMPTY + _MOST_EMPTY_EACH * of_row.size:
             raise DataError(
                 f"groups reach {found - 1} for {of_row.size} rows: number them,"
-                " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if so many have no rows"
+                " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if empty groups are meant"
             )
         self.of_row = np.ascontiguousarray(of_row, dtype=np.intp)
         self.n_groups = found if n_groups is None else int(n_groups)

@@ -65,7 +65,7 @@ ctypedef struct cluster_tree:
     bint is_sparse
 
 ctypedef struct cluster_query:      # one datum
-    const float *x                  # phi, centred and scaled: (F,), or its entries if sparse
+    const float *x                  # phi, centred and scaled: (F,), or (nnz,) if sparse
     const int32_t *columns          # (nnz,) if sparse
     const double *phi               # as given: (F,) or (nnz,)
     Py_ssize_t nnz

@@ -9,7 +9,7 @@ ctypedef struct waiting_cell:
     double bound                # upper bound of f of all members
     double mass                 # bound + log of the sum of the weights, or of the largest (search for the best)
     double f                    # of the representative, in single precision
-    double distance             # at least |phi - a|
+    double distance             # upper bound of |phi - a|
     int32_t cell
 
 ctypedef struct tail_part:      # a cell or cluster that the search left out

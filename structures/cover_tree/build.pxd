@@ -18,8 +18,9 @@ ctypedef struct cover_cell:     # one record of the structured array `CELL`
     int32_t parent              # -1 for the root
     int32_t child               # first child, the one with the same centre; -1 for a leaf
     int32_t next                # next sibling or -1
-    int32_t level               # d(centre, parent centre) <= base**(level + 1); radius <= base**level when built,
-    # times base / (base - 1) after inserts
+    # d(centre, parent centre) <= base**(level + 1); radius <= base**level after a build, and at most that times
+    # base / (base - 1) after inserts
+    int32_t level
     int32_t flags
 
 ctypedef struct split_space:    # arrays of a split; it reads and writes only the positions of its cell
@@ -27,7 +28,7 @@ ctypedef struct split_space:    # arrays of a split; it reads and writes only th
     int32_t *order              # (N,) row at each position
     float *near                 # (N,) distance to the centre of the cell that contains the position
     int32_t *owner              # (N,) index of the nearest centre during a split
-    int32_t *order_scratch      # (N,) also lists uncovered positions
+    int32_t *order_scratch      # (N,) scratch; also lists uncovered positions
     float *near_scratch         # (N,)
     Py_ssize_t F
     double base

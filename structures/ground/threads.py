@@ -32,9 +32,7 @@ class _BlasLimit:
     def __init__(self):
         self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
         self._n_modules = 0  # number of loaded modules when the controller last looked for libraries
-        self._thread = (
-            threading.local()
-        )  # attribute `lowered`: the thread left a region while the setting was still low
+        self._thread = threading.local()  # attribute `lowered`: the thread left a region with the setting low
 
     def open(self):
         with self._lock:
