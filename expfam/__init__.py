@@ -35,8 +35,11 @@ _HOMES = {
 __all__ = ["__version__", "get_include", *(name for names in _HOMES.values() for name in names)]
 
 
-def get_include():
-    """Directory to put on a C compiler's include path for the headers of this package; Cython needs none."""
+def get_include() -> str:
+    """Return the directory of this package's C headers.
+
+    Put it on the include path of a C compiler. Cython finds the headers without it.
+    """
     from pathlib import Path
 
     return str(Path(__file__).parent)

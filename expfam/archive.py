@@ -1,10 +1,12 @@
-"""Arrays with a JSON header in a directory: what models and checkpoints are kept in.
+"""Archives of models and checkpoints: a directory with arrays and a JSON header.
 
-An archive is a directory of two files, `header.json` and `arrays.npz`, tied together by a checksum. It is written
-beside its place and put there in one call, so a reader finds the old archive or the new one, never a half, also after a
-kill or a loss of power; see `expfam.staging`. Nothing is pickled, neither way; anything that is not as it was
-written raises an `ArchiveError`. O(bytes) time and memory.
+An archive holds two files, `header.json` and `arrays.npz`; the header stores a checksum of the arrays. The archive is
+written in a folder beside its place and then moved there in one call, so a reader finds either the old archive or the
+new one, also after a kill or a loss of power; see `expfam.staging`. Nothing is pickled when you write, and nothing is
+unpickled when you read. A file that differs from what was written raises an `ArchiveError`. O(bytes) time and memory.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -12,6 +14,7 @@ import math
 import os
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -24,29 +27,29 @@ _MARK = "expfam"
 _HEADER, _ARRAYS = "header.json", "arrays.npz"
 _CSR_PARTS = ("data", "indices", "indptr")
 _CHUNK = 1 << 20
-_TRIES = 20  # readings of an archive that is replaced meanwhile
+_TRIES = 20  # attempts to read an archive while another process replaces it
 _NPY_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def write_archive(path, kind, *, header, arrays):
+def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a header and named arrays as the archive at `path`.
 
     Parameters
     ----------
     path : path_like
-        Directory to make. An archive of the same kind that stands there is replaced, an empty directory is used,
-        and anything else is left alone and refused.
+        Directory to make. An archive of the same kind that is already there is replaced, and an empty directory is
+        used. Anything else at `path` is refused and stays unchanged.
     kind : str
-        What the archive holds, such as ``"mixture"``; it must be asked for by the same word.
+        Name of what the archive holds, for example ``"mixture"``; give the same name to `read_archive`.
     header : dict
         JSON values; numbers must be finite.
-    arrays : dict of str to ndarray, sparse matrix or such a dict
-        Numeric, boolean or string arrays. Sparse matrices are kept as CSR.
+    arrays : dict of str to ndarray, sparse matrix or a nested dict of these
+        Numeric, boolean or string arrays. Sparse matrices are stored as CSR.
 
     Raises
     ------
     ArchiveError
-        Nothing at `path` has been changed.
+        The archive cannot be written; nothing at `path` has been changed.
 
     Examples
     --------
@@ -63,7 +66,7 @@ def write_archive(path, kind, *, header, arrays):
     _refuse_foreign(target, kind)
     members, listing = _flatten(arrays)
     with staged(target) as stage:
-        _refuse_foreign(target, kind)  # what a killed process had set aside may be there again
+        _refuse_foreign(target, kind)  # `staged` may have renamed back what a killed process had set aside
         with open(stage / _ARRAYS, "w+b") as file:
             np.savez(file, allow_pickle=False, **members)
             _flush(file)
@@ -83,14 +86,14 @@ def write_archive(path, kind, *, header, arrays):
         put_in_place(stage, target)
 
 
-def read_archive(path, kind):
-    """Header and arrays of the archive at `path`.
+def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of the archive at `path`.
 
     Parameters
     ----------
     path : path_like
     kind : str
-        What the archive must hold.
+        Name that the archive was written with.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def read_archive(path, kind):
     Raises
     ------
     ArchiveError
-        There is no archive, or it is damaged, of another kind, or of a newer format; the message says which.
+        There is no archive, or it is damaged, of another kind, or of a newer format. The message says which.
     """
     path = Path(path)
     for _ in range(_TRIES):
@@ -115,8 +118,8 @@ def read_archive(path, kind):
     raise ArchiveError(f"{path}: was replaced {_TRIES} times while it was read; read it when nothing writes it")
 
 
-def is_archive(path, kind=None):
-    """Whether a readable header of an archive (of that kind) stands at `path`."""
+def is_archive(path: str | os.PathLike[str], kind: str | None = None) -> bool:
+    """Say whether `path` holds a readable archive header, of that kind if one is given."""
     try:
         document = _read_header(_place_of(path), path)
     except ArchiveError:
@@ -124,21 +127,23 @@ def is_archive(path, kind=None):
     return kind is None or document["kind"] == kind
 
 
-def check_place(path, kind):
-    """Find out, before any work, whether `write_archive` could write at `path`; nothing is left there.
+def check_place(path: str | os.PathLike[str], kind: str) -> None:
+    """Check, before any work, that `write_archive` can write at `path`.
+
+    Directories that the check makes are removed again.
 
     Parameters
     ----------
     path : path_like
     kind : str
-        As of `write_archive`.
+        As in `write_archive`.
 
     Raises
     ------
     ArchiveError
-        Something stands there that would not be replaced.
+        Something else is at `path`, and `write_archive` would not replace it.
     OSError
-        No directory can be made there.
+        No directory can be made at `path`.
 
     Examples
     --------
@@ -164,7 +169,7 @@ def check_place(path, kind):
 
 
 def _place_of(path):
-    """Where the archive `path` is to be read."""
+    """Return the directory from which the archive `path` is read."""
     place = standing(path)
     if place is None:
         raise ArchiveError(f"{path}: there is nothing here; give the directory that save() made")
@@ -172,7 +177,10 @@ def _place_of(path):
 
 
 def _identity(path):
-    """What tells a directory from another one that has taken its place, None where there is none."""
+    """Return an inode and change time that differ once a directory is replaced.
+
+    None where there is no directory.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -181,7 +189,7 @@ def _identity(path):
 
 
 def _read_whole(place, path, kind):
-    """Header and arrays of the archive at `place`; messages name `path`."""
+    """Read the header and arrays of the archive at `place`; error messages name `path`."""
     document = _read_header(place, path)
     if document["kind"] != kind:
         raise ArchiveError(f"{path}: is an archive of kind {document['kind']!r}; {kind!r} was asked for")
@@ -200,7 +208,7 @@ def _read_whole(place, path, kind):
         return document["header"], _nest(flat)
     except ArchiveError:
         raise
-    except Exception as error:  # whatever a parser raises about a stranger's bytes
+    except Exception as error:  # parsers raise many types of errors for altered bytes
         raise ArchiveError(f"{path}: the arrays do not match {_HEADER} ({error}); save the archive again") from error
 
 
@@ -215,7 +223,7 @@ def _to_json(document):
 
 
 def _read_header(place, path):
-    """The header of the archive at `place`; messages name `path`."""
+    """Read and check the header of the archive at `place`; error messages name `path`."""
     if not (place / _HEADER).is_file():
         raise ArchiveError(f"{path}: is not an archive of expfam (no {_HEADER} in it)")
     try:
@@ -243,7 +251,7 @@ def _read_header(place, path):
 
 
 def _flatten(arrays, prefix=""):
-    """Members of the .npz file, and for each array its layout, dtype and shape."""
+    """Return the members of the .npz file and the layout, dtype and shape of each array."""
     members, listing = {}, {}
     for key, value in arrays.items():
         if not isinstance(key, str) or not key or "/" in key:
@@ -265,7 +273,7 @@ def _flatten(arrays, prefix=""):
 
 
 def _check_sizes(file, size):
-    """Refuse members that declare more than the file holds: nothing is allocated for what is not there."""
+    """Refuse members that declare more bytes than the file holds, before any allocation."""
     infos = file.infolist()
     if sum(info.file_size for info in infos) > size:
         raise ValueError(f"its members declare more than the {size} bytes that it has")
@@ -308,7 +316,10 @@ def _nest(flat):
 
 
 def _refuse_foreign(target, kind):
-    """Refuse a place where something else stands; it is looked at again where another process replaces it meanwhile."""
+    """Refuse a place that holds something other than an archive of this kind.
+
+    If another process replaces the directory during the check, the check is repeated.
+    """
     for _ in range(_TRIES):
         before = _identity(target)
         try:
@@ -323,7 +334,7 @@ def _refuse_foreign(target, kind):
 
 
 def _foreign(target, kind):
-    """Why an archive of that kind may not be written at `target`, or None."""
+    """Return the reason why no archive of that kind may be written at `target`, or None."""
     if not target.exists():
         return None
     if not target.is_dir():
@@ -343,7 +354,7 @@ def _flush(file):
 
 
 def _digest(stream):
-    """Checksum of a file from its beginning, where it is left."""
+    """Return the checksum of a whole file and rewind the file."""
     digest = hashlib.sha256()
     stream.seek(0)
     while chunk := stream.read(_CHUNK):

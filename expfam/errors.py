@@ -1,7 +1,7 @@
-"""Every error and warning that the package raises on purpose, by cause.
+"""Errors and warnings of the package, one class for each cause.
 
-Each one also derives from the built-in error that a caller would expect, so `except ValueError` keeps working.
-Messages name what was found, where (row, column, parameter), and what to do.
+Each class also derives from the built-in error that a caller expects, so `except ValueError` keeps working.
+Messages name what was found, where it was found (row, column, parameter), and what to do.
 """
 
 
@@ -14,7 +14,7 @@ class DataError(ExpFamError, ValueError):
 
 
 class DataTypeError(DataError, TypeError):
-    """The data are of a type that cannot be used: objects, or sparse where only dense is possible."""
+    """The data have a type that cannot be used: objects, or sparse where dense is needed."""
 
 
 class SupportError(DataError):
@@ -22,7 +22,10 @@ class SupportError(DataError):
 
 
 class CapabilityError(ExpFamError, TypeError):
-    """A kernel was combined with a family, weights or data that it cannot work with; said before any work."""
+    """A kernel does not work with this family, these weights or these data.
+
+    The error is raised before any computation.
+    """
 
 
 class PluginError(ExpFamError, ImportError):
@@ -30,11 +33,11 @@ class PluginError(ExpFamError, ImportError):
 
 
 class ResourceError(ExpFamError, MemoryError):
-    """A run would need more memory than the limit allows; said before anything is allocated."""
+    """A run would need more memory than the limit allows; raised before any allocation."""
 
 
 class ArchiveError(ExpFamError, ValueError):
-    """A saved model or checkpoint is truncated, foreign, or of an unknown format number."""
+    """A saved model or checkpoint is truncated, altered, or of an unknown format."""
 
 
 class ExactnessWarning(UserWarning):
@@ -42,4 +45,4 @@ class ExactnessWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """The data are legal but probably not what was meant: empty rows, constant columns."""
+    """The data are valid but probably not intended: empty rows, constant columns."""

@@ -1,4 +1,4 @@
-"""Public names of a package that are loaded on first use, so that importing the package stays cheap."""
+"""Loading of public names on first use, so that importing a package stays cheap."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,15 +7,21 @@ from typing import Any
 
 
 def load_name(package: str, homes: Mapping[str, Sequence[str]], name: str) -> Any:
-    """Import the module that holds a public name of a package, and return the value.
+    """Import the module that defines a public name and return the name's value.
 
     Parameters
     ----------
     package : str
-        Dotted name of the package; the value becomes one of its attributes.
-    homes : dict
-        Names by the module that holds them.
+        Dotted name of the package. The value is stored as an attribute of the package.
+    homes : dict of str to sequence of str
+        Dotted name of each module and the public names that it defines.
     name : str
+        The public name.
+
+    Returns
+    -------
+    object
+        The value of `name` in its module.
 
     Raises
     ------

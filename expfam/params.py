@@ -1,6 +1,13 @@
-"""Frozen settings: constructor keywords stored unchanged, with repr, equality and `get_params`."""
+"""Settings objects that store their constructor keywords unchanged.
+
+They have a repr, equality and `get_params`.
+"""
+
+from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -8,9 +15,9 @@ from expfam.errors import CapabilityError
 
 
 class Settings:
-    """Base of kernels and proposals: what they are is what their constructor was told, and nothing of a run.
+    """Base of kernels and proposals: it holds constructor keywords and no state of a run.
 
-    Subclasses store each keyword of their constructor under its own name and do no work there.
+    The constructor of a subclass stores each keyword under its own name and does no other work.
     """
 
     @classmethod
@@ -21,8 +28,8 @@ class Settings:
             if name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
 
-    def get_params(self, deep=True):
-        """Settings by name."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name; `deep` has no effect and is there for scikit-learn."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def __repr__(self):
@@ -34,8 +41,8 @@ class Settings:
     __hash__ = None  # type: ignore[assignment]
 
 
-def refuse_unused(owner, names, *, why, remedy):
-    """Refuse settings that were given although nothing reads them: a value other than the default was meant.
+def refuse_unused(owner: Any, names: Iterable[str], *, why: str, remedy: str) -> None:
+    """Raise an error for settings that differ from their defaults but are not used.
 
     Parameters
     ----------
@@ -44,14 +51,14 @@ def refuse_unused(owner, names, *, why, remedy):
     names : sequence of str
         The settings that are not used.
     why : str
-        What does not use them, such as "Gibbs sampling".
+        Name of what does not use them, for example "Gibbs sampling".
     remedy : str
-        What to do, after "leave them out, or".
+        What the user can do, as the end of the sentence "leave them out, or ...".
 
     Raises
     ------
     CapabilityError
-        Naming each of them that differs from its default, with its value.
+        Some of the settings differ from their defaults; the message gives their names and values.
 
     Examples
     --------
@@ -69,8 +76,8 @@ def refuse_unused(owner, names, *, why, remedy):
         raise CapabilityError(f"{type(owner).__name__}: {why} does not use {values}: leave {it} out, or {remedy}")
 
 
-def given_settings(owner, names):
-    """Those of the named settings that differ from their defaults: name to value."""
+def given_settings(owner: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the named settings that differ from their defaults: name to value."""
     parameters = inspect.signature(type(owner).__init__).parameters
     values = {name: getattr(owner, name) for name in names}
     return {name: value for name, value in values.items() if not _is_default(value, parameters[name].default)}

@@ -1,10 +1,11 @@
-"""The shapes of the objects that meet in a run, as typing protocols; nothing here is needed at run time.
+"""Typing protocols of the objects that work together in a run.
 
-Shapes: N data, K clusters, F features of phi, V columns of the data; i a datum, k a slot. Arrays are C-contiguous
-float64 unless said; logs are natural and without log-base. Two kinds of objects: *configurations* (Family, Weights,
-Kernel, Proposal, Anchors, Allocator) are frozen values that do no work when made; *working objects* (State, and what
-the `bind` of a proposal returns) belong to one run and have `to_arrays` / `from_arrays`.
-`isinstance` against these protocols looks at the presence of names only.
+Nothing in this file is needed at run time. Shapes: N data, K clusters, F features of phi, V columns of the data; i is
+a datum, k a slot. Arrays are C-contiguous float64 unless stated otherwise. Log densities are in nats and leave out the
+log base measure. There are two kinds of objects. *Configurations* (Family, Weights, Kernel, Proposal, Anchors,
+Allocator) are frozen values whose constructors do no work. *Working objects* (State, and what the `bind` of a proposal
+returns) belong to one run and have `to_arrays` and `from_arrays`. `isinstance` with these protocols only checks that
+the names exist.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ __all__ = [
 
 
 class Info(NamedTuple):
-    """What one step of a kernel did.
+    """Result of one step of a kernel.
 
     Attributes
     ----------
     step : int
         Number of the step, from 1.
     objective : float
-        Log joint or evidence bound after it, nats.
+        Log joint or evidence bound (ELBO) after the step, nats.
     n_clusters : int
         Clusters that hold data.
     proposed, accepted : int
-        Moves; equal for kernels that draw exactly.
+        Number of proposed and of accepted moves; equal for kernels that draw exactly.
     seconds : float
         Wall time of the step.
     extra : Mapping
-        What else a kernel has to say, by name.
+        Further diagnostics of the kernel, by name.
     """
 
     step: int
@@ -68,62 +69,71 @@ class Info(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """Likelihood with its conjugate prior; `expfam.families.base.Family` derives all but the two first methods."""
+    """Likelihood with its conjugate prior.
+
+    `expfam.families.base.Family` implements all methods except the first two.
+    """
 
     api_version: int
     name: str
 
     def sufficient_statistics(self, X: Any) -> Any:
-        """Phi of each row: (N, F), dense or CSR."""
+        """Return phi of each row: (N, F), dense or CSR."""
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
-        """Log evidence A(n, S) of each cluster: (K,); 0 for an empty one."""
+        """Return the log evidence A(n, S) of each cluster: (K,), nats; 0 for an empty cluster."""
 
     def log_base(self, X: Any) -> Floats:
-        """Log base measure of each row: (N,)."""
+        """Return the log base measure of each row: (N,), nats."""
 
     def bind(self, X: Any) -> Family:
-        """Frozen copy that knows the data's width and its hyper-parameters."""
+        """Return a frozen copy that knows the number of columns and its hyper-parameters."""
 
     def validate(self, X: Any) -> Any:
-        """Data checked against the support."""
+        """Return the data after checking that all values lie in the support."""
 
     def resolve(self, X: Any) -> dict[str, Any]:
-        """Values that `bind` sets."""
+        """Return the values that `bind` sets."""
 
     def components(self, data: Any, capacity: int, *, layout: str = "features") -> Any:
-        """Owner of a `components_v1` struct over the data."""
+        """Return the owner of a `components_v1` struct over the data."""
 
 
 @runtime_checkable
 class Weights(Protocol):
-    """Prior of Gibbs type on the partition: an old cluster weighs n + offset, a new one a table over their number."""
+    """Prior of Gibbs type on the partition.
+
+    An old cluster of n data has mass n + offset; a new cluster has a mass that depends on the number of clusters.
+    """
 
     offset: float
     max_components: int | None
 
     def log_new_mass(self, n_total: int, n_clusters: int) -> Floats:
-        """Log mass of a new cluster when 0..n_clusters of them hold n_total data: (n_clusters + 1,), -inf when full."""
+        """Return the log mass of a new cluster for 0..n_clusters clusters: (n_clusters + 1,).
+
+        The clusters hold n_total data together. The log mass is -inf where no further cluster is allowed.
+        """
 
     def log_prior(self, counts: Any) -> float:
-        """Log probability of the set partition with these sizes, normalised."""
+        """Return the normalised log probability of the set partition with these sizes."""
 
     def expected_log(self, n: Floats) -> Floats:
-        """E log pi given counts: (K,)."""
+        """Return the posterior mean of log pi given counts: (K,)."""
 
     def log_evidence(self, n: Floats) -> float:
-        """Log p(z | counts), fractions allowed."""
+        """Return log p(z) of labels with these counts; fractions are allowed."""
 
     def draw_log(self, n: Floats, rng: Any) -> Floats:
-        """Log pi drawn given counts: (K,)."""
+        """Draw log pi from its posterior given counts: (K,)."""
 
     def map_log(self, n: Floats) -> Floats:
-        """Log pi at its mode given counts: (K,)."""
+        """Return log pi at its posterior mode given counts: (K,)."""
 
 
 @runtime_checkable
 class Snapshot(Protocol):
-    """All that a proposal may know of the clusters; there are no labels in it."""
+    """Statistics of the clusters that a proposal may read; it contains no labels."""
 
     n: Floats  # (K,)
     S: Floats  # (K, F) read-only view of any strides
@@ -136,90 +146,93 @@ class Snapshot(Protocol):
 
 @runtime_checkable
 class BoundProposal(Protocol):
-    """A proposal at work on one data set."""
+    """Working object of a proposal for one data set."""
 
     capsule: Any  # PyCapsule "expfam.proposal_v1"
 
     def refresh(self, snapshot: Snapshot) -> None:
-        """Take up new statistics."""
+        """Replace the cluster statistics by those of the snapshot."""
 
     def to_arrays(self) -> Arrays:
-        """Every number a later call reads."""
+        """Return every number that a later call reads."""
 
     def from_arrays(self, arrays: Arrays) -> None:
-        """Restore `to_arrays`, bit for bit."""
+        """Restore what `to_arrays` returned, bit for bit."""
 
 
 @runtime_checkable
 class Proposal(Protocol):
-    """Where a datum may go, q(k | i), with its exact probability."""
+    """Proposal law q(k | i) of the cluster of a datum, with exact probabilities."""
 
     api_version: int
     kind: str  # "assignment"
     modes: frozenset[str]  # of "frozen", "crossfit", "removed", "included"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundProposal:
-        """Working object over the data."""
+        """Return the working object for these data."""
 
 
 @runtime_checkable
 class CellProposal(Proposal, Protocol):
-    """The NumPy road: q depends on the datum's group only."""
+    """Proposal in NumPy whose law depends only on the group of the datum."""
 
     def groups(self, data: Any) -> Indices:
-        """Group of each datum: (N,)."""
+        """Return the group of each datum: (N,)."""
 
     def probabilities(self, snapshot: Snapshot) -> Any:
-        """(n_groups, K), non-negative, dense or CSR; rows need not be normalised."""
+        """Return (n_groups, K) non-negative weights, dense or CSR, not necessarily normalised."""
 
 
 @runtime_checkable
 class BoundAnchors(Protocol):
-    """An anchor law at work on one data set."""
+    """Working object of an anchor law for one data set."""
 
     def draw_pairs(self, size: int, rng: Any) -> Indices:
-        """(size, 2) data that meet; (-1, -1) is no move."""
+        """Draw (size, 2) pairs of data; (-1, -1) stands for no move."""
 
     def refresh(self, epoch: int) -> None:
-        """Renew what is random about the law."""
+        """Draw the random parts of the law again."""
 
 
 @runtime_checkable
 class Anchors(Protocol):
-    """Which two data a split-merge move is about; it is not given labels, hence cannot depend on them."""
+    """Law of the two anchor data of a split-merge move.
+
+    It does not receive labels, so it cannot depend on them.
+    """
 
     api_version: int
     kind: str  # "anchors"
 
     def bind(self, data: Any, *, seed: int) -> BoundAnchors:
-        """Working object over the data."""
+        """Return the working object for these data."""
 
 
 @runtime_checkable
 class BoundAllocator(Protocol):
-    """An allocator at work on one data set."""
+    """Working object of an allocator for one data set."""
 
     def sides(self, Phi: Floats, rng: Any, forced: Any = None) -> tuple[Any, float]:
-        """Side (m,) int8 of each row of Phi, of which 0 and 1 are the anchors, and log q <= 0 of that choice.
+        """Return the side (m,) int8 of each row of Phi, and log q <= 0 of these sides.
 
-        `forced` sides are scored, not drawn.
+        Rows 0 and 1 are the anchors. If `forced` sides are given, they are scored and not drawn.
         """
 
 
 @runtime_checkable
 class Allocator(Protocol):
-    """How the data of a cluster are divided between two anchors."""
+    """Rule that divides the data of a cluster between two anchors."""
 
     api_version: int
     kind: str  # "allocator"
 
     def bind(self, model: Any, data: Any, *, seed: int) -> BoundAllocator:
-        """Working object over the data."""
+        """Return the working object for these data."""
 
 
 @runtime_checkable
 class State(Protocol):
-    """Every bit that a later step reads."""
+    """Everything that a later step of the chain reads."""
 
     model: Any
     data: Any
@@ -227,35 +240,35 @@ class State(Protocol):
     n_steps: int
     labels: Any  # (N,) int32 slot of each datum
     stamp: int  # raised whenever labels change
-    memory: dict[str, Any]  # a kernel's key in the composition -> its working object
+    memory: dict[str, Any]  # working object of each kernel, by its key in the composition
 
     def check(self) -> None:
-        """Recompute from labels and compare."""
+        """Recompute the state from the labels and compare."""
 
     def to_arrays(self) -> Arrays:
-        """All of it as arrays."""
+        """Return the whole state as arrays."""
 
     def from_arrays(self, arrays: Arrays) -> None:
-        """Restore `to_arrays`, bit for bit."""
+        """Restore what `to_arrays` returned, bit for bit."""
 
     def as_type(self, state_type: type) -> State:
-        """The same chain as another kind of state, where that is exact."""
+        """Return the same chain as another type of state, if the conversion is exact."""
 
 
 @runtime_checkable
 class Kernel(Protocol):
-    """A transition of the chain, or a step of an optimiser: frozen settings."""
+    """Frozen settings of a transition of the chain, or of a step of an optimiser."""
 
     state_type: type
 
     def check(self, model: Any, data: Any) -> None:
-        """Name kernel, missing ability and family before any work."""
+        """Raise an error if the kernel does not work with this model or these data."""
 
     def init(self, model: Any, data: Any, *, seed: int, start: Any = "auto") -> State:
-        """State to begin with; `start` is (N,) labels or the name of a start."""
+        """Return the first state; `start` is (N,) labels or the name of a start."""
 
     def step(self, state: State) -> Info:
-        """One sweep, pass, batch of moves or merge, in place."""
+        """Run one sweep, pass, batch of moves or merge; the state is changed in place."""
 
 
 Callback = Callable[[Info, State], "bool | None"]

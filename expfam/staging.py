@@ -1,12 +1,15 @@
-"""Directories that are replaced whole, whatever happens: two of them change places, or the old one is set aside.
+"""Atomic replacement of directories: a reader sees the old or the new one, never a mixture.
 
-A directory is made in a staging folder beside its place, `.NAME.HEX.saving`, which the process that writes it holds
-locked. On Linux the staging folder and the old directory exchange their names in one call. Where the file system cannot
-do that, the old directory is renamed to `.NAME.HEX.old` before the new one takes its place; a process that is killed in
-between leaves no directory at the place, and the next reader or writer renames the old one back. Both hold the lock of
-the parent folder meanwhile, so nobody renames under a save that is only half done. The operating system
-gives a lock back when its process dies, so a locked folder is one that is still written, and an unlocked one is waste.
+A new directory is first written to a staging folder beside its place, `.NAME.HEX.saving`. The process that writes it
+holds a lock on that folder. On Linux the staging folder and the old directory exchange their names in one call. Where
+the file system cannot exchange names, the old directory is renamed to `.NAME.HEX.old` before the new one is renamed to
+its place. If the process is killed between these two renames, the next reader or writer renames the old directory back.
+Writers and readers hold a lock on the parent folder while they rename, so they never interrupt an unfinished save. The
+operating system releases a lock when its process dies: a locked folder is still being written, and an unlocked one is
+left over from a dead process and can be deleted.
 """
+
+from __future__ import annotations
 
 import ctypes
 import errno
@@ -15,38 +18,39 @@ import re
 import shutil
 import sys
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: no locks of directories, so nothing there counts as waste
+except ImportError:  # not a POSIX system: directories have no locks, so no folder is deleted as left over
     fcntl = None  # type: ignore[assignment]
 
 _SAVING, _OLD = "saving", "old"
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
-_IS_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST}  # by a directory; a file gives another error
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # values from linux/fcntl.h and linux/fs.h
+_IS_OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST}  # of a rename onto a directory that is not empty; a file gives others
 
 
-def staging_place(target):
-    """A new name for a staging folder of `target`; nothing stands there yet."""
+def staging_place(target: Path) -> Path:
+    """Return a new path for a staging folder of `target`; no folder is made."""
     return target.parent / f".{target.name}.{uuid.uuid4().hex[:16]}.{_SAVING}"
 
 
 @contextmanager
-def staged(target):
-    """A new, locked staging folder for `target`; what is left of it at the end of the block is removed.
+def staged(target: Path) -> Iterator[Path]:
+    """Make a locked staging folder for `target`; remove it at the end of the block.
 
     Parameters
     ----------
     target : Path
-        Real path of the directory to replace. A directory that a killed process set aside comes back first, and what
-        killed processes have left is removed.
+        Real path of the directory to replace. If a killed process set the directory aside, it is first renamed back.
+        Staging folders of killed processes are deleted.
 
     Yields
     ------
     Path
-        Empty directory beside the target, for `put_in_place`.
+        Empty directory beside the target. Fill it, then call `put_in_place`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     standing(target)
@@ -59,8 +63,8 @@ def staged(target):
         _unlock(lock)
 
 
-def put_in_place(stage, target):
-    """Give the staging folder its place; what stood there is deleted last."""
+def put_in_place(stage: Path, target: Path) -> None:
+    """Move the staging folder to `target`; the old directory is deleted last."""
     flush_directory(stage)
     if not target.exists() or not _exchange(stage, target):
         with _alone_in(target.parent):
@@ -68,8 +72,10 @@ def put_in_place(stage, target):
     flush_directory(target.parent)
 
 
-def standing(target):
-    """Where the directory `target` stands, after one that a killed process set aside has been renamed back.
+def standing(target: str | os.PathLike[str]) -> Path | None:
+    """Return the path where the directory `target` can be read.
+
+    If a killed process had set the directory aside, it is first renamed back.
 
     Parameters
     ----------
@@ -78,8 +84,8 @@ def standing(target):
     Returns
     -------
     Path or None
-        `target` itself; where it may not be renamed back, the place of the directory that was set aside; None where
-        there is neither.
+        `target` itself; or, if the directory that was set aside cannot be renamed back, its present path; or None if
+        neither exists.
     """
     path = Path(target)
     if path.exists():
@@ -97,8 +103,8 @@ def standing(target):
     return None
 
 
-def flush_directory(path):
-    """Have the entries of a directory written to the disk."""
+def flush_directory(path: str | os.PathLike[str]) -> None:
+    """Write the entries of a directory to the disk."""
     if os.name == "posix":  # elsewhere a directory cannot be opened
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -107,11 +113,11 @@ def flush_directory(path):
             os.close(descriptor)
 
 
-# ---- changing places -------------------------------------------------------------------------------------------------
+# ---- renames ---------------------------------------------------------------------------------------------------------
 
 
 def _exchange(stage, target):
-    """Let two directories exchange their names in one call; False where the system cannot."""
+    """Exchange the names of two directories in one call; False where the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -121,11 +127,11 @@ def _exchange(stage, target):
 
 
 def _take_place(stage, target):
-    """Rename `stage` to `target`, with what stands there set aside for that moment."""
+    """Rename `stage` to `target`; an old directory there is first set aside, then deleted."""
     old = _sibling(stage, _OLD)
-    while True:  # again only where there are no locks and another process puts its own there meanwhile
+    while True:  # repeats only if, without locks, another process puts its own directory there
         try:
-            os.rename(stage, target)  # an empty directory gives way
+            os.rename(stage, target)  # replaces an empty directory
             break
         except OSError as error:
             if error.errno not in _IS_OCCUPIED or (target.exists() and not target.is_dir()):
@@ -143,11 +149,11 @@ def _bring_back(old, target):
         os.rename(old, target)
 
 
-# ---- what stands beside ----------------------------------------------------------------------------------------------
+# ---- folders beside the target ---------------------------------------------------------------------------------------
 
 
 def _beside(target, ending):
-    """Folders beside `target` of that ending, in the order of their names."""
+    """Return the folders beside `target` with that ending, sorted by name."""
     name = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{16}\." + ending)
     try:
         found = sorted(entry for entry in os.listdir(target.parent) if name.fullmatch(entry))
@@ -161,7 +167,7 @@ def _sibling(folder, ending):
 
 
 def _remove_waste(target):
-    """Delete staging folders of processes that are gone, and what they had set aside."""
+    """Delete staging folders of dead processes and the directories that they set aside."""
     for stage in _beside(target, _SAVING):
         lock = _lock(stage)
         if lock is not None:
@@ -176,13 +182,13 @@ def _remove_waste(target):
 
 
 def _new_stage(target):
-    """A locked staging folder and its lock, None where the file system has no locks."""
+    """Make a locked staging folder; return it and its lock, None without locks."""
     while True:
         stage = staging_place(target)
         stage.mkdir()
         try:
             lock = _open_locked(stage)
-        except (BlockingIOError, FileNotFoundError):  # another process takes the new folder for waste
+        except (BlockingIOError, FileNotFoundError):  # another process deletes the new folder as left over
             continue
         except OSError:
             return stage, None
@@ -192,7 +198,10 @@ def _new_stage(target):
 
 
 def _open_locked(folder, *, wait=False):
-    """Descriptor that holds the lock of a folder, None on systems without such locks; OSError where another has it."""
+    """Lock a folder and return the descriptor that holds the lock.
+
+    None on systems without locks of folders. OSError if another process holds the lock.
+    """
     if fcntl is None:
         return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -205,7 +214,7 @@ def _open_locked(folder, *, wait=False):
 
 
 def _lock(folder, *, wait=False):
-    """As `_open_locked`, but None too where the lock is not to be had."""
+    """Lock a folder as `_open_locked` does, but return None instead of an OSError."""
     try:
         return _open_locked(folder, wait=wait)
     except OSError:
@@ -214,7 +223,10 @@ def _lock(folder, *, wait=False):
 
 @contextmanager
 def _alone_in(folder):
-    """Whoever else wants this folder waits until the end of the block; without effect where there are no locks."""
+    """Hold the lock of a folder during the block; other processes wait for it.
+
+    This has no effect on systems without locks of folders.
+    """
     lock = _lock(folder, wait=True)
     try:
         yield

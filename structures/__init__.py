@@ -1,4 +1,4 @@
-"""Data structures that know numbers, not models; each is useful on its own."""
+"""Data structures for numbers and clusters; none of them needs a model."""
 
 from typing import Any
 

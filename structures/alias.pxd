@@ -1,4 +1,4 @@
-# Alias tables for samplers: draws from 64-bit words, and the law that the cells truly have.
+# Alias tables for samplers: draws from 64-bit words, and the exact law of the cells.
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -6,8 +6,8 @@ cdef extern from "philox.h" nogil:
     uint64_t expfam_mulhilo(uint64_t a, uint64_t b, uint64_t *high) noexcept
 
 
-ctypedef struct alias_cell:             # eight bytes beside each other: a draw touches one cache line
-    uint32_t threshold                  # of 2**32: below it the cell's own number, else `alias`
+ctypedef struct alias_cell:             # eight bytes: a draw reads one cache line
+    uint32_t threshold                  # out of 2**32: below it the outcome is the cell's own number, else `alias`
     uint32_t alias
 
 
@@ -19,12 +19,12 @@ ctypedef struct alias_arena:            # views of the arrays of an AliasArena
 
 
 cdef enum:
-    ALIAS_OK = -1                       # results of a build; a number from 0 on is the position of a bad weight
+    ALIAS_OK = -1                       # results of a build; a number from 0 on is the position of an invalid weight
     ALIAS_NO_MASS = -2
 
 
-# One table from weights (is_log 0) or log-weights; `floor` is the share of the uniform law. `work` (size,) and
-# `queue` (size,) are scratch. Nothing is written to `cells` unless the result is ALIAS_OK.
+# Build one table from weights (is_log 0) or log weights; `floor` is the share of the uniform law. `work` (size,) and
+# `queue` (size,) are scratch. `cells` is written only if the result is ALIAS_OK.
 ctypedef fused weight_t:
     float
     double
@@ -32,16 +32,19 @@ ctypedef fused weight_t:
 cdef Py_ssize_t alias_check(const weight_t *weights, Py_ssize_t size, bint is_log, double *largest) noexcept nogil
 cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_log, double floor, alias_cell *cells,
                             double *work, uint32_t *queue) noexcept nogil
-# Law of one table: probability (size,); `mass` (size,) is scratch.
+# Compute the law of one table, probability (size,); `mass` (size,) is scratch.
 cdef void alias_law(const alias_cell *cells, Py_ssize_t size, uint64_t *mass, double *probability) noexcept nogil
 
 
 cdef inline Py_ssize_t alias_draw(const alias_cell *cells, Py_ssize_t size, uint64_t word) noexcept nogil:
-    """Outcome of one 64-bit word: the word times `size` is a cell and, in its lower half, a place in the cell."""
+    """Return the outcome of one 64-bit word.
+
+    In the product of the word and `size`, the upper half is the cell and the lower half is the position in the cell.
+    """
     cdef uint64_t cell
     cdef uint64_t place = expfam_mulhilo(word, <uint64_t> size, &cell)
     cdef alias_cell read = cells[cell]
-    # By masks: a branch would be mispredicted every few draws, and cost more than all the rest.
+    # Masks and no branch: a branch would be mispredicted every few draws and cost more than all other work here.
     cdef uint32_t own = <uint32_t> 0 - <uint32_t> ((place >> 32) < read.threshold)
     return <Py_ssize_t> (read.alias ^ ((read.alias ^ <uint32_t> cell) & own))
 
@@ -56,12 +59,15 @@ cdef inline double alias_arena_probability(const alias_arena *a, Py_ssize_t tabl
 
 cdef inline Py_ssize_t alias_mixture_draw(const alias_arena *a, const Py_ssize_t *tables, const double *shares,
                                           Py_ssize_t m, uint64_t choice, uint64_t word) noexcept nogil:
-    """Outcome of sum_c shares[c] law(tables[c]); shares sum to one, `choice` and `word` are independent words."""
+    """Draw an outcome of the mixture sum_c shares[c] law(tables[c]).
+
+    The shares sum to 1; `choice` and `word` are independent words.
+    """
     cdef double rest = <double> (choice >> 11) * (1.0 / 9007199254740992.0)
     cdef Py_ssize_t c, taken = 0
     for c in range(m):
         if shares[c] > 0.0:
-            taken = c                   # rounding may leave a rest after the last table that has a share
+            taken = c                   # after rounding, `rest` can be positive beyond the last table with a share
             rest -= shares[c]
             if rest < 0.0:
                 break
@@ -70,7 +76,7 @@ cdef inline Py_ssize_t alias_mixture_draw(const alias_arena *a, const Py_ssize_t
 
 cdef inline double alias_mixture_probability(const alias_arena *a, const Py_ssize_t *tables, const double *shares,
                                              Py_ssize_t m, Py_ssize_t j) noexcept nogil:
-    """Probability of j under the whole mixture, not under the table that was chosen."""
+    """Return the probability of j under the whole mixture, not under the chosen table."""
     cdef double total = 0.0
     cdef Py_ssize_t c
     for c in range(m):

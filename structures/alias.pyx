@@ -1,10 +1,11 @@
-"""Draws from a discrete law of K outcomes in O(1), one table or an arena of many.
+"""Alias tables: draws from a discrete law of K outcomes in O(1).
 
-A table (Walker 1977; Vose 1991) cuts the law into K cells of equal width; each belongs to its own outcome up to a
-threshold and to one other, its alias, beyond it. One 64-bit word is a draw: word times K has the cell in its upper 64
-bits and the place in the cell in its lower ones (Lemire 2019), so that the number of words of every outcome, and hence
-the law that is truly drawn, is a whole number over 2**64; `probability` counts them. Building is O(K), in one sweep
-over light and heavy outcomes (Huebschle-Schneider and Sanders 2022) without stacks; 8 bytes an entry, 16 with its law.
+`AliasTable` is one table, and `AliasArena` holds many. A table (Walker 1977; Vose 1991) cuts the law into K cells of
+equal width. Cell k belongs to outcome k up to a threshold, and to one other outcome, its alias, above the threshold.
+One 64-bit word gives one draw: in the product of the word and K, the upper 64 bits are the cell and the lower 64 bits
+are the position in the cell (Lemire 2019). So the exact probability of every outcome is a number of words over 2**64,
+and `probability` counts these words. A table is built in O(K), in one sweep over light and heavy outcomes without
+stacks (Huebschle-Schneider and Sanders 2022). It needs 8 bytes for each outcome, and 16 if probabilities are stored.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ from expfam.structures.ground.threads import run
 cdef extern from *:
     """
     #include "kernels.h"
-    /* Whether all weights lie in [lowest, inf), and the largest: comparisons only, any order gives the same. */
+    /* Say whether all weights lie in [lowest, inf); find the largest. Only comparisons: the order does not matter. */
     #define ALIAS_RANGE(NAME, TYPE)                                                                 \
         static int NAME(const TYPE *w, ptrdiff_t n, TYPE lowest, TYPE *largest) {                   \
             TYPE tops[8], bad[8];                                                                   \
@@ -50,7 +51,7 @@ cdef extern from *:
         }
     ALIAS_RANGE(alias_range_f32, float)
     ALIAS_RANGE(alias_range_f64, double)
-    /* out = factor w, and its sum in eight lanes: one order for every machine, and no wait for the sum before. */
+    /* Set out = factor w and return its sum. Eight lanes: the same order on every machine, and short dependencies. */
     #define ALIAS_SCALE(NAME, TYPE)                                                                 \
         static double NAME(const TYPE *w, ptrdiff_t n, double factor, double *out) {                \
             double sums[8] = {0};                                                                   \
@@ -77,8 +78,8 @@ cdef extern from *:
 cdef double WHOLE = 4294967296.0                # 2**32
 cdef double UNIT = 1.0 / 18446744073709551616.0   # 2**-64
 cdef Py_ssize_t LARGEST_SIZE = 2**31            # cells are numbered by 32 bits
-cdef double SMALLEST_FLOOR = 2.0**-31           # below it the share of one outcome could round to nothing
-_BLOCK_ENTRIES = 1 << 17                         # of a task that builds tables: about a millisecond
+cdef double SMALLEST_FLOOR = 2.0**-31           # below it the share of one outcome could round to 0
+_BLOCK_ENTRIES = 1 << 17                         # entries of a task that builds tables: about a millisecond
 _BLOCK_DRAWS = 1 << 16
 
 
@@ -86,7 +87,10 @@ _BLOCK_DRAWS = 1 << 16
 
 
 cdef Py_ssize_t alias_check(const weight_t *weights, Py_ssize_t size, bint is_log, double *largest) noexcept nogil:
-    """ALIAS_OK, ALIAS_NO_MASS or the position of the first weight that is none; the largest one in `largest`."""
+    """Check one row of weights and store the largest weight in `largest`.
+
+    Returns ALIAS_OK, ALIAS_NO_MASS, or the position of the first invalid weight.
+    """
     cdef weight_t lowest = <weight_t> (-INFINITY if is_log else 0.0)
     cdef weight_t top = lowest
     cdef bint all_weights
@@ -105,17 +109,21 @@ cdef Py_ssize_t alias_check(const weight_t *weights, Py_ssize_t size, bint is_lo
 
 cdef double scale_weights(const weight_t *weights, Py_ssize_t size, bint is_log, double largest,
                           double *out) noexcept nogil:
-    """Weights over about the largest in `out`, and their sum: neither overflow nor denormals whatever the scale."""
+    """Divide weights by about the largest one into `out` and return their sum.
+
+    This prevents overflow and denormal numbers for every scale of the weights.
+    """
     cdef double x, power
     cdef Py_ssize_t k
     cdef int exponent
     if is_log:
         for k in range(size):
             x = weights[k] - largest
-            out[k] = expfam_exp1(x) if x > -80.0 else 0.0   # far below what a threshold resolves
+            out[k] = expfam_exp1(x) if x > -80.0 else 0.0   # much smaller than the resolution of a threshold
         return alias_scale_f64(out, size, 1.0, out)
     frexp(largest, &exponent)
-    power = ldexp(1.0, min(max(-exponent, -1000), 1000))    # rounds nothing; beyond, 2**-74 and 2**24 do no harm
+    # A power of 2 does not round. If the exponent is clipped, the largest weight is about 2**-74 or 2**24: no harm.
+    power = ldexp(1.0, min(max(-exponent, -1000), 1000))
     if weight_t is float:
         return alias_scale_f32(weights, size, power, out)
     else:
@@ -123,14 +131,20 @@ cdef double scale_weights(const weight_t *weights, Py_ssize_t size, bint is_log,
 
 
 cdef inline uint32_t threshold_of(double part) noexcept nogil:
-    """Nearest multiple of 2**-32; 1 itself cannot be told, and its alias gets 2**-32 of the cell."""
+    """Round to the nearest multiple of 2**-32, but at most 1 - 2**-32.
+
+    A threshold of 1 cannot be stored: the alias of a full cell gets 2**-32 of it.
+    """
     cdef double t = part * WHOLE + 0.5
     return <uint32_t> 0xFFFFFFFF if t >= WHOLE - 1.0 else <uint32_t> 0 if t < 1.0 else <uint32_t> t
 
 
 cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_log, double floor, alias_cell *cells,
                             double *work, uint32_t *queue) noexcept nogil:
-    """Sweep over light outcomes (below one cell) from the left and heavy ones from the right of one queue."""
+    """Build one table from weights; returns the same as `alias_check`.
+
+    The sweep reads light outcomes (below one cell) from the left end of one queue and heavy ones from the right end.
+    """
     cdef double largest = 0.0, scale, part, rest
     cdef Py_ssize_t k, light = 0, n_light = 0, heavy = size, status
     cdef uint32_t i, j, following, fallback = 0
@@ -142,12 +156,12 @@ cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_lo
     for k in range(size):
         part = work[k] * scale + floor
         work[k] = part
-        queue[n_light] = <uint32_t> k   # both ends are written and one is kept: no branch to mispredict
+        queue[n_light] = <uint32_t> k   # write at both ends and keep one: there is no branch to mispredict
         queue[heavy - 1] = <uint32_t> k
         is_light = part < 1.0
         n_light += is_light
         heavy -= not is_light
-    if heavy == size:                   # all are one up to rounding, all rounded down
+    if heavy == size:                   # all weights are one cell up to rounding, and all were rounded down
         for k in range(size):
             cells[k].threshold, cells[k].alias = <uint32_t> 0xFFFFFFFF, <uint32_t> k
         return ALIAS_OK
@@ -157,13 +171,13 @@ cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_lo
     rest = work[j]
     while True:
         if rest >= 1.0:
-            if light == n_light:        # all others are heavy too: one cell each, up to rounding
+            if light == n_light:        # all others are heavy: one cell each, up to rounding
                 break
             i = queue[light]
             light += 1
             cells[i].threshold, cells[i].alias = threshold_of(work[i]), j
             rest -= 1.0 - work[i]
-        elif heavy > n_light:           # the heavy one has become light: the next one tops it up
+        elif heavy > n_light:           # outcome j has become light: the next heavy one fills its cell
             heavy -= 1
             following = queue[heavy]
             cells[j].threshold, cells[j].alias = threshold_of(rest), following
@@ -171,7 +185,7 @@ cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_lo
             j = following
         else:
             break
-    # Whatever is left is one cell wide up to rounding; what has no weight must not be drawn all the same.
+    # The remaining outcomes are one cell wide up to rounding; but an outcome without weight must never be drawn.
     while light < n_light:
         i = queue[light]
         light += 1
@@ -188,22 +202,22 @@ cdef Py_ssize_t alias_build(const weight_t *weights, Py_ssize_t size, bint is_lo
 
 
 cdef void alias_law(const alias_cell *cells, Py_ssize_t size, uint64_t *mass, double *probability) noexcept nogil:
-    """Words of each outcome over 2**64.
+    """Compute the probability of each outcome: its number of words over 2**64.
 
-    Cell k holds the words w with k 2**64 <= w size < (k + 1) 2**64, and its first part those below
-    k 2**64 + threshold 2**32: differences of quotients rounded up, the remainders carried from cell to cell.
+    Cell k contains the words w with k 2**64 <= w size < (k + 1) 2**64. The words below k 2**64 + threshold 2**32 belong
+    to outcome k. These numbers are differences of quotients rounded up; remainders are carried from cell to cell.
     """
     cdef uint64_t K = <uint64_t> size, ones = <uint64_t> 0 - 1, width, own, lack = 0, quotient, remainder, total = 0
     cdef Py_ssize_t k
     quotient = ones // K
     remainder = ones - quotient * K + 1
     if remainder == K:
-        quotient += 1                   # size 1: 2**64 itself, which wraps to 0 and is mended below
+        quotient += 1                   # size 1: 2**64 wraps to 0; corrected below
         remainder = 0
     for k in range(size):
         mass[k] = 0
     for k in range(size):
-        # lack = size start_k - k 2**64, below size
+        # start_k: first word of cell k; lack = size start_k - k 2**64, which is below size
         own = 0
         if cells[k].threshold:
             own = (((<uint64_t> cells[k].threshold) << 32) - lack - 1) // K + 1
@@ -218,7 +232,7 @@ cdef void alias_law(const alias_cell *cells, Py_ssize_t size, uint64_t *mass, do
     for k in range(size):
         total |= mass[k]
         probability[k] = <double> mass[k] * UNIT
-    if total == 0:                      # 2**64 wrapped: one outcome has every word
+    if total == 0:                      # 2**64 wrapped to 0: one outcome has all words
         k = 0 if cells[0].alias == 0 or cells[0].threshold else cells[0].alias
         probability[k] = 1.0
 
@@ -233,7 +247,7 @@ cdef bitgen_t *bitgen_of(rng) except NULL:
 
 
 cdef enum:
-    WORDS = 128                         # drawn at once, so that reads of cells overlap instead of waiting for words
+    WORDS = 128                         # words drawn in one batch, so that reads of cells overlap
 
 
 cdef inline void fill_words(bitgen_t *bitgen, uint64_t *words, Py_ssize_t n) noexcept nogil:
@@ -249,7 +263,10 @@ cdef double checked_floor(floor) except -1.0:
 
 
 def _as_weights(weights, n_dimensions):
-    """float32 weights as they are, others as float64, contiguous and of the right number of dimensions."""
+    """Return weights as a contiguous float32 or float64 array after checking the dimensions.
+
+    float32 weights stay float32; all others become float64.
+    """
     weights = np.asarray(weights)
     if weights.dtype != np.float32:
         weights = weights.astype(np.float64, copy=False)
@@ -262,7 +279,7 @@ def _as_weights(weights, n_dimensions):
 
 
 def _refuse(row, status, weights, is_log, first_row):
-    """Raise for a row that is no law, naming the place and the value."""
+    """Raise a DataError for a row that is not a law; it names position and value."""
     where = f"row {first_row + row}, " if first_row is not None else ""
     kind = "log-weight" if is_log else "weight"
     if status == ALIAS_NO_MASS:
@@ -273,7 +290,7 @@ def _refuse(row, status, weights, is_log, first_row):
 
 
 cdef tuple check_rows(weights, bint is_log, Py_ssize_t begin, Py_ssize_t end):
-    """First row in [begin, end) that is no law and its status, or None."""
+    """Return the first row in [begin, end) that is not a law and its status, or None."""
     cdef Py_ssize_t g, status = ALIAS_OK, size = weights.shape[1]
     cdef double largest
     cdef const float[:, ::1] single
@@ -297,7 +314,10 @@ cdef tuple check_rows(weights, bint is_log, Py_ssize_t begin, Py_ssize_t end):
 
 cdef void build_rows(weights, bint is_log, double floor, Py_ssize_t begin, Py_ssize_t end, alias_cell *cells,
                      double *law):
-    """Tables of checked rows; row g of `weights` goes to row g of `cells` and, unless NULL, of `law`."""
+    """Build tables of checked rows: row g of `weights` into row g of `cells` and `law`.
+
+    `law` may be NULL.
+    """
     cdef Py_ssize_t g, size = weights.shape[1]
     cdef double[::1] work = np.empty(size)
     cdef uint32_t[::1] queue = np.empty(size, dtype=np.uint32)
@@ -321,7 +341,7 @@ cdef void build_rows(weights, bint is_log, double floor, Py_ssize_t begin, Py_ss
 
 
 def _check_cells(cells, n_dimensions):
-    """Cells from an archive: uint32 pairs whose aliases are outcomes."""
+    """Return cells from an archive after checking shape, type and aliases."""
     cells = np.array(cells, order="C")
     shape = cells.shape
     if cells.dtype != np.uint32 or cells.ndim != n_dimensions or 0 in shape or shape[n_dimensions - 1] != 2:
@@ -342,16 +362,17 @@ cdef alias_cell *pointer_of(cells):
 
 
 cdef class AliasTable:
-    """One discrete law from which a draw costs O(1).
+    """Table of one discrete law; a draw costs O(1).
 
     Parameters
     ----------
     weights : (K,) array_like of float
-        Finite, not negative, not all zero; need not sum to one. float32 is read without a copy.
+        Finite, not negative, not all zero. They need not sum to 1. float32 is read without a copy.
     is_log : bool
-        Whether they are logarithms (nats); -inf is an outcome that never occurs.
+        Whether the weights are logarithms (nats). An outcome with -inf is never drawn.
     floor : float
-        Share of the uniform law mixed in: 0, or in [2**-31, 1], where every outcome has positive probability.
+        Share of the uniform law in the mixture with it: 0, or in [2**-31, 1]. With a positive share every outcome has
+        positive probability.
 
     Attributes
     ----------
@@ -363,13 +384,13 @@ cdef class AliasTable:
     Raises
     ------
     DataError
-        A weight that is negative, infinite or NaN, with its position; or no weight at all.
+        A weight is negative, infinite or NaN (the message gives its position), or there is no weight.
 
     Notes
     -----
-    O(K) to build, O(1) a draw (Vose 1991). Probabilities are off the weights by at most about 2**-33 / K for every
-    cell that an outcome shares; one whose weight is below 2**-33 / K of the total may never be drawn.
-    `probability` tells the law of the cells themselves.
+    Building costs O(K), a draw O(1) (Vose 1991). The probability of an outcome differs from its normalised weight by at
+    most about 2**-33 / K for each cell that contains the outcome. An outcome whose share is below 2**-33 / K may never
+    be drawn. `probability` returns the exact law of the cells.
 
     Examples
     --------
@@ -396,7 +417,7 @@ cdef class AliasTable:
         self.cells = cells
 
     def draw(self, rng, size=None):
-        """Independent draws, one 64-bit word each.
+        """Draw independent outcomes; each draw uses one 64-bit word.
 
         Parameters
         ----------
@@ -423,7 +444,7 @@ cdef class AliasTable:
         return int(out[0]) if size is None else out
 
     def draw_words(self, words):
-        """Outcomes of given words.
+        """Return the outcomes of given 64-bit words.
 
         Parameters
         ----------
@@ -444,7 +465,7 @@ cdef class AliasTable:
         return out
 
     def probability(self, j=None):
-        """Probability with which each outcome is truly drawn, counted from the cells.
+        """Return the exact probability of each outcome, counted from the cells.
 
         Parameters
         ----------
@@ -466,17 +487,17 @@ cdef class AliasTable:
         return self.law.copy() if j is None else self.law[_checked_index(j, self.size, "outcome")]
 
     def log_probability(self, j=None):
-        """Logarithm of `probability` (nats); -inf for what is never drawn."""
+        """Return the log of `probability`, nats; -inf for an outcome that is never drawn."""
         with np.errstate(divide="ignore"):
             return np.log(self.probability(j))
 
     def to_arrays(self):
-        """The state as arrays: ``{"cells": (K, 2) uint32}``."""
+        """Return the state as arrays: ``{"cells": (K, 2) uint32}``."""
         return {"cells": self.cells}
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Table of the arrays of `to_arrays`, checked."""
+        """Make the table from the arrays of `to_arrays` after checking them."""
         cdef AliasTable table = cls.__new__(cls)
         cells = _check_cells(arrays["cells"], 2)
         table.size = cells.shape[0]
@@ -493,7 +514,7 @@ cdef class AliasTable:
 
 
 def _checked_index(index, bound, noun):
-    """Integers in [0, bound) as intp, contiguous; an IndexError otherwise."""
+    """Return integers in [0, bound) as contiguous intp; raise an IndexError otherwise."""
     index = np.asarray(index)
     if index.dtype.kind not in "iu":
         raise TypeError(f"{noun} numbers must be integers; got {index.dtype}")
@@ -507,23 +528,23 @@ def _checked_index(index, bound, noun):
 
 
 cdef class AliasArena:
-    """Many tables over the same outcomes in one allocation.
+    """Many alias tables over the same outcomes in one allocation.
 
     Parameters
     ----------
     n_tables, size : int
-        G tables of K outcomes.
+        Number of tables G and number of outcomes K.
     floor : float
-        Share of the uniform law in every table: 0, or in [2**-31, 1].
+        Share of the uniform law in the mixture with it, in every table: 0, or in [2**-31, 1].
     keep_probability : bool
-        Whether the law of every table is kept: what an acceptance step and mixtures need. 16 instead of 8 bytes an
-        entry, and twice the time to build.
+        Whether to store the law of every table. Acceptance ratios and log probabilities of mixtures need it. It takes
+        16 instead of 8 bytes for each entry, and twice the time to build.
 
     Notes
     -----
-    A mixture sum_m c_m q_m of tables is drawn by two words, one for the table and one for the outcome; its
-    log-probability is that of the whole mixture, not of the table that happened to be chosen.
-    Rows are built in parallel and draws have counter-based streams: nothing depends on `n_threads`.
+    A draw from a mixture sum_m c_m q_m of tables uses two words, one for the table and one for the outcome. Its log
+    probability is the one under the whole mixture, not under the table that was chosen. Rows are built in parallel, and
+    draws use counter-based streams, so results do not depend on `n_threads`.
 
     Examples
     --------
@@ -553,30 +574,31 @@ cdef class AliasArena:
 
     @property
     def n_tables(self):
-        """Number of tables G."""
+        """Return the number of tables G."""
         return self.arena.n_tables
 
     @property
     def size(self):
-        """Number of outcomes K of each table."""
+        """Return the number of outcomes K of each table."""
         return self.arena.size
 
     def fill(self, weights, *, first=0, is_log=False, n_threads=1):
-        """Make the tables ``first, first + 1, ...`` anew, one from each row.
+        """Build the tables ``first, first + 1, ...`` again, one from each row of weights.
 
         Parameters
         ----------
         weights : (G, K) array_like of float, or fewer rows
-            Each row finite, not negative, not all zero; or logarithms (nats) below +inf, not all -inf.
+            Each row is finite, not negative and not all zero. Logarithms (nats) are below +inf and not all -inf.
         first : int
-            Table of the first row.
+            Number of the table that the first row builds.
         is_log : bool
+            Whether the weights are logarithms.
         n_threads : int or None
 
         Raises
         ------
         DataError
-            Names the first bad row and position; no table has then been changed.
+            A row is not a law; the message names the first such row and position. No table has been changed.
         """
         weights = _as_weights(weights, 2)
         n_rows, size = weights.shape
@@ -606,7 +628,7 @@ cdef class AliasArena:
         return tables
 
     def draw(self, tables, rng):
-        """One draw from each named table.
+        """Draw one outcome from each of the given tables.
 
         Parameters
         ----------
@@ -634,18 +656,20 @@ cdef class AliasArena:
         return out
 
     def draw_streams(self, tables, seed, *, shares=None, first_unit=0, step=0, n_threads=1):
-        """One draw for each datum from its own counter-based stream, the same for any number of threads.
+        """Draw one outcome for each datum from its own counter-based stream.
+
+        The result is the same for any number of threads.
 
         Parameters
         ----------
         tables : (N,) array_like of int, or (N, M)
-            Table of each datum; with `shares`, the M tables of its mixture.
+            Table of each datum. With `shares`: the M tables of the mixture of each datum.
         seed : int in [0, 2**64)
         shares : (M,) or (N, M) array_like of float, optional
-            Weight of each table in the mixture; not negative, normalised row by row.
+            Weight of each table in the mixture, not negative. Each row is normalised.
         first_unit, step : int
-            Datum i reads the stream (seed, "tables"; unit ``first_unit + i``, step): its first word, or its first two
-            (table, outcome) for a mixture.
+            Datum i reads the stream (seed, "tables"; unit ``first_unit + i``, step). It uses the first word of the
+            stream, or for a mixture the first two words (table, outcome).
         n_threads : int or None
 
         Returns
@@ -694,7 +718,7 @@ cdef class AliasArena:
                                             philox_next64(&stream))
 
     def probability(self, table):
-        """Law of one table as its cells have it.
+        """Return the exact law of one table, counted from its cells.
 
         Returns
         -------
@@ -712,7 +736,9 @@ cdef class AliasArena:
         return out
 
     def log_probability(self, tables, outcomes, *, shares=None):
-        """Log-probability (nats) of one outcome for each datum, under its table or under its whole mixture.
+        """Return the log probability (nats) of one outcome for each datum.
+
+        It is the log probability under the table of the datum, or under its whole mixture.
 
         Parameters
         ----------
@@ -723,12 +749,12 @@ cdef class AliasArena:
         Returns
         -------
         (N,) float64 ndarray
-            Of the law that is drawn; -inf for what is never drawn.
+            Log probability under the exact law of the cells; -inf for an outcome that is never drawn.
 
         Raises
         ------
         ValueError
-            Unless the arena keeps probabilities.
+            The arena was made without `keep_probability`.
         """
         if self.law is None:
             raise ValueError("this arena keeps no probabilities: make it with keep_probability=True")
@@ -745,7 +771,7 @@ cdef class AliasArena:
             return np.log((_checked_shares(shares, tables.shape) * self.law[tables, outcomes[:, None]]).sum(axis=1))
 
     def to_arrays(self):
-        """The state as arrays: cells, which tables are filled, floor and whether laws are kept."""
+        """Return the state as arrays: cells, is_filled, floor and keep_probability."""
         return {
             "cells": self.cells.copy(),
             "is_filled": self.is_filled.copy(),
@@ -755,7 +781,10 @@ cdef class AliasArena:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Arena of the arrays of `to_arrays`, checked; laws are counted from the cells."""
+        """Make the arena from the arrays of `to_arrays` after checking them.
+
+        Stored laws are counted again from the cells.
+        """
         cdef AliasArena arena
         cells = _check_cells(arrays["cells"], 3)
         if np.shape(arrays["is_filled"]) != cells.shape[:1]:
@@ -780,7 +809,7 @@ cdef class AliasArena:
 
 
 def _checked_shares(shares, shape):
-    """Shares of mixtures as (N, M) float64 with rows that sum to one."""
+    """Return the shares of mixtures as (N, M) float64 with rows that sum to 1."""
     shares = np.asarray(shares, dtype=np.float64)
     try:
         shares = np.broadcast_to(shares, shape)

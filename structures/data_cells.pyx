@@ -1,8 +1,9 @@
-"""A fixed division of data into groups that share a proposal: from tree cells, duplicates, hash buckets or labels.
+"""Fixed division of data into groups (data cells); the data of a group share a proposal.
 
-Groups are numbered 0..G-1 without gaps and none is empty. Members lie contiguously, ascending within a group, so a
-sweep in the order of `members` touches each group once. O(N) to make beside what the maker costs; a data_cells never
-changes, and it says nothing about clusters: any division is valid, a tight one is useful.
+The groups come from cells of a tree, duplicates, hash buckets or labels. They are numbered 0..G-1 without gaps, and no
+group is empty. The members of a group are stored contiguously in ascending order, so a sweep in the order of `members`
+reads each group once. Besides the cost of finding the groups, construction costs O(N). A `DataCells` object never
+changes. It does not depend on clusters: every division is valid, but groups of close data are more useful.
 """
 
 import numpy as np
@@ -14,21 +15,21 @@ from libc.stdint cimport uint64_t
 from expfam.structures.ground.threads import run
 
 cdef enum:
-    GROUP_ROWS = 8192           # data of a task
+    GROUP_ROWS = 8192           # data in a task
 
 
 @final
 cdef class DataCells:
-    """Division of N data into G groups.
+    """Fixed division of N data into G groups.
 
     Parameters
     ----------
     group : (N,) array_like of int
-        Number of each datum's group; 0..G-1, each used.
+        Group of each datum. Every number 0..G-1 must occur.
     phi : (N, F) array_like, optional
-        Vectors of which prototypes and radii are made.
+        Vectors from which prototypes and radii are computed.
     n_threads : int or None
-        Threads for those; results are the same bits for any number.
+        Threads for prototypes and radii. Results are bitwise the same for any number.
 
     Attributes
     ----------
@@ -37,14 +38,14 @@ cdef class DataCells:
         ``members[indptr[g]:indptr[g + 1]]`` are the data of group g.
     members : (N,) intp ndarray
     prototype : (G, F) float64 ndarray or None
-        Mean of phi over each group: of all vectors it has the least sum of squared distances.
+        Mean of phi over each group. It minimises the sum of squared distances to the members.
     radius : (G,) float64 ndarray or None
-        Largest distance from a group's prototype to a member.
+        Largest distance between the prototype of a group and a member.
 
     Raises
     ------
     ValueError
-        No data, a number below 0, an empty group, or phi of another length or not finite.
+        There are no data, a number is below 0, a group is empty, or phi has another length or is not finite.
 
     Examples
     --------
@@ -78,22 +79,22 @@ cdef class DataCells:
 
     @classmethod
     def from_tree(cls, tree, max_group, *, phi=None, n_threads=None):
-        """Largest cells of a cover tree with at most so many data.
+        """Make groups from the largest cells of a cover tree with at most `max_group` data.
 
         Parameters
         ----------
         tree : CoverTree
-            Over data 0..N-1, none of them removed.
+            Tree of the data 0..N-1, of which none has been removed.
         max_group : int
-            Leaves that are larger are cut into runs of this size in the tree's order; copies of one datum are kept
-            together.
+            Largest size of a group. Larger leaves are cut into runs of this size in the order of the tree. Copies of
+            one datum stay together.
         phi : (N, F) array_like, optional
-            Vectors for prototypes; the tree's own rows without it.
+            Vectors for prototypes. If not given, the rows of the tree are used.
 
         Raises
         ------
         ValueError
-            max_group < 1, or a tree that has lost data.
+            `max_group` is below 1, or a datum was removed from the tree.
         """
         cells = tree.frontier(max_group)
         group = tree.assign(cells)
@@ -106,17 +107,17 @@ cdef class DataCells:
             runs = np.arange(len(members)) // max_group
             group[members] = np.where(runs == 0, g, next_group + runs - 1)
             next_group += runs.max()
-        alive = np.unique(group, return_inverse=True)[1]  # cells of nothing but removed centres hold no datum
+        alive = np.unique(group, return_inverse=True)[1]  # cells that contain only removed centres hold no datum
         return cls(alive, phi=tree.vectors(np.arange(len(group))) if phi is None else phi, n_threads=n_threads)
 
     @classmethod
     def from_labels(cls, labels, *, phi=None, n_threads=None):
-        """Groups of equal labels, numbered by first appearance.
+        """Make one group for each label, numbered by first appearance.
 
         Parameters
         ----------
         labels : (N,) array_like
-            Of anything NumPy can sort.
+            Labels of any type that NumPy can sort.
         """
         labels = np.asarray(labels)
         if labels.ndim != 1:
@@ -125,12 +126,12 @@ cdef class DataCells:
 
     @classmethod
     def from_buckets(cls, codes, *, phi=None, n_threads=None):
-        """Groups of equal hash codes, numbered by first appearance.
+        """Make one group for each hash code, numbered by first appearance.
 
         Parameters
         ----------
         codes : (N,) or (N, W) array_like of integers
-            A row is a code.
+            Each row is one code.
         """
         codes = np.asarray(codes)
         if codes.ndim not in (1, 2) or codes.dtype.kind not in "iub":
@@ -139,12 +140,14 @@ cdef class DataCells:
 
     @classmethod
     def from_duplicates(cls, X, *, phi=None, n_threads=None):
-        """Groups of identical rows, numbered by first appearance; 0.0 and -0.0 are identical.
+        """Make one group for each distinct row, numbered by first appearance.
+
+        0.0 and -0.0 are identical.
 
         Parameters
         ----------
         X : (N, F) array_like or sparse matrix
-            Sparse rows are compared by what they hold, whatever the order of their indices.
+            Sparse rows are compared by their entries; the order of the indices does not matter.
         """
         if hasattr(X, "tocsr"):
             return cls(_by_appearance(_sparse_keys(X)), phi=phi, n_threads=n_threads)
@@ -156,12 +159,12 @@ cdef class DataCells:
     # ---- prototypes --------------------------------------------------------------------------------------------------
 
     def _describe(self, phi, n_threads):
-        """Means and radii, groups in order, members in order."""
+        """Compute prototypes and radii, in the order of groups and members."""
         phi = np.ascontiguousarray(phi, dtype=np.float64)
         if phi.ndim != 2 or len(phi) != len(self.group):
             raise ValueError(f"phi has shape {phi.shape}; it needs a row for each of {len(self.group)} data")
         prototype, radius = np.zeros((self.n_groups, phi.shape[1])), np.zeros(self.n_groups)
-        # tasks hold whole groups, cut where the number of data before them passes a multiple of the size
+        # tasks contain whole groups; a new task starts where the number of data passes a multiple of GROUP_ROWS
         cuts = np.flatnonzero(np.diff(self.indptr[:-1] // GROUP_ROWS, prepend=-1))
         tasks = [(phi, prototype, radius, lo, hi) for lo, hi in zip(cuts, [*cuts[1:], self.n_groups])]
         run(self._mean_of, tasks, n_threads)
@@ -171,7 +174,7 @@ cdef class DataCells:
 
     def _mean_of(self, const double[:, ::1] phi, double[:, ::1] prototype, double[::1] radius, Py_ssize_t first,
                  Py_ssize_t last):
-        """Prototypes and radii of the groups first..last."""
+        """Compute prototypes and radii of the groups first..last."""
         cdef Py_ssize_t g, t, i, j, F = phi.shape[1]
         cdef double size, square, worst
         with nogil:
@@ -179,7 +182,7 @@ cdef class DataCells:
                 size = self.start[g + 1] - self.start[g]
                 i = self.member[self.start[g]]
                 for t in range(self.start[g] + 1, self.start[g + 1]):
-                    for j in range(F):  # from the first member, so that copies have exactly themselves as mean
+                    for j in range(F):  # start at the first member, so that the mean of copies is exact
                         prototype[g, j] += phi[self.member[t], j] - phi[i, j]
                 for j in range(F):
                     prototype[g, j] = phi[i, j] + prototype[g, j] / size
@@ -189,7 +192,7 @@ cdef class DataCells:
                     square = 0.0
                     for j in range(F):
                         square += (phi[i, j] - prototype[g, j]) * (phi[i, j] - prototype[g, j])
-                    if not square <= worst:  # a NaN is kept
+                    if not square <= worst:  # also true for a NaN, so that it is kept
                         worst = square
                 radius[g] = sqrt(worst)
 
@@ -197,22 +200,22 @@ cdef class DataCells:
 
     @property
     def sizes(self):
-        """(G,) intp ndarray, data in each group."""
+        """Return the number of data in each group: (G,) intp ndarray."""
         return np.diff(self.indptr)
 
     def members_of(self, g):
-        """Data of one group, ascending: (m,) intp ndarray, a read-only view."""
+        """Return the data of one group, ascending: (m,) intp ndarray, a read-only view."""
         if not 0 <= g < self.n_groups:
             raise IndexError(f"group {g} of {self.n_groups}")
         return self.members[self.indptr[g] : self.indptr[g + 1]]
 
     def draw_members(self, n, rng):
-        """Random members of every group, drawn with replacement.
+        """Draw random members of every group with replacement.
 
         Parameters
         ----------
         n : int
-            Members drawn from each group.
+            Number of members drawn from each group.
         rng : numpy.random.Generator
 
         Returns
@@ -240,7 +243,7 @@ cdef class DataCells:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self):
-        """Group numbers, and prototypes and radii where there are any."""
+        """Return the groups as arrays, with prototypes and radii if there are any."""
         arrays = {"group": self.group.copy()}
         if self.prototype is not None:
             arrays |= {"prototype": self.prototype.copy(), "radius": self.radius.copy()}
@@ -248,7 +251,7 @@ cdef class DataCells:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """DataCells of the arrays of `to_arrays`."""
+        """Make the object from the arrays of `to_arrays`."""
         cdef DataCells data_cells = cls(arrays["group"])
         if "prototype" in arrays:
             prototype, radius = np.array(arrays["prototype"]), np.array(arrays["radius"])
@@ -267,18 +270,18 @@ def _unpickle(arrays):
 
 
 def _locked(array):
-    """The array, read-only from now on."""
+    """Make the array read-only and return it."""
     array.flags.writeable = False
     return array
 
 
 def _frozen(numbers):
-    """A read-only copy as intp."""
+    """Return a read-only copy as intp."""
     return _locked(np.array(numbers, dtype=np.intp))
 
 
 def _by_appearance(keys):
-    """Numbers of equal keys in the order in which they first appear."""
+    """Number the distinct keys by first appearance; return the number of each key."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -286,7 +289,7 @@ def _by_appearance(keys):
 
 
 def _row_keys(X):
-    """One sortable value for each row: its bytes."""
+    """Return one sortable value for each row: its bytes."""
     X = np.ascontiguousarray(X)
     if X.shape[1] == 0:
         return np.zeros(len(X), dtype=np.int8)
@@ -294,7 +297,7 @@ def _row_keys(X):
 
 
 def _sparse_keys(X):
-    """One number for each sparse row, equal where the rows are."""
+    """Return one number for each sparse row; equal rows have equal numbers."""
     X = X.tocsr().copy()
     X.sum_duplicates()
     X.eliminate_zeros()

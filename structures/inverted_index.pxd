@@ -1,8 +1,8 @@
-# The C face of `InvertedIndex`: rows and posting lists over one pool of entries, and sums over shared terms.
+# C interface of `InvertedIndex`: rows and posting lists over one pool of entries, and sums over shared terms.
 
 from libc.stdint cimport int32_t, int64_t
 
-# contribution of one shared term, x in the row that is asked and y in the other
+# contribution of one shared term: x is the value in row k, y the value in the other row
 ctypedef double (*shared_term)(const void *context, Py_ssize_t term, double x, double y) noexcept nogil
 
 cdef class InvertedIndex:
@@ -10,7 +10,7 @@ cdef class InvertedIndex:
     cdef readonly Py_ssize_t n_terms
     cdef readonly Py_ssize_t n_entries      # live entries
     cdef Py_ssize_t[::1] _begin             # (n_terms + 1,) segment of each term in the pool
-    cdef Py_ssize_t[::1] _size              # (n_terms,) its live entries, the first ones of the segment
+    cdef Py_ssize_t[::1] _size              # (n_terms,) live entries of each term: the first ones of its segment
     cdef Py_ssize_t[::1] _head              # (n_slots,) first entry of each row, -1 where it is empty
     cdef Py_ssize_t[::1] _row_size          # (n_slots,) terms of each row
     cdef int32_t[::1] _slot                 # (pool,) owner of each entry
@@ -18,9 +18,9 @@ cdef class InvertedIndex:
     cdef double[::1] _value                 # (pool,)
     cdef Py_ssize_t[::1] _next              # (pool,) next entry of the row, by ascending term; -1 at its end
     cdef Py_ssize_t[::1] _previous          # (pool,)
-    cdef double[::1] _sums                  # (n_slots,) scratch of the Python face
-    cdef int64_t[::1] _mark                 # (n_slots,) likewise
-    cdef Py_ssize_t[::1] _touched           # (n_slots,) likewise
+    cdef double[::1] _sums                  # (n_slots,) scratch of the Python interface
+    cdef int64_t[::1] _mark                 # (n_slots,) scratch as well
+    cdef Py_ssize_t[::1] _touched           # (n_slots,) scratch as well
     cdef int64_t _stamp
 
     cdef void _allocate(self, Py_ssize_t size)

@@ -1,11 +1,11 @@
-"""Inverted index over clusters: from a term to the clusters that hold it, and their values.
+"""Inverted index over clusters: from a term to the clusters that contain it.
 
-Every stored value is one entry of a pool. The entries of a term lie side by side (its posting list); those of a
-cluster are linked in ascending order of terms. Clusters only merge or leave, so a posting list never grows: its place
-is fixed when the index is built, and a hole is filled at once by the list's last entry. Hence lists hold no dead
-entries, merging k and l costs O(terms of k and l), and the sums of one cluster against all that share a term with it
-cost O(postings of its terms), whatever the number of clusters. Sums run in ascending order of terms: they are
-symmetric to the bit, and do not depend on how the clusters came about.
+Every stored value is one entry of a pool. The entries of a term are contiguous; they are its posting list. The entries
+of a cluster are linked in ascending order of terms. Clusters are only merged or removed, so a posting list never grows:
+its place is fixed when the index is built, and the last entry of the list immediately fills every gap. So lists contain
+no dead entries. Merging k and l costs O(terms of k and l). The sums over shared terms of one cluster with all others
+cost O(postings of its terms), for any number of clusters. Sums run in ascending order of terms, so they are bitwise
+symmetric and do not depend on the history of the clusters.
 """
 
 import numpy as np
@@ -34,33 +34,34 @@ cdef shared_term function_of(str name) except NULL:
 
 
 cdef class InvertedIndex:
-    """Term -> clusters with their values, of clusters that merge.
+    """Index from terms to clusters and their values, for clusters that merge.
 
     Parameters
     ----------
     X : (n_slots, n_terms) scipy.sparse matrix or array of finite numbers
-        One row for each cluster. Every stored entry counts as present, zeros too; entries given twice are added.
+        One row for each cluster. Every stored entry counts as present, also a zero. Duplicate entries are added.
 
     Attributes
     ----------
     n_slots, n_terms : int
         Shape of X; a slot is a numbered place for one cluster.
     n_entries : int
-        Stored values at present.
+        Present number of stored values.
 
     Raises
     ------
     TypeError
-        If X is not sparse, or its values are not real numbers.
+        X is not sparse, or its values are not real numbers.
     ValueError
-        If X holds a value that is not finite, the first one is named, or indices beyond its shape.
+        X contains a value that is not finite (the message names the first one), or indices beyond its shape.
 
     Notes
     -----
-    32 bytes for each entry of X, kept until `compact`. Building costs O(entries), merging and removing the terms of the
-    clusters concerned. Any number of threads may read (`c_accumulate` takes its scratch from the caller) while none
-    writes. Summing f(x + y) - f(x) - f(y) with f(x) = lgamma(a + x) - lgamma(a) gives all that overlap adds to the log
-    evidence of two merged multinomial or Poisson clusters.
+    Each entry of X needs 32 bytes; `compact` frees the memory of removed entries. Building costs O(entries), merging
+    and removing cost O(terms of these clusters). Any number of threads may read while no thread writes (callers of
+    `c_accumulate` pass their own scratch arrays). The sum over shared terms of f(x + y) - f(x) - f(y), with
+    f(x) = lgamma(a + x) - lgamma(a), is the part of the log evidence of two merged multinomial or Poisson clusters that
+    comes from shared terms.
 
     Examples
     --------
@@ -84,7 +85,7 @@ cdef class InvertedIndex:
             raise ValueError(f"X must have two dimensions; got shape {X.shape}")
         if X.dtype.kind not in "biuf":
             raise TypeError(f"X must hold real numbers; got {X.dtype}")
-        X = X.tocsr(copy=True)  # both calls below may change it
+        X = X.tocsr(copy=True)  # the two calls below can change X
         X.check_format(full_check=True)
         X.sum_duplicates()
         self._build(X.shape, X.indptr, X.indices, X.data)
@@ -138,13 +139,16 @@ cdef class InvertedIndex:
         self._next = np.empty(size, dtype=np.intp)
         self._previous = np.empty(size, dtype=np.intp)
 
-    # ---- C face ------------------------------------------------------------------------------------------------------
+    # ---- C interface -------------------------------------------------------------------------------------------------
 
     cdef void _drop(self, Py_ssize_t e) noexcept nogil:
-        """Fill the place of an entry, already out of its row, with the last one of its posting list."""
+        """Move the last entry of a posting list to the place of entry e.
+
+        Entry e has already been removed from its row.
+        """
         cdef Py_ssize_t w = self._term[e], last
         self._size[w] -= 1
-        self.n_entries = self.n_entries - 1  # not in place: Cython wants the gil for that where it checks for None
+        self.n_entries = self.n_entries - 1  # no `-=`: with checks for None, Cython needs the gil for it
         last = self._begin[w] + self._size[w]
         if last == e:
             return
@@ -160,7 +164,7 @@ cdef class InvertedIndex:
             self._previous[self._next[e]] = e
 
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """Row k += row l, l becomes empty; k != l."""
+        """Add row l to row k and make l empty; k != l."""
         cdef Py_ssize_t a = self._head[k], b = self._head[l], last = -1, e, twin, place
         self._row_size[k] += self._row_size[l]
         self._row_size[l] = 0
@@ -187,14 +191,14 @@ cdef class InvertedIndex:
                 self._row_size[k] -= 1
                 self._drop(twin)
                 place = self._begin[self._term[e]] + self._size[self._term[e]]
-                if e == place:  # e was the last entry of its list and now stands where its twin was
+                if e == place:  # e was the last of its list and is now at the place of its twin in l
                     e = twin
             last = e
         if last >= 0:
             self._next[last] = -1
 
     cdef void c_remove(self, Py_ssize_t k) noexcept nogil:
-        """Forget all of row k."""
+        """Remove all entries of row k."""
         cdef Py_ssize_t e = self._head[k], following
         while e >= 0:
             following = self._next[e]
@@ -205,10 +209,11 @@ cdef class InvertedIndex:
 
     cdef Py_ssize_t c_accumulate(self, Py_ssize_t k, shared_term term, const void *context, double *sums,
                                  int64_t *mark, int64_t stamp, Py_ssize_t *touched) noexcept nogil:
-        """Sums over shared terms of row k against every other row that has one; returns how many rows those are.
+        """Sum over shared terms of row k with each other row; return the number of these rows.
 
-        Their slots go to `touched` in no special order, their sums to sums[slot]; other places of `sums` are not
-        written. `mark` belongs to `sums` (n_slots of each) and must nowhere hold `stamp` before.
+        Only rows that share a term with k are written: their slots to `touched` in no special order, their sums to
+        sums[slot]. `mark` and `sums` have n_slots entries each. No entry of `mark` may be equal to `stamp` before the
+        call.
         """
         cdef Py_ssize_t e = self._head[k], j, first, s, n_touched = 0
         cdef double x
@@ -235,7 +240,7 @@ cdef class InvertedIndex:
             e = self._next[e]
         return total
 
-    # ---- Python face -------------------------------------------------------------------------------------------------
+    # ---- Python interface --------------------------------------------------------------------------------------------
 
     cdef int _check_slot(self, Py_ssize_t k) except -1:
         if not 0 <= k < self.n_slots:
@@ -243,7 +248,7 @@ cdef class InvertedIndex:
         return 0
 
     def merge(self, Py_ssize_t k, Py_ssize_t l):
-        """Add row l to row k; l becomes empty. O(terms of k and l).
+        """Add row l to row k and make l empty. O(terms of k and l).
 
         Parameters
         ----------
@@ -258,13 +263,13 @@ cdef class InvertedIndex:
             self.c_merge(k, l)
 
     def remove(self, Py_ssize_t k):
-        """Empty slot k. O(terms of k)."""
+        """Remove all entries of slot k. O(terms of k)."""
         self._check_slot(k)
         with nogil:
             self.c_remove(k)
 
     def row(self, Py_ssize_t k):
-        """Terms of one cluster, ascending, and their values.
+        """Return the terms of one cluster in ascending order, and their values.
 
         Parameters
         ----------
@@ -288,7 +293,7 @@ cdef class InvertedIndex:
         return terms, values
 
     def postings(self, Py_ssize_t term):
-        """Clusters that hold a term, ascending, and their values.
+        """Return the clusters that contain a term in ascending order, and their values.
 
         Parameters
         ----------
@@ -307,27 +312,32 @@ cdef class InvertedIndex:
         return slots[order], np.asarray(self._value)[place][order]
 
     def iter_postings(self):
-        """Triples (term, slots, values) of all terms that some cluster holds, by ascending term; see `postings`."""
+        """Iterate over (term, slots, values) by ascending term; see `postings`.
+
+        Terms that no cluster contains are left out.
+        """
         for term in range(self.n_terms):
             if self._size[term]:
                 yield (term, *self.postings(term))
 
     def scores(self, Py_ssize_t k, *, function="product"):
-        """Sum over shared terms of one cluster against every other one that shares any. O(postings of its terms).
+        """Sum a function over the terms that one cluster shares with each other cluster.
+
+        This costs O(postings of the terms of k).
 
         Parameters
         ----------
         k : int
         function : {"product", "minimum", "count"} or callable
-            What a shared term adds: x * y, min(x, y), 1, or the float64 array ``function(terms, x, y)`` of arrays of
-            one length: int terms, values in k, values in the other cluster.
+            Contribution of a shared term: x * y, min(x, y), or 1. A callable ``function(terms, x, y)`` gets three
+            arrays of one length (int terms, values in k, values in the other cluster) and returns a float64 array.
 
         Returns
         -------
         slots : (m,) intp ndarray
-            Clusters that share a term with k, ascending; k itself is left out.
+            Clusters that share a term with k, ascending, without k.
         sums : (m,) float64 ndarray
-            Each summed in ascending order of terms, hence symmetric to the bit where the function is symmetric.
+            Sum for each of these clusters, in ascending order of terms. It is bitwise symmetric if the function is.
         """
         self._check_slot(k)
         if callable(function):
@@ -341,7 +351,7 @@ cdef class InvertedIndex:
         return slots, np.asarray(self._sums)[slots]
 
     def shared(self, Py_ssize_t k):
-        """Every value that another cluster stores for a term of cluster k, by ascending term.
+        """Return the values of other clusters for the terms of cluster k, by ascending term.
 
         Parameters
         ----------
@@ -380,16 +390,16 @@ cdef class InvertedIndex:
         if added.shape != x.shape:
             raise ValueError(f"the function returned shape {added.shape} for {x.size} shared values: it needs one each")
         touched, place = np.unique(slots, return_inverse=True)
-        # bincount adds in the order given, which is that of the terms
+        # bincount adds in the given order, which is the order of the terms
         return touched.astype(np.intp), np.bincount(place, weights=added, minlength=touched.size)
 
     def compact(self):
-        """Close the gaps that merged and removed entries left, and give their memory back. O(entries + terms)."""
+        """Free the memory of merged and removed entries. O(entries + terms)."""
         arrays = self.to_arrays()
         self._build(tuple(arrays["shape"]), arrays["indptr"], arrays["terms"], arrays["values"])
 
     def to_csr(self):
-        """The rows as they are now.
+        """Return the present rows as a CSR matrix.
 
         Returns
         -------
@@ -401,7 +411,10 @@ cdef class InvertedIndex:
         return csr_array((arrays["values"], arrays["terms"], arrays["indptr"]), shape=tuple(arrays["shape"]))
 
     def to_arrays(self):
-        """The state as a dict of arrays: ``shape``, and ``indptr``, ``terms``, ``values`` by row."""
+        """Return the state as a dict of arrays: ``shape``, ``indptr``, ``terms``, ``values``.
+
+        The last three are the rows in CSR form.
+        """
         indptr = np.zeros(self.n_slots + 1, dtype=np.intp)
         np.cumsum(np.asarray(self._row_size), out=indptr[1:])
         rows = [self.row(k) for k in range(self.n_slots)]
@@ -412,7 +425,7 @@ cdef class InvertedIndex:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """The index that `to_arrays` described; every sum it returns has the same bits."""
+        """Make the index from the arrays of `to_arrays`; its sums are bitwise the same."""
         from scipy.sparse import csr_array
 
         shape = tuple(int(size) for size in arrays["shape"])

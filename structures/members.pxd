@@ -16,10 +16,10 @@ ctypedef struct member_list:
 
 ctypedef struct member_table:
     int32_t *label                      # (n_items,) slot of each item, -1 for none
-    int32_t *position                   # (n_items,) its place in the list of that slot
+    int32_t *position                   # (n_items,) position of each item in the list of its slot
     member_list *lists                  # (n_slots,)
-    int32_t *slots                      # (n_slots,) a permutation: the n_active occupied ones, then the empty ones
-    int32_t *place                      # (n_slots,) its inverse
+    int32_t *slots                      # (n_slots,) permutation: the n_active occupied slots come first
+    int32_t *place                      # (n_slots,) inverse of this permutation
     Py_ssize_t n_items
     Py_ssize_t n_slots
     Py_ssize_t n_active
@@ -27,22 +27,25 @@ ctypedef struct member_table:
 
 cdef enum:
     MEMBERS_OK = 0
-    MEMBERS_NO_MEMORY = -1              # nothing has changed
+    MEMBERS_NO_MEMORY = -1              # no memory; the table is unchanged
 
-# Where a slot is asked for, any below n_slots will do; which are empty is told by `members_empty_slot`.
+# A slot argument may be any number below n_slots; `members_empty_slot` returns an empty one.
 cdef int members_reserve(member_table *t, Py_ssize_t k, Py_ssize_t room) noexcept nogil
-cdef int members_move(member_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil       # O(1); k = -1 takes it out
+cdef int members_move(member_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil       # O(1); k = -1 removes the item
 cdef Py_ssize_t members_merge(member_table *t, Py_ssize_t a, Py_ssize_t b) noexcept nogil  # kept slot; O(min)
 cdef int members_split(member_table *t, const int32_t *leaving, Py_ssize_t n_leaving, Py_ssize_t k) noexcept nogil
 
 
 cdef inline Py_ssize_t members_empty_slot(const member_table *t) noexcept nogil:
-    """An empty slot, or -1."""
+    """Return an empty slot, or -1."""
     return t.slots[t.n_active] if t.n_active < t.n_slots else -1
 
 
 cdef inline uint64_t members_below(uint64_t bound, philox_stream *stream) noexcept nogil:
-    """Uniform on [0, bound), exactly: words that would favour some numbers are rejected (Lemire 2019)."""
+    """Draw an exactly uniform number of [0, bound).
+
+    Words that would favour some numbers are rejected (Lemire 2019).
+    """
     cdef uint64_t high, low = expfam_mulhilo(philox_next64(stream), bound, &high)
     if low < bound:
         while low < (<uint64_t> 0 - bound) % bound:
@@ -51,12 +54,12 @@ cdef inline uint64_t members_below(uint64_t bound, philox_stream *stream) noexce
 
 
 cdef inline Py_ssize_t members_draw(const member_table *t, Py_ssize_t k, philox_stream *stream) noexcept nogil:
-    """Uniform member of an occupied slot."""
+    """Draw a uniform member of an occupied slot."""
     return t.lists[k].items[members_below(<uint64_t> t.lists[k].size, stream)]
 
 
 cdef inline Py_ssize_t members_draw_slot(const member_table *t, philox_stream *stream) noexcept nogil:
-    """Uniform occupied slot; there must be one."""
+    """Draw a uniform occupied slot; there must be at least one."""
     return t.slots[members_below(<uint64_t> t.n_active, stream)]
 
 

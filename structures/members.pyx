@@ -1,9 +1,10 @@
 """Members of each cluster of a changing partition.
 
-Every slot has a growable array of its members, every item its slot and its place in that array: an item leaves by
-letting the last member take its place. Random member and move O(1), merge O(smaller), split O(those who leave); the
-occupied slots stand before the empty ones in one permutation, so neither is ever searched for. The order of members
-is part of the state (a random member is a place in it), hence `to_arrays` keeps it.
+Every slot has a growable array of its members. Every item knows its slot and its position in that array. When an item
+leaves, the last member of the array moves to its position. A random member and a move cost O(1), a merge O(smaller
+cluster), and a split O(items that leave). One permutation lists the occupied slots before the empty ones, so no search
+is needed for either. The order of members is part of the state, because a random member is drawn as a position; so
+`to_arrays` stores the order.
 """
 
 import numpy as np
@@ -18,7 +19,10 @@ from expfam.errors import DataError
 
 
 cdef int members_reserve(member_table *t, Py_ssize_t k, Py_ssize_t room) noexcept nogil:
-    """Make the array of slot k hold `room` members; doubling makes the cost of growth O(1) a member."""
+    """Give the array of slot k room for `room` members.
+
+    The array is doubled, so growth costs O(1) for each member on average.
+    """
     cdef member_list *list_k = &t.lists[k]
     cdef int32_t *items
     if room <= list_k.room:
@@ -33,14 +37,14 @@ cdef int members_reserve(member_table *t, Py_ssize_t k, Py_ssize_t room) noexcep
 
 
 cdef inline void exchange(member_table *t, Py_ssize_t k, Py_ssize_t target) noexcept nogil:
-    """Slot k to place `target` of the permutation, and what stood there to its place."""
+    """Exchange slot k with the slot at position `target` of the permutation."""
     cdef int32_t other = t.slots[target], here = t.place[k]
     t.slots[here], t.slots[target] = other, <int32_t> k
     t.place[other], t.place[k] = here, <int32_t> target
 
 
 cdef inline void enter(member_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Append item i to a list that has room."""
+    """Append item i to the list of slot k, which has room."""
     cdef member_list *list_k = &t.lists[k]
     if list_k.size == 0:
         exchange(t, k, t.n_active)
@@ -77,7 +81,10 @@ cdef int members_move(member_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogi
 
 
 cdef Py_ssize_t members_merge(member_table *t, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-    """Append the smaller list to the larger one (of equals the second to the first); the slot of the larger."""
+    """Append the smaller list to the larger one; return the slot of the larger.
+
+    If both have the same size, the second is appended to the first.
+    """
     cdef Py_ssize_t large = a, small = b, j, old
     cdef int32_t i
     if t.lists[b].size > t.lists[a].size:
@@ -99,7 +106,10 @@ cdef Py_ssize_t members_merge(member_table *t, Py_ssize_t a, Py_ssize_t b) noexc
 
 
 cdef int members_split(member_table *t, const int32_t *leaving, Py_ssize_t n_leaving, Py_ssize_t k) noexcept nogil:
-    """Move the items `leaving`, each listed once and none of them in slot k, to slot k. O(n_leaving)."""
+    """Move the items `leaving` to slot k. O(n_leaving).
+
+    Each item is listed once, and none of them is in slot k.
+    """
     cdef Py_ssize_t j
     if members_reserve(t, k, t.lists[k].size + n_leaving) != MEMBERS_OK:
         return MEMBERS_NO_MEMORY
@@ -111,25 +121,25 @@ cdef int members_split(member_table *t, const int32_t *leaving, Py_ssize_t n_lea
 
 
 cdef class MemberLists:
-    """Lists of the members of each cluster, kept up to date under moves, merges and splits.
+    """Lists of the members of each cluster, updated by moves, merges and splits.
 
     Parameters
     ----------
     labels : (N,) array_like of int
-        Slot of each item; -1 for an item in no cluster.
+        Slot of each item; -1 for an item that is in no cluster.
     n_slots : int, optional
-        Number of slots, occupied or empty; by default one more than the largest label. `merge` frees slots, and
-        `split` and `grow` make new ones where none is free.
+        Number of slots, occupied or empty. The default is the largest label plus one. `merge` makes slots empty. `grow`
+        adds slots, and so does `split` if no slot is empty.
 
     Attributes
     ----------
     n_items, n_slots, n_clusters : int
-        Items N; slots; occupied slots.
+        Number of items N, of slots, and of occupied slots.
 
     Notes
     -----
-    Building O(N + slots) by one counting sort, `move` and `random_member` O(1), `merge` O(smaller), `split`
-    O(leaving). 8 bytes an item, up to 8 more in the lists.
+    Building costs O(N + slots) by one counting sort, `move` and `random_member` O(1), `merge` O(smaller cluster), and
+    `split` O(items that leave). An item needs 8 bytes, and up to 8 more in the lists.
 
     Examples
     --------
@@ -167,17 +177,17 @@ cdef class MemberLists:
 
     @property
     def n_items(self):
-        """Number of items N."""
+        """Return the number of items N."""
         return self.table.n_items
 
     @property
     def n_slots(self):
-        """Number of slots, occupied or empty."""
+        """Return the number of slots, occupied or empty."""
         return self.table.n_slots
 
     @property
     def n_clusters(self):
-        """Number of occupied slots."""
+        """Return the number of occupied slots."""
         return self.table.n_active
 
     def grow(self, n_slots):
@@ -200,7 +210,9 @@ cdef class MemberLists:
         self.table.n_slots = new
 
     def rebuild(self, labels):
-        """Start anew from labels, members in the order of items; O(N + slots), arrays are used again.
+        """Replace all lists by those of new labels; members are in the order of items.
+
+        This costs O(N + slots) and uses the arrays again.
 
         Parameters
         ----------
@@ -214,7 +226,7 @@ cdef class MemberLists:
             raise DataError(f"labels must be {t.n_items} numbers below {t.n_slots}; got {labels.size} of them, "
                             f"the largest {labels.max() if labels.size else None}")
         cdef const Py_ssize_t[::1] sizes = np.bincount(labels[labels >= 0], minlength=t.n_slots).astype(np.intp)
-        for k in range(t.n_slots):      # all memory first: a failure leaves the old lists
+        for k in range(t.n_slots):      # allocate all memory first, so that a failure leaves the old lists unchanged
             if members_reserve(t, k, sizes[k]) != MEMBERS_OK:
                 raise MemoryError(f"no memory for the {sizes[k]} members of slot {k}")
         with nogil:
@@ -223,7 +235,7 @@ cdef class MemberLists:
                 t.lists[k].size = 0
                 t.slots[k] = t.place[k] = <int32_t> k
             for k in range(t.n_slots):
-                if sizes[k]:            # occupied slots in order of number
+                if sizes[k]:            # occupied slots in ascending order
                     exchange(t, k, t.n_active)
                     t.n_active += 1
             for i in range(t.n_items):
@@ -247,32 +259,32 @@ cdef class MemberLists:
         return number
 
     def labels(self):
-        """Slot of each item: (N,) int32, -1 for none."""
+        """Return the slot of each item: (N,) int32, -1 for none."""
         return self.label_array.copy()
 
     def label(self, i):
-        """Slot of one item, -1 for none."""
+        """Return the slot of one item, -1 for none."""
         return int(self.table.label[self.item(i)])
 
     def sizes(self):
-        """Number of members of each slot: (n_slots,) int64."""
+        """Return the number of members of each slot: (n_slots,) int64."""
         return np.array([self.table.lists[k].size for k in range(self.table.n_slots)], dtype=np.int64)
 
     def size(self, k):
-        """Number of members of one slot."""
+        """Return the number of members of one slot."""
         return self.table.lists[self.slot(k)].size
 
     def clusters(self):
-        """Occupied slots, in no particular order: (n_clusters,) int32."""
+        """Return the occupied slots in no particular order: (n_clusters,) int32."""
         return self.slot_array[: self.table.n_active].copy()
 
     def empty_slot(self):
-        """An empty slot, or None; O(1)."""
+        """Return an empty slot, or None. O(1)."""
         cdef Py_ssize_t k = members_empty_slot(&self.table)
         return None if k < 0 else int(k)
 
     def members(self, k):
-        """Members of a slot, in no particular order: (size,) int32."""
+        """Return the members of a slot in no particular order: (size,) int32."""
         cdef member_list *list_k = &self.table.lists[self.slot(k)]
         out = np.empty(list_k.size, dtype=np.int32)
         if list_k.size:
@@ -280,7 +292,7 @@ cdef class MemberLists:
         return out
 
     def random_member(self, k, rng):
-        """Uniform member of a slot; O(1).
+        """Draw a uniform member of a slot. O(1).
 
         Parameters
         ----------
@@ -290,7 +302,7 @@ cdef class MemberLists:
         Raises
         ------
         ValueError
-            For an empty slot.
+            The slot is empty.
         """
         cdef member_list *list_k = &self.table.lists[self.slot(k)]
         if list_k.size == 0:
@@ -299,13 +311,13 @@ cdef class MemberLists:
         return int(list_k.items[place])
 
     def draw_members(self, k, size, seed, *, unit=0, step=0):
-        """Uniform members of a slot with repetition, as compiled samplers draw them.
+        """Draw uniform members of a slot with repetition, as compiled samplers draw them.
 
         Parameters
         ----------
         k, size : int
         seed, unit, step : int
-            The counter-based stream (seed, "move"; unit, step): one word a draw, but for rejections of
+            Keys of the counter-based stream (seed, "move"; unit, step). Each draw uses one word, and a further one with
             probability size / 2**64.
 
         Returns
@@ -326,13 +338,16 @@ cdef class MemberLists:
         return out
 
     def move(self, i, k):
-        """Put item i into slot k, occupied or empty; -1 takes it out of all. O(1)."""
+        """Move item i to slot k, occupied or empty; -1 removes it from its slot. O(1)."""
         cdef Py_ssize_t target = -1 if k == -1 else self.slot(k)
         if members_move(&self.table, self.item(i), target) != MEMBERS_OK:
             raise MemoryError(f"no memory for another member of slot {k}")
 
     def merge(self, a, b):
-        """Unite two slots and return the one that stays, the larger (of equals the first); O(smaller)."""
+        """Merge two slots and return the one that keeps all members. O(smaller cluster).
+
+        It is the slot with more members, or `a` if both have the same number.
+        """
         cdef Py_ssize_t first = self.slot(a), second = self.slot(b)
         if first == second:
             raise ValueError(f"a cluster cannot be merged with itself: both are slot {a}")
@@ -342,17 +357,19 @@ cdef class MemberLists:
         return int(kept)
 
     def split(self, leaving):
-        """Move some members of one cluster to an empty slot; O(leaving), so name the smaller side.
+        """Move some members of one cluster to an empty slot.
+
+        This costs O(leaving), so give the smaller side.
 
         Parameters
         ----------
         leaving : (m,) array_like of int
-            Items of one cluster, each once, at least one and not all.
+            Items of one cluster, each once. At least one member must leave, and at least one must stay.
 
         Returns
         -------
         int
-            The slot they are in now; a new one where none was empty.
+            Slot of the items that left. It is a new slot if none was empty.
         """
         leaving = _as_labels(leaving)
         cdef const int32_t[::1] items = leaving
@@ -372,7 +389,10 @@ cdef class MemberLists:
         return int(k)
 
     def to_arrays(self):
-        """The state as arrays: members slot by slot in their order, where each slot begins, and the order of slots."""
+        """Return the state as a dict of arrays.
+
+        It holds the members slot by slot in their order, the start of each slot, and the order of the slots.
+        """
         lists = [self.members(k) for k in range(self.table.n_slots)]
         return {
             "items": np.concatenate([np.empty(0, dtype=np.int32), *lists]),
@@ -383,7 +403,10 @@ cdef class MemberLists:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Lists of the arrays of `to_arrays`, checked; members and slots in the same order as before."""
+        """Make the lists from the arrays of `to_arrays` after checking them.
+
+        Members and slots have the same order as before.
+        """
         items, offsets = np.asarray(arrays["items"]), np.asarray(arrays["offsets"])
         order, n_items, n_slots = np.asarray(arrays["slots"]), int(arrays["n_items"]), len(offsets) - 1
         sizes = np.diff(offsets)
@@ -414,12 +437,12 @@ cdef class MemberLists:
         return lists
 
     def check(self):
-        """Compare everything that is kept with the labels.
+        """Check that the stored lists, positions and slots agree with the labels.
 
         Raises
         ------
         AssertionError
-            Names the first contradiction.
+            They do not agree; the message names the first contradiction.
         """
         sizes = self.sizes()
         label = self.label_array
@@ -447,7 +470,7 @@ cdef int32_t *pointer_of(array):
 
 
 def _as_labels(labels):
-    """Labels as contiguous int32; -1 and whole numbers from 0 on."""
+    """Return labels as contiguous int32 after checking them: integers from -1 on."""
     labels = np.asarray(labels)
     if labels.size == 0:
         labels = labels.astype(np.int32)

@@ -1,10 +1,10 @@
-# The C face of `MergeQueue`: one function that finds partners, and the steps of a greedy search.
+# C interface of `MergeQueue`: one function that finds partners, and the steps of a greedy search.
 
 from libc.stdint cimport int64_t
 
-# Partners of slot k that are older, hence have a smaller ids[slot] >= 0 (dead slots have -1): their slots and scores,
-# each once, at most n_items; how many, or a status < 0 of merge_table.pxd. The best n_kept of all, ties by smaller id,
-# are among them, and no other one has a score above rest[0].
+# Find the older partners of slot k, those with 0 <= ids[slot] < ids[k] (dead slots have id -1). Write their slots and
+# scores, each partner once, at most n_items. Return their number, or a status < 0 of merge_table.pxd. The best n_kept
+# partners, ties by smaller id, must be among them, and no other partner may have a score above rest[0].
 ctypedef Py_ssize_t (*older_partners)(void *self, Py_ssize_t k, const int64_t *ids, Py_ssize_t n_kept,
                                       Py_ssize_t *slots, double *scores, double *rest) noexcept nogil
 
@@ -17,25 +17,25 @@ cdef class MergeQueue:
     cdef readonly Py_ssize_t n_kept
     cdef readonly Py_ssize_t n_live
     cdef readonly Py_ssize_t n_merges
-    cdef readonly int64_t n_scores          # partners that were found, each with its score
-    cdef readonly int64_t n_scans           # entries that were made exact
-    cdef readonly object pending            # exception of a Python callable, until it is raised
+    cdef readonly int64_t n_scores          # number of partners that were found, each with its score
+    cdef readonly int64_t n_scans           # number of scans of entries
+    cdef readonly object pending            # exception of a Python callable that will be raised
     cdef readonly Py_ssize_t bad_k
     cdef readonly Py_ssize_t bad_l
     cdef merge_partners_v1 _source
-    cdef object _partners                   # a callable, or what keeps _source.self alive
+    cdef object _partners                   # a callable, or the object that keeps _source.self alive
     cdef int64_t[::1] _id                   # (n_items,) id of the cluster in each slot, -1 where it is dead
     cdef double[:, ::1] _kept_score         # (n_items, n_kept) best first
     cdef Py_ssize_t[:, ::1] _kept_slot      # (n_items, n_kept) partners, always older
-    cdef int64_t[:, ::1] _kept_id           # (n_items, n_kept) whom the slot held then
+    cdef int64_t[:, ::1] _kept_id           # (n_items, n_kept) id of the cluster in that slot at the time of the scan
     cdef Py_ssize_t[::1] _n_listed          # (n_items,)
     cdef double[::1] _floor                 # (n_items,) bound of every owned pair that is not listed
     cdef double[::1] _key                   # (n_items,) bound of all pairs that the entry owns
-    cdef int64_t[::1] _tie                  # (n_items,) older id of the pair that reaches it, -1 where it is deferred
-    cdef Py_ssize_t _n_leaves               # of the tournament: a power of two
-    cdef Py_ssize_t[::1] _winner            # (2 _n_leaves,) slot of the best entry below each node; -1 where none is
+    cdef int64_t[::1] _tie                  # (n_items,) older id of the pair that reaches the key, -1 if deferred
+    cdef Py_ssize_t _n_leaves               # number of leaves of the tournament: a power of 2
+    cdef Py_ssize_t[::1] _winner            # (2 _n_leaves,) slot of the best entry below each node, -1 for none
     cdef Py_ssize_t[::1] _slots             # (n_items,) scratch of scans
-    cdef double[::1] _scores                # (n_items,) likewise
+    cdef double[::1] _scores                # (n_items,) scratch of scans
 
     cdef int _bind(self, object partners) except -1
     cdef int _raise(self, int status) except -1

@@ -1,13 +1,15 @@
-"""Which two clusters to merge next, each pair owned by its younger cluster, whatever way partners are found.
+"""Queue of the best pair to merge, for any way of finding partners.
 
-The greedy search of `merge_table`. A new cluster finds its partners once, all of them older, and nobody else has to
-hear of it: a merge costs one search and O(log N), where a table visits every live cluster. An index or a graph finds
-partners without looking at all pairs; where all are scored there are about (N - 1)**2 scores.
+The queue runs the same greedy search as `merge_table`, but each pair is owned by its younger cluster. A new cluster
+finds its partners once, and all of them are older; no other entry changes. So a merge costs one search and O(log N),
+where a table reads every live cluster. An index or a graph can find partners without reading all pairs. If all pairs
+are scored, there are about (N - 1)**2 scores.
 
-An entry lists the best of the partners found and has a floor. Invariant: every owned pair of two live clusters is in
-the list or not above the floor, and comes after all listed ones in the order (score down, older id up). A merge only
-deletes pairs; an entry whose list no longer reaches its floor is deferred, and its partners are found again only when
-its floor could win. A tournament holds the best entry.
+Each live cluster has an entry, which lists the best partners that were found and has a floor. Invariant: every owned
+pair of two live clusters is either in the list, or its score is at most the floor and it comes after all listed pairs
+in the order (score descending, older id ascending). A merge only deletes pairs. An entry whose listed scores are all
+below its floor is deferred: its partners are found again only when its floor could win. A tournament tree holds the
+best entry.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -25,11 +27,14 @@ from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef const char *CAPSULE = "expfam.merge_partners_v1"
 cdef enum:
-    BLOCK = 128         # entries of a task of the first scans
+    BLOCK = 128         # entries in a task of the first scans
 
 
 cdef merge_partners_v1 partners_of(capsule) except *:
-    """The struct behind a capsule, once it has its function: a call of one that is not there would end the process."""
+    """Return the struct in a capsule after checking that its function is not NULL.
+
+    A call of a NULL function would end the process.
+    """
     cdef merge_partners_v1 source = (<merge_partners_v1 *>PyCapsule_GetPointer(capsule, CAPSULE))[0]
     if source.partners == NULL:
         raise TypeError("the capsule's merge_partners_v1 has no function partners: fill it in")
@@ -65,44 +70,46 @@ cdef Py_ssize_t python_partners(void *self, Py_ssize_t k, const int64_t *ids, Py
 
 
 cdef class MergeQueue:
-    """Best pair of clusters to merge, for scores whose best partners can be found.
+    """Queue of the best pair to merge, for scores with a search for the best partners.
 
     Parameters
     ----------
     n_items : int
-        Clusters to begin with, in the slots 0..n_items-1. A merged cluster stays in the slot of the older one.
+        Number of first clusters; they are in the slots 0..n_items-1. A merged cluster is in the slot of the older one.
     partners : callable or object with a ``capsule``
-        ``partners(k, ids)`` returns ``(slots, scores, rest)``: the clusters that may merge with the one in slot k and
-        are older, ``0 <= ids[slot] < ids[k]``, their scores, and a bound of the scores of all that were left out. Left
-        out may be any that come after the best `n_kept` in the order (score down, id up). Scores must depend on nothing
-        but the two clusters. Compiled ones come in a capsule ``"expfam.merge_partners_v1"`` of merge_queue.pxd; a
-        method ``fork()`` that gives another such object with scratch of its own lets the first scans use threads.
+        ``partners(k, ids)`` returns ``(slots, scores, rest)``: the older clusters that may merge with the one in slot
+        k, ``0 <= ids[slot] < ids[k]``; their scores; and an upper bound of the scores of all partners that were left
+        out. It may leave out partners that come after the best `n_kept` in the order (score descending, id ascending).
+        Scores must depend only on the two clusters. A compiled function is passed in a capsule
+        ``"expfam.merge_partners_v1"`` of merge_queue.pxd. If the object has a method ``fork()`` that returns a copy
+        with its own scratch arrays, the first scans can use threads.
     n_kept : int
-        Pairs that an entry lists.
+        Number of pairs that an entry lists.
     n_threads : int or None
-        For the first scans; the merges are the same for any number.
+        Threads for the first scans. The merges are the same for any number.
 
     Attributes
     ----------
     n_live, n_merges : int
+        Number of live clusters and of merges.
     n_scores : int
-        Scores that `partners` returned so far.
+        Number of scores that `partners` has returned.
     n_scans : int
-        Calls of `partners`: about one for each cluster that ever lives, and one for each entry that was deferred.
+        Number of calls of `partners`: about one for each cluster, and one for each deferred entry that was scanned.
 
     Raises
     ------
     FloatingPointError
-        If a score is NaN or +inf.
+        A score is NaN or +inf.
 
     Notes
     -----
-    The merges are those of the plain greedy search over all pairs that `partners` speaks of, with its ties: first the
-    smallest older id, then the smallest younger one.
+    The merges are those of the plain greedy search over all pairs that `partners` returns. Of equal scores it merges
+    the pair with the smallest older id, then the one with the smallest younger id.
 
     Examples
     --------
-    Points on a line, the nearest means first, all older ones being partners:
+    Points on a line, nearest means first; all older clusters are partners:
 
     >>> import numpy as np
     >>> from expfam.structures.merge_queue import MergeQueue
@@ -171,7 +178,7 @@ cdef class MergeQueue:
         raise error
 
     def _scan_all(self, n_threads):
-        """First scan of every entry, in blocks; each task borrows a source with scratch of its own."""
+        """Scan every entry once, in blocks; each task uses its own copy of the source."""
         spare, lock = [self._partners], threading.Lock()
         if not hasattr(self._partners, "fork"):
             n_threads = 1
@@ -213,7 +220,7 @@ cdef class MergeQueue:
     # ---- the tournament ----------------------------------------------------------------------------------------------
 
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """Whether entry a has to be looked at before entry b; -1 is no entry."""
+        """Say whether entry a comes before entry b; -1 is no entry."""
         if a < 0 or b < 0:
             return b < 0
         if self._key[a] != self._key[b]:
@@ -223,7 +230,7 @@ cdef class MergeQueue:
         return self._id[a] < self._id[b]
 
     cdef void _settle(self, Py_ssize_t a) noexcept nogil:
-        """Bound of an entry from its list and floor."""
+        """Compute the bound of an entry from its list and floor."""
         if self._n_listed[a] and self._kept_score[a, 0] >= self._floor[a]:
             self._key[a] = self._kept_score[a, 0]
             self._tie[a] = self._kept_id[a, 0]
@@ -232,7 +239,7 @@ cdef class MergeQueue:
             self._tie[a] = -1
 
     cdef void _play(self, Py_ssize_t a) noexcept nogil:
-        """Matches of an entry that changed."""
+        """Play the matches of an entry that changed again."""
         cdef Py_ssize_t node = self._n_leaves + a, left, right
         self._winner[node] = a if self._key[a] > -INFINITY else -1
         while node > 1:
@@ -242,7 +249,7 @@ cdef class MergeQueue:
             self._winner[node] = left if self._before(left, right) else right
 
     def _play_all(self):
-        """All matches anew, O(n_items)."""
+        """Play all matches again. O(n_items)."""
         cdef Py_ssize_t a, node, left, right
         for a in range(self.n_items):
             self._winner[self._n_leaves + a] = a if self._key[a] > -INFINITY else -1
@@ -258,7 +265,10 @@ cdef class MergeQueue:
     # ---- entries -----------------------------------------------------------------------------------------------------
 
     cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil:
-        """Put the pair (a, b) in the list of a, or under its floor; what falls out of the list goes there too."""
+        """Insert the pair (a, b) into the list of a, or raise the floor to its score.
+
+        The floor is raised also for a pair that drops out of the list.
+        """
         cdef Py_ssize_t i = self._n_listed[a], j
         cdef double *scores = &self._kept_score[a, 0]
         cdef Py_ssize_t *slots = &self._kept_slot[a, 0]
@@ -282,7 +292,10 @@ cdef class MergeQueue:
 
     cdef int _scan(self, Py_ssize_t a, merge_partners_v1 *source, Py_ssize_t *slots, double *scores,
                    int64_t *n_scores) noexcept nogil:
-        """Make an entry exact; after an error it is deferred for certain. Its matches are left to the caller."""
+        """Scan an entry, so that its list is exact; after an error the entry is deferred.
+
+        The caller plays its matches.
+        """
         cdef double rest = -INFINITY, worst = -INFINITY, left_out
         cdef Py_ssize_t i, m
         self._defer(a)
@@ -292,7 +305,7 @@ cdef class MergeQueue:
         n_scores[0] = n_scores[0] + m
         self._floor[a] = left_out = rest
         for i in range(m):
-            if scores[i] < left_out:        # one that was left out may come before it
+            if scores[i] < left_out:        # a pair that was left out may come before this one
                 continue
             if scores[i] < worst:
                 rest = max(rest, scores[i])
@@ -311,7 +324,10 @@ cdef class MergeQueue:
         return MERGE_OK
 
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil:
-        """Slots of the best pair, the older cluster first, and its score; MERGE_NONE where no pair is left."""
+        """Find the slots of the best pair, the older cluster first, and its score.
+
+        Returns MERGE_NONE if no pair is left.
+        """
         cdef Py_ssize_t k, i, n_dead
         cdef int64_t found = 0
         cdef int status
@@ -345,7 +361,10 @@ cdef class MergeQueue:
             self._play(k)
 
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """Slot k, which holds the older cluster, has absorbed slot l. Partners are found when they are asked for."""
+        """Record that slot k, which has the older cluster, has absorbed slot l.
+
+        Partners of the new cluster are found later, when they are needed.
+        """
         self._id[k] = self.n_items + self.n_merges
         self._id[l] = -1
         self.n_merges = self.n_merges + 1
@@ -357,15 +376,15 @@ cdef class MergeQueue:
         self._defer(k)
         self._play(k)
 
-    # ---- Python face -------------------------------------------------------------------------------------------------
+    # ---- Python interface --------------------------------------------------------------------------------------------
 
     def best(self):
-        """The pair to merge next.
+        """Return the pair to merge next.
 
         Returns
         -------
         (k, l, score) : (int, int, float) or None
-            Slots, the older cluster first. None where no pair is left.
+            Slots, the older cluster first, and score. None if no pair is left.
         """
         cdef Py_ssize_t a = -1, b = -1
         cdef double score = 0
@@ -382,7 +401,8 @@ cdef class MergeQueue:
         Parameters
         ----------
         k, l : int
-            Slots of two live clusters, best or not, k the older. What is scored must hold the merged cluster in k.
+            Slots of two live clusters, of which k is the older; they need not be the best pair. Before the call, the
+            data that `partners` reads must contain the merged cluster in slot k.
 
         Returns
         -------
@@ -399,7 +419,9 @@ cdef class MergeQueue:
         return self._id[k]
 
     def widen(self, partners):
-        """Go on with other partners, who speak of more pairs; all are found anew when asked for. O(n_items).
+        """Continue with another function `partners` that returns more pairs. O(n_items).
+
+        Partners of all clusters are found again when they are needed.
 
         Parameters
         ----------
@@ -414,28 +436,30 @@ cdef class MergeQueue:
 
     @property
     def slots(self):
-        """(n_live,) intp, slots of the live clusters by ascending id."""
+        """Return the slots of the live clusters by ascending id: (n_live,) intp."""
         ids = np.asarray(self._id)
         live = np.flatnonzero(ids >= 0)
         return live[np.argsort(ids[live])]
 
     @property
     def ids(self):
-        """(n_live,) int64, ids of the live clusters, ascending."""
+        """Return the ids of the live clusters, ascending: (n_live,) int64."""
         return np.asarray(self._id)[self.slots]
 
     def check(self, score):
-        """Compare with the scores of all live pairs what the queue believes. O(live**2) scores.
+        """Check the queue against the scores of all live pairs. O(live**2) scores.
 
         Parameters
         ----------
         score : callable
-            ``score(k, slots)``: scores of slot k with older ones, -inf where `partners` does not speak of the pair.
+            ``score(k, slots)`` returns the scores of slot k with older ones; -inf for pairs that `partners` never
+            returns.
 
         Raises
         ------
         ValueError
-            Naming the first pair whose score has changed or is above the floor, or comes before a listed one.
+            The score of a pair has changed, or is above the floor, or the pair comes before a listed one. The message
+            names the first such pair.
         """
         live = self.slots
         for place, a in enumerate(live.tolist()):
@@ -458,7 +482,7 @@ cdef class MergeQueue:
             raise ValueError(f"{pair}, before the last one of the list of slot {a}")
 
     def to_arrays(self):
-        """The state as a dict of arrays; what is scored is not in it."""
+        """Return the state as a dict of arrays, without the data that are scored."""
         return {
             "counters": np.array([self.n_items, self.n_kept, self.n_live, self.n_merges, self.n_scores, self.n_scans],
                                  dtype=np.int64),
@@ -472,7 +496,10 @@ cdef class MergeQueue:
 
     @classmethod
     def from_arrays(cls, arrays, partners):
-        """The queue that `to_arrays` described, over clusters as they were then; nothing is scored again."""
+        """Make the queue from the arrays of `to_arrays`; nothing is scored again.
+
+        The clusters must be the same as when `to_arrays` was called.
+        """
         cdef MergeQueue self = cls.__new__(cls)
         n_items, n_kept, *counters = (int(value) for value in arrays["counters"])
         self._allocate(n_items, n_kept)

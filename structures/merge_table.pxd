@@ -1,26 +1,27 @@
-# The C face of `MergeTable`: the caller's scores as a struct of functions, and the steps of a greedy search.
+# C interface of `MergeTable`: the caller's scores as a struct of functions, and the steps of a greedy search.
 
 from libc.stdint cimport int64_t
 
 cdef enum:
     MERGE_OK = 0
     MERGE_NUMERICAL = -1        # a score is NaN or +inf, or a bound NaN; the pair is (bad_k, bad_l)
-    MERGE_PYTHON = -3           # an exception waits in `pending`
+    MERGE_PYTHON = -3           # the exception is stored in `pending`
     MERGE_NONE = 1              # no pair is left that may be merged
 
-# scores of slot k with each of ls; -inf where the pair must never merge; 0 or a negative status that is handed on
+# Compute the scores of slot k with each of ls; -inf forbids a pair. Return 0, or a negative status for the caller.
 ctypedef int (*pair_scores)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil
-# slots that may merge with k (k and dead ones are passed over), each once, at most n_items; how many, or a status < 0
+# Write the slots that may merge with k, each once, at most n_items (k and dead slots are ignored). Return their
+# number, or a status < 0.
 ctypedef Py_ssize_t (*pair_candidates)(void *self, Py_ssize_t k, Py_ssize_t *out) noexcept nogil
-# cluster l is added to cluster k and gone
+# Add cluster l to cluster k and remove l.
 ctypedef int (*pair_absorb)(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil
 
 ctypedef struct merge_scores_v1:    # capsule "expfam.merge_scores_v1"
     void *self
     pair_scores score
-    pair_scores bound               # never below the score; NULL: no bounds
+    pair_scores bound               # numbers never below the score; NULL: no bounds
     pair_candidates candidates      # NULL: every pair
-    pair_absorb absorb              # NULL: the caller gives it to run()
+    pair_absorb absorb              # NULL: the caller passes a function to run()
 
 cdef class MergeTable:
     cdef readonly Py_ssize_t n_items
@@ -28,17 +29,17 @@ cdef class MergeTable:
     cdef readonly Py_ssize_t block_size
     cdef readonly Py_ssize_t n_live
     cdef readonly Py_ssize_t n_merges
-    cdef readonly int64_t n_scores          # scores asked for
-    cdef readonly int64_t n_bounds          # bounds asked for
-    cdef readonly int64_t n_rescans         # deferred entries that were looked at again
-    cdef readonly object pending            # exception of a Python callable, until it is raised
+    cdef readonly int64_t n_scores          # number of scores that were computed
+    cdef readonly int64_t n_bounds          # number of bounds that were computed
+    cdef readonly int64_t n_rescans         # number of deferred entries that were scanned again
+    cdef readonly object pending            # exception of a Python callable that will be raised
     cdef readonly Py_ssize_t bad_k
     cdef readonly Py_ssize_t bad_l
     cdef merge_scores_v1 _source
-    cdef object _score                      # a callable, or what keeps _source.self alive
+    cdef object _score                      # a callable, or the object that keeps _source.self alive
     cdef object _bound
     cdef object _candidates
-    cdef Py_ssize_t[::1] _live              # (n_items,) live slots by ascending id, the first n_live
+    cdef Py_ssize_t[::1] _live              # (n_items,) the first n_live are the live slots by ascending id
     cdef int64_t[::1] _id                   # (n_items,) id of the cluster in each slot, -1 where it is dead
     cdef double[:, ::1] _kept_score         # (n_items, n_kept) best first
     cdef Py_ssize_t[:, ::1] _kept_slot      # (n_items, n_kept) partners, always younger

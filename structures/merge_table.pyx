@@ -1,17 +1,19 @@
-"""Which two clusters to merge next: best matches with deferred bounds, each pair owned by its older cluster.
+"""Table of the best pair to merge: best matches with deferred bounds.
 
-Greedy agglomeration merges the live pair with the highest score, again and again; ties go to the smallest (older id,
-younger id), ids being 0..N-1 for the items and N + t for the t-th merge. An entry lists a few of the best pairs that
-its cluster owns, and has a floor. Invariant: every owned pair is in the list or not above the floor. A merge only
-deletes pairs and adds those of the new cluster, and scores of a pair never change, so a floor stays true; it need not
-be tight. An entry whose list no longer reaches its floor is deferred, and scanned again only when its floor could win.
-Neither reducibility nor monotonicity of the scores is used.
+Greedy agglomeration repeatedly merges the live pair with the highest score. Of equal scores the smallest (older id,
+younger id) wins; the items have the ids 0..N-1, and the t-th merge makes the cluster N + t. Each pair is owned by its
+older cluster. The entry of a cluster lists a few of the best pairs that it owns, and has a floor. Invariant: every
+owned pair is in the list, or its score is at most the floor. A merge only deletes pairs and adds pairs of the new
+cluster, and the score of a pair never changes, so a floor stays valid, although it need not be tight. An entry whose
+listed scores are all below its floor is deferred, and scanned again only when its floor could win. The algorithm uses
+neither reducibility nor monotonicity of the scores.
 
-Owners are the older clusters for the sake of equal items. Owned by the younger, as in `merge_queue`, every entry would
-list the same few oldest partners, which die first, and copies would cost N**3; there, groups of copies see to that.
+The older cluster owns a pair because of items with equal values. If the younger one owned it, as in `merge_queue`,
+every entry would list the same few oldest partners, which are merged first, and N equal items would cost N**3 scores.
+`merge_queue` therefore needs partners that treat copies as groups.
 
-Memory O(N); about N**2 scores in all where every pair has to be looked at, of which N**2 / 2 to begin with, fewer with
-bounds or candidates; O(live) for each pick beside the scores.
+Memory is O(N). If every pair must be scored, there are about N**2 scores in all, N**2 / 2 of them at the beginning;
+bounds or candidates save some of them. Besides the scores, each merge costs O(live clusters).
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,11 +25,11 @@ import numpy as np
 
 cdef const char *CAPSULE = "expfam.merge_scores_v1"
 cdef enum:
-    FIRST_BLOCK = 8     # scores asked for at first by a scan with bounds; doubled each time
+    FIRST_BLOCK = 8     # scores in the first request of a scan with bounds; doubled each time
 
 
 cdef inline void sift_down(double *limit, Py_ssize_t *slot, Py_ssize_t i, Py_ssize_t m) noexcept nogil:
-    """Restore the heap of the highest limit below place i."""
+    """Restore the heap of the highest limit below position i."""
     cdef double x = limit[i]
     cdef Py_ssize_t s = slot[i], child
     while True:
@@ -45,7 +47,7 @@ cdef inline void sift_down(double *limit, Py_ssize_t *slot, Py_ssize_t i, Py_ssi
     slot[i] = s
 
 
-# ---- Python callables behind the C face ------------------------------------------------------------------------------
+# ---- Python callables behind the C interface -------------------------------------------------------------------------
 
 cdef object numbers(object function, str name, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out):
     slots = np.empty(m, dtype=np.intp)
@@ -105,51 +107,56 @@ cdef Py_ssize_t python_candidates(void *self, Py_ssize_t k, Py_ssize_t *out) noe
 
 
 cdef class MergeTable:
-    """Best pair of clusters to merge, kept up to date while clusters merge.
+    """Table of the best pair of clusters to merge, updated by each merge.
 
     Parameters
     ----------
     n_items : int
-        Clusters to begin with, in the slots 0..n_items-1. A merged cluster stays in the slot of the older one.
+        Number of first clusters; they are in the slots 0..n_items-1. A merged cluster is in the slot of the older one.
     score : callable or object with a ``capsule``
         ``score(k, slots)`` returns the (m,) float64 scores of the cluster in slot k with those in `slots` (intp, never
-        k), for what they hold at that moment; -inf forbids a pair. It must not depend on anything but the two
-        clusters, and score(k, [l]) must equal score(l, [k]) to the bit. Compiled scores come in a capsule
-        ``"expfam.merge_scores_v1"`` with a ``merge_scores_v1`` of merge_table.pxd, which then holds the two below too.
+        k), for the clusters at that moment; -inf forbids a pair. A score must depend only on the two clusters, and
+        score(k, [l]) must be bitwise equal to score(l, [k]). Compiled scores are passed in a capsule
+        ``"expfam.merge_scores_v1"`` with a ``merge_scores_v1`` of merge_table.pxd, which then also contains the bound
+        and the candidates.
     bound : callable, optional
-        Same form: numbers never below the scores, rounding included. Pairs whose bound cannot win are not scored.
+        ``bound(k, slots)`` returns numbers that are never below the scores, also after rounding. Pairs whose bound
+        cannot win are not scored.
     candidates : callable, optional
         ``candidates(k)`` returns the slots that may merge with k; other pairs count as -inf. It must be symmetric, and
-        must not change for two clusters while both stay as they are.
+        it must not change for two clusters that do not change.
     n_kept : int
-        Pairs that an entry lists. More ask for fewer scores (of all pairs that ever live, 2 to 5 per cent too many with
-        4, and 1 with 8) and for more bookkeeping: worth it where a score costs more than about 0.1 us.
+        Number of pairs that an entry lists. A larger number saves scores: with 4 there are 2 to 5 per cent more scores
+        than pairs, with 8 there is 1 per cent more. But it needs more bookkeeping. It pays if a score costs more than
+        about 0.1 us.
     block_size : int
-        Most scores asked for in one call.
+        Largest number of scores in one call.
 
     Attributes
     ----------
     n_live, n_merges : int
+        Number of live clusters and of merges.
     n_scores, n_bounds : int
-        Scores and bounds asked for so far.
+        Number of scores and bounds that were computed.
     n_rescans : int
-        Deferred entries that were scanned again.
+        Number of deferred entries that were scanned again.
 
     Raises
     ------
     FloatingPointError
-        If a score is NaN or +inf or a bound NaN, here or later; names the pair. The table is then as before the call.
+        A score is NaN or +inf, or a bound is NaN; the message names the pair. Methods raise it too, and then the table
+        is as before the call.
 
     Notes
     -----
-    The merges are those of the plain greedy search over all pairs, to the bit and with its ties, whatever `n_kept`,
-    `block_size` and true `bound` are. A floor that comes from a bound is raised to the next double, so that a pair that
-    could tie is always looked at. Bayesian hierarchical clustering (Heller & Ghahramani 2005) needs it: its scores are
-    not reducible, and the nearest-neighbour chain finds another tree.
+    The merges are bitwise those of the plain greedy search over all pairs, including ties, for every `n_kept`,
+    `block_size` and valid `bound`. A floor that comes from a bound is raised to the next double, so that a pair that
+    could tie is always scored. Bayesian hierarchical clustering (Heller & Ghahramani 2005) needs such a table, because
+    its scores are not reducible and the nearest-neighbour chain finds another tree.
 
     Examples
     --------
-    Points on a line, the nearest means first:
+    Points on a line, nearest means first:
 
     >>> import numpy as np
     >>> from expfam.structures.merge_table import MergeTable
@@ -237,11 +244,11 @@ cdef class MergeTable:
             error = RuntimeError(f"a function of the compiled score returned status {status}")
         raise error
 
-    # ---- C face ------------------------------------------------------------------------------------------------------
+    # ---- C interface -------------------------------------------------------------------------------------------------
 
     cdef int _ask(self, pair_scores function, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                   double *out) noexcept nogil:
-        """Scores or bounds of k with ls, block by block, each looked at for what is not a number."""
+        """Compute scores or bounds of k with ls, block by block, and check for NaN."""
         cdef Py_ssize_t start = 0, size, i
         cdef bint is_bound = function != self._source.score
         cdef int status
@@ -251,7 +258,7 @@ cdef class MergeTable:
             if status != MERGE_OK:
                 return status if status < 0 else -status
             if is_bound:
-                self.n_bounds = self.n_bounds + size  # not in place: needs the gil where Cython checks for None
+                self.n_bounds = self.n_bounds + size  # no `+=`: with checks for None, Cython needs the gil for it
             else:
                 self.n_scores = self.n_scores + size
             for i in range(start, start + size):
@@ -263,7 +270,10 @@ cdef class MergeTable:
         return MERGE_OK
 
     cdef Py_ssize_t _younger(self, Py_ssize_t place) noexcept nogil:
-        """Partners whose pair with the cluster at a place of `_live` it owns, in `_partner`."""
+        """Write the partners of the pairs that an entry owns to `_partner`.
+
+        The entry is given by its position in `_live`.
+        """
         cdef Py_ssize_t k = self._live[place], i, n = self.n_live - place - 1, m = 0
         if self._source.candidates == NULL:
             memcpy(&self._partner[0], &self._live[0] + place + 1, n * sizeof(Py_ssize_t))
@@ -276,7 +286,7 @@ cdef class MergeTable:
         return n if n < 0 else m
 
     cdef Py_ssize_t _others(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """Partners of the cluster that will be in slot k when l is gone, in `_partner`."""
+        """Write the partners of the cluster that k and l will form to `_partner`."""
         cdef Py_ssize_t i, s, n = self.n_live, m = 0
         if self._source.candidates == NULL:
             memcpy(&self._partner[0], &self._live[0], n * sizeof(Py_ssize_t))
@@ -290,7 +300,10 @@ cdef class MergeTable:
         return n if n < 0 else m
 
     cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil:
-        """Put the pair (a, b) in the list of a, or under its floor; what falls out of the list goes there too."""
+        """Insert the pair (a, b) into the list of a, or raise the floor to its score.
+
+        The floor is raised also for a pair that drops out of the list.
+        """
         cdef Py_ssize_t i = self._n_listed[a], j
         cdef double *scores = &self._kept_score[a, 0]
         cdef Py_ssize_t *slots = &self._kept_slot[a, 0]
@@ -313,7 +326,7 @@ cdef class MergeTable:
         slots[i] = b
 
     cdef void _forget(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """Take the pair (a, b) off the list of a; the floor stays as it is."""
+        """Remove the pair (a, b) from the list of a; the floor does not change."""
         cdef Py_ssize_t i, j
         for i in range(self._n_listed[a]):
             if self._kept_slot[a, i] == b:
@@ -324,7 +337,7 @@ cdef class MergeTable:
                 return
 
     cdef int c_scan(self, Py_ssize_t place) noexcept nogil:
-        """Make the entry at a place of `_live` exact. After an error it is deferred for certain."""
+        """Scan the entry at a position of `_live`; after an error the entry is deferred."""
         cdef Py_ssize_t a = self._live[place], m
         cdef int status
         self._n_listed[a] = 0
@@ -349,7 +362,7 @@ cdef class MergeTable:
         return MERGE_OK
 
     cdef int _fill_bounded(self, Py_ssize_t a, Py_ssize_t m) noexcept nogil:
-        """Score partners by falling bound until the best score is above all bounds that are left."""
+        """Score partners by descending bound until the best score exceeds all other bounds."""
         cdef double *limit = &self._limit[0]
         cdef Py_ssize_t *slot = &self._partner[0]
         cdef Py_ssize_t block = FIRST_BLOCK, size, i
@@ -377,12 +390,15 @@ cdef class MergeTable:
                 self._offer(a, self._chosen[i], self._out[i])
             block *= 2
         if m > 0 and limit[0] > -INFINITY:
-            # the next double: a pair that was not scored may tie, and its partner be the older one
+            # the next double, because a pair that was not scored may tie and have an older partner
             self._floor[a] = max(self._floor[a], nextafter(limit[0], INFINITY))
         return MERGE_OK
 
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil:
-        """Slots of the best pair, the older cluster first, and its score; MERGE_NONE where no pair is left."""
+        """Find the slots of the best pair, the older cluster first, and its score.
+
+        Returns MERGE_NONE if no pair is left.
+        """
         cdef Py_ssize_t place, k, best, deferred
         cdef double top, highest
         cdef int status
@@ -392,7 +408,7 @@ cdef class MergeTable:
             for place in range(self.n_live):
                 k = self._live[place]
                 if self._n_listed[k] and self._kept_score[k, 0] >= self._floor[k]:
-                    if self._kept_score[k, 0] > top:  # on a tie the first place, hence the smallest id, keeps it
+                    if self._kept_score[k, 0] > top:  # on a tie the first position wins, which has the smallest id
                         best = k
                         top = self._kept_score[k, 0]
                 elif self._floor[k] > highest:
@@ -412,7 +428,7 @@ cdef class MergeTable:
             return MERGE_OK
 
     cdef void _rename(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """Both clusters leave, and the merged one enters slot k as the youngest."""
+        """Replace both clusters by the merged one, which is the youngest and is in slot k."""
         cdef Py_ssize_t i, m = 0, s
         for i in range(self.n_live):
             s = self._live[i]
@@ -430,7 +446,10 @@ cdef class MergeTable:
         self._floor[k] = self._floor[l] = -INFINITY
 
     cdef int c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-        """Tell the table that slot k has absorbed slot l; k holds the older cluster. Unchanged after an error."""
+        """Record that slot k, which has the older cluster, has absorbed slot l.
+
+        After an error the table is unchanged.
+        """
         cdef Py_ssize_t i, s, n, m = self._others(k, l)
         cdef int status
         if m < 0:
@@ -443,7 +462,7 @@ cdef class MergeTable:
             m = 0
             for i in range(n):
                 s = self._partner[i]
-                if self._limit[i] > self._floor[s]:  # else the floor speaks for the new pair too
+                if self._limit[i] > self._floor[s]:  # else the floor is valid for the new pair too
                     self._partner[m] = s
                     m += 1
         status = self._ask(self._source.score, k, &self._partner[0], m, &self._out[0])
@@ -455,15 +474,15 @@ cdef class MergeTable:
                 self._offer(self._partner[i], k, self._out[i])
         return MERGE_OK
 
-    # ---- Python face -------------------------------------------------------------------------------------------------
+    # ---- Python interface --------------------------------------------------------------------------------------------
 
     def best(self):
-        """The pair to merge next.
+        """Return the pair to merge next.
 
         Returns
         -------
         (k, l, score) : (int, int, float) or None
-            Slots, the older cluster first. None where no pair is left, or only forbidden ones.
+            Slots, the older cluster first, and score. None if no pair is left, or only forbidden ones.
         """
         cdef Py_ssize_t a = -1, b = -1
         cdef double score = 0
@@ -475,12 +494,15 @@ cdef class MergeTable:
         return None if status == MERGE_NONE else (a, b, score)
 
     def merge(self, Py_ssize_t k, Py_ssize_t l):
-        """Tell the table that slot k has absorbed slot l; scores the new cluster against the live ones.
+        """Tell the table that slot k has absorbed slot l.
+
+        This scores the new cluster against the live ones.
 
         Parameters
         ----------
         k, l : int
-            Slots of two live clusters, best or not, k the older. What is scored must hold the merged cluster in k.
+            Slots of two live clusters, of which k is the older; they need not be the best pair. Before the call, the
+            data that are scored must contain the merged cluster in slot k.
 
         Returns
         -------
@@ -507,15 +529,16 @@ cdef class MergeTable:
         Parameters
         ----------
         absorb : callable, optional
-            ``absorb(k, l)`` adds what slot l holds to slot k. Compiled scores may bring their own.
+            ``absorb(k, l)`` adds the cluster in slot l to slot k. Compiled scores may contain their own function.
         n_clusters : int
+            Number of clusters at which to stop.
 
         Returns
         -------
         children : (n_merged, 2) int64 ndarray
-            Ids, the older one first.
+            Ids of the merged clusters, the older one first.
         scores : (n_merged,) float64 ndarray
-            They may rise from one merge to the next.
+            Score of each merge. Scores may rise from one merge to the next.
         """
         if not hasattr(n_clusters, "__index__") or n_clusters < 1:
             raise ValueError(f"n_clusters must be a positive integer; got {n_clusters!r}")
@@ -542,21 +565,24 @@ cdef class MergeTable:
 
     @property
     def slots(self):
-        """(n_live,) intp, slots of the live clusters by ascending id."""
+        """Return the slots of the live clusters by ascending id: (n_live,) intp."""
         return np.array(self._live[:self.n_live])
 
     @property
     def ids(self):
-        """(n_live,) int64, ids of the live clusters, ascending."""
+        """Return the ids of the live clusters, ascending: (n_live,) int64."""
         return np.asarray(self._id)[self.slots]
 
     def check(self):
-        """Score every live pair from both sides and compare with what the table believes. O(live**2) scores.
+        """Check the table against the scores of all live pairs. O(live**2) scores.
+
+        Each pair is scored from both sides.
 
         Raises
         ------
         ValueError
-            Naming the first pair whose score is not symmetric, has changed, or is above its bound or floor.
+            The score of a pair is not symmetric, has changed, or is above its bound or floor. The message names the
+            first such pair.
         """
         cdef Py_ssize_t place, m, i, j, a, b
         cdef double there, bound
@@ -593,7 +619,7 @@ cdef class MergeTable:
         self.n_scores, self.n_bounds = counters
 
     def to_arrays(self):
-        """The state as a dict of arrays; what is scored is not in it."""
+        """Return the state as a dict of arrays, without the data that are scored."""
         return {
             "counters": np.array([self.n_items, self.n_kept, self.block_size, self.n_live, self.n_merges,
                                   self.n_scores, self.n_bounds, self.n_rescans], dtype=np.int64),
@@ -607,13 +633,15 @@ cdef class MergeTable:
 
     @classmethod
     def from_arrays(cls, arrays, score, *, bound=None, candidates=None):
-        """The table that `to_arrays` described, over clusters as they were then; nothing is scored again.
+        """Make the table from the arrays of `to_arrays`; nothing is scored again.
+
+        The clusters must be the same as when `to_arrays` was called.
 
         Parameters
         ----------
         arrays : dict of str to ndarray
         score, bound, candidates
-            As of the constructor.
+            As in the constructor.
         """
         cdef MergeTable self = cls.__new__(cls)
         n_items, n_kept, block_size, *counters = (int(value) for value in arrays["counters"])
@@ -683,12 +711,14 @@ cdef int ward_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 
 cdef class WardScores:
-    """Scores of Ward's method for a `MergeTable`: minus the growth of the within-cluster sum of squares.
+    """Scores of Ward's method for a `MergeTable`.
+
+    A score is minus the growth of the within-cluster sum of squares.
 
     Parameters
     ----------
     X : (n_items, n_features) array of finite float64
-        Centres to begin with; copied.
+        First centres; they are copied.
     size : (n_items,) array, optional
         Positive weights; all 1 by default.
 
@@ -699,8 +729,8 @@ cdef class WardScores:
 
     Notes
     -----
-    score(k, l) = -n_k n_l / (n_k + n_l) |m_k - m_l|^2 (Ward 1963); SciPy's height is sqrt(-2 score). Memory is that of
-    X, where `scipy.cluster.hierarchy.linkage` holds n_items**2 / 2 distances.
+    score(k, l) = -n_k n_l / (n_k + n_l) |m_k - m_l|^2 (Ward 1963). SciPy's height is sqrt(-2 score). The memory is the
+    size of X, whereas `scipy.cluster.hierarchy.linkage` stores n_items**2 / 2 distances.
 
     Examples
     --------
@@ -730,12 +760,12 @@ cdef class WardScores:
         self.capsule = PyCapsule_New(&self._functions, CAPSULE, NULL)
 
     def to_arrays(self):
-        """Centres and weights by slot, as a dict of arrays; the weight of an absorbed cluster is 0."""
+        """Return centres and weights by slot; the weight of an absorbed cluster is 0."""
         return {"center": np.array(self._center), "size": np.array(self._size)}
 
     @classmethod
     def from_arrays(cls, arrays):
-        """The scores that `to_arrays` described."""
+        """Make the scores from the arrays of `to_arrays`."""
         cdef WardScores self
         sizes = arrays["size"]
         self = cls(arrays["center"], size=np.where(sizes > 0, sizes, 1.0))

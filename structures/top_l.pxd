@@ -1,4 +1,4 @@
-# The largest values of one row, for kernels that hold the gil no more.
+# Selection of the largest values of one row, for kernels that run without the gil.
 
 from libc.stdint cimport int32_t
 
@@ -7,10 +7,10 @@ ctypedef fused value_t:
     double
 
 cdef enum:
-    TOP_PADDING = 16                    # whole vectors are stored past the end
+    TOP_PADDING = 16                    # whole vectors are stored, also past the end
 
-# 0, or 1 when no value of the row is above -inf. `values` and `indices` (n_top,), largest first, ties by lowest index;
-# `work` (top_work_size(size),) is scratch.
+# Write the largest values of a row and their columns to `values` and `indices` (n_top,): largest first, ties by lowest
+# index. Returns 0, or 1 if no value of the row is above -inf. `work` (top_work_size(size),) is scratch.
 cdef int top_row(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values, int32_t *indices,
                  value_t *work) noexcept nogil
 

@@ -1,11 +1,11 @@
-"""The L largest of the K values of each row.
+"""Selection of the L largest of the K values of each row.
 
-A bound that at least L values reach, one pass that keeps those that do, and an order of the few that are kept. Up to
-12: the bound is the L-th largest of 32 maxima, each over every 32nd value, and about 1.2 L values are expected to reach
-it. More: the largest of 32 sampled values that L values reach, found by counting; where many remain, the same again
-among them. A bound can only be too low, which costs time and never changes a result. Ranks among up to 128 values are
-counted, all pairs at once; more are merged from such runs.
-The order is total: values falling, ties by lowest index, NaN as if it were -inf.
+The algorithm has three steps: find a bound that at least L values reach, keep these values in one pass, and sort them.
+For L up to 12 the bound is the L-th largest of 32 maxima, each over every 32nd value; about 1.2 L values are expected
+to reach it. For larger L the bound is the largest of 32 sampled values that at least L values reach, found by counting.
+If many values remain, this is repeated among them. A bound can only be too low, which costs time but never changes a
+result. Up to 128 values are sorted by counting their ranks over all pairs; more values are merged from sorted runs.
+The order is total: values descend, ties are broken by the lowest index, and NaN counts as -inf.
 """
 
 import numpy as np
@@ -31,9 +31,9 @@ cdef extern from "top_l.h" nogil:
     Py_ssize_t (*top_keep_f64)(const double *row, const int32_t *origin, Py_ssize_t size, double bound, int above,
                                double *values, int32_t *indices) noexcept
 
-cdef Py_ssize_t FEW = 12            # up to it the bound of the maxima is tight
-cdef Py_ssize_t ROUNDS = 6          # of sampling: an adversary could make each of them useless
-_BLOCK_VALUES = 1 << 18             # of a task
+cdef Py_ssize_t FEW = 12            # up to this L the bound by maxima is tight
+cdef Py_ssize_t ROUNDS = 6          # rounds of sampling; limited because bad data could make every round useless
+_BLOCK_VALUES = 1 << 18             # values in a task
 
 
 cdef inline Py_ssize_t count(const value_t *row, Py_ssize_t size, value_t bound) noexcept nogil:
@@ -52,7 +52,10 @@ cdef inline Py_ssize_t keep(const value_t *row, const int32_t *origin, Py_ssize_
 
 
 cdef void order_run(value_t *values, int32_t *indices, Py_ssize_t n) noexcept nogil:
-    """Up to TOP_RUN pairs into falling order, ties as they come; the values up to a multiple of 16 are spoilt."""
+    """Sort up to TOP_RUN pairs by descending value; ties keep their order.
+
+    Values after the last one, up to a multiple of 16, are overwritten.
+    """
     cdef value_t sorted_values[TOP_RUN]
     cdef int32_t sorted_indices[TOP_RUN]
     cdef int32_t n_equal[TOP_RUN]
@@ -77,7 +80,10 @@ cdef void order_run(value_t *values, int32_t *indices, Py_ssize_t n) noexcept no
 
 cdef void merge(const value_t *x, const int32_t *x_at, Py_ssize_t middle, Py_ssize_t n, value_t *out,
                 int32_t *out_at) noexcept nogil:
-    """Two falling runs [0, middle) and [middle, n) into one; of equals those of the first come first."""
+    """Merge the descending runs [0, middle) and [middle, n) into one.
+
+    Of equal values, those of the first run come first.
+    """
     cdef Py_ssize_t i = 0, j = middle, t
     cdef bint second
     for t in range(n):
@@ -91,7 +97,10 @@ cdef void merge(const value_t *x, const int32_t *x_at, Py_ssize_t middle, Py_ssi
 
 
 cdef bint order(value_t *values, int32_t *indices, Py_ssize_t n, value_t *other, int32_t *other_indices) noexcept nogil:
-    """Falling order, ties as they come; whether the result lies in the second pair of arrays."""
+    """Sort by descending value; ties keep their order.
+
+    Returns whether the result is in the second pair of arrays.
+    """
     cdef Py_ssize_t start = 0, size = TOP_RUN
     cdef bint swapped = False
     while start < n:
@@ -112,7 +121,7 @@ cdef bint order(value_t *values, int32_t *indices, Py_ssize_t n, value_t *other,
 
 cdef Py_ssize_t drop_ties(value_t *values, int32_t *indices, Py_ssize_t n, value_t bound,
                           Py_ssize_t n_equal) noexcept nogil:
-    """Of the values equal to the bound only the first n_equal stay."""
+    """Remove values equal to the bound, except the first n_equal of them."""
     cdef Py_ssize_t i, kept = 0
     for i in range(n):
         values[kept], indices[kept] = values[i], indices[i]
@@ -125,7 +134,7 @@ cdef Py_ssize_t drop_ties(value_t *values, int32_t *indices, Py_ssize_t n, value
 
 
 cdef value_t sampled_bound(const value_t *row, Py_ssize_t size, Py_ssize_t n_top) noexcept nogil:
-    """The largest of 32 values of the row that at least n_top values reach, or -inf."""
+    """Return the largest of 32 sampled values that at least n_top values reach, or -inf."""
     cdef value_t sample[TOP_LANES]
     cdef int32_t unused[TOP_LANES]
     cdef Py_ssize_t j, low = 0, high = TOP_LANES, middle
@@ -146,7 +155,10 @@ cdef value_t sampled_bound(const value_t *row, Py_ssize_t size, Py_ssize_t n_top
 
 cdef Py_ssize_t candidates(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t *values,
                            int32_t *indices) noexcept nogil:
-    """Values above -inf, in order of position, among which are the n_top that are wanted; returns how many."""
+    """Collect values above -inf that include the n_top largest; return their number.
+
+    The values are in the order of their positions.
+    """
     cdef value_t bound = -INFINITY, higher
     cdef Py_ssize_t n, before, n_above, i, _turn
     if n_top <= FEW and size >= TOP_LANES:
@@ -178,7 +190,10 @@ cdef Py_ssize_t candidates(const value_t *row, Py_ssize_t size, Py_ssize_t n_top
 
 
 cdef void fill_up(const value_t *row, Py_ssize_t n_top, value_t *values, int32_t *indices) noexcept nogil:
-    """Columns that are -inf or NaN take the places left, lowest index first: all others have theirs."""
+    """Fill the remaining places with columns that are -inf or NaN, lowest index first.
+
+    All other columns are in the result already.
+    """
     cdef Py_ssize_t n = 0, k = 0
     while n < n_top and values[n] > -INFINITY:
         n += 1
@@ -212,7 +227,10 @@ cdef int top_row(const value_t *row, Py_ssize_t size, Py_ssize_t n_top, value_t 
 
 cdef Py_ssize_t select_block(const value_t[:, ::1] rows, value_t[:, ::1] values, int32_t[:, ::1] indices,
                              value_t[::1] work) noexcept nogil:
-    """First row without a value above -inf, or -1."""
+    """Select the largest values of a block of rows.
+
+    Returns the first row without a value above -inf, or -1.
+    """
     cdef Py_ssize_t i
     for i in range(rows.shape[0]):
         if top_row(&rows[i, 0], rows.shape[1], values.shape[1], &values[i, 0], &indices[i, 0], &work[0]):
@@ -242,14 +260,14 @@ def _select_block(rows, values, indices):
 
 
 def select_top(values, n_top, *, n_threads=1):
-    """The largest values of each row and where they are.
+    """Select the largest values of each row and their columns.
 
     Parameters
     ----------
     values : (N, K) array_like of float
-        float32 stays float32, all else is read as float64. NaN counts as -inf.
+        float32 stays float32; all other types are read as float64. NaN counts as -inf.
     n_top : int
-        How many to keep, L, from 1 to K.
+        Number L of values to select, from 1 to K.
     n_threads : int or None
 
     Returns
@@ -257,16 +275,16 @@ def select_top(values, n_top, *, n_threads=1):
     values : (N, L) ndarray of the same dtype
         Largest first.
     indices : (N, L) int32 ndarray
-        Their columns, all different; of equal values the lowest come first.
+        Columns of these values, all different. Of equal values the lowest column comes first.
 
     Raises
     ------
     SupportError
-        A row without any value above -inf; its number is named.
+        A row has no value above -inf; the message gives its number.
 
     Notes
     -----
-    O(K + L log L) a row; O(K log K) at worst.
+    A row costs O(K + L log L), and O(K log K) in the worst case.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""What a model of some data is, before any algorithm: data, weights, mixtures."""
+"""Models without algorithms: data, priors on weights, mixtures."""

@@ -1,33 +1,41 @@
-"""An admixture: every group of rows has its own weights of clusters that all groups share.
+"""Admixtures: groups of rows that share clusters but have their own weights.
 
-A document is a group of words, each of them a row with one count, whose clusters are called topics; they come as one
-row of counts. Rows of any other family come with their groups. The model is a frozen value; it knows no algorithm.
-`log_joint` computes the log probability of the clusters of all rows and the data, weights and parameters integrated
-out, from its plain definition.
+A document is a group of words; each word is a row with one count, and its cluster is called a topic. The words of one
+document are given as one row of counts. For other families you give the group of each row. The model is a frozen value
+and contains no algorithm. `log_joint` computes the log probability of the clusters of all rows and of the data, with
+weights and parameters integrated out, directly from the definition.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.model.data import Dataset
-from expfam.model.groups import as_groups
+from expfam.model.groups import Groups, as_groups
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
 
 
 @dataclasses.dataclass(frozen=True)
 class AdmixtureModel:
-    """Clusters of a family that groups mix: weights of each group ~ Dirichlet(alpha), parameters ~ the family's prior.
+    """Admixture model: groups share clusters, and each group has its own weights.
 
-    With counts of words in documents, latent Dirichlet allocation.
+    The weights of each group have a Dirichlet(alpha) prior, and the parameters of each cluster have the family's
+    prior. For counts of words in documents this is latent Dirichlet allocation.
 
     Parameters
     ----------
     family : Family
-        Of words in documents a Multinomial; its concentration is the pseudo-count of each word in each topic.
+        Use a Multinomial for words in documents; its concentration is the pseudo-count of each word in each topic.
     n_topics : int
-        K, topics or clusters.
+        K, the number of topics or clusters.
     alpha : float or (K,) array_like, positive
         Pseudo-count of each topic in each document, or of each cluster in each group.
 
@@ -39,7 +47,7 @@ class AdmixtureModel:
     Raises
     ------
     ValueError
-        For fewer topics than one, or an `alpha` that is not positive and finite or of another length than K.
+        `n_topics` is below 1, or `alpha` is not positive and finite or has another length than K.
 
     Examples
     --------
@@ -63,11 +71,11 @@ class AdmixtureModel:
     and Blei 2006, "Hierarchical Dirichlet processes".
     """
 
-    family: object
+    family: Any
     n_topics: int
-    alpha: object = 0.1
+    alpha: Any = 0.1
 
-    __hash__ = None  # type: ignore[assignment]  # families hold arrays
+    __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
 
     def __post_init__(self):
         K = self.n_topics
@@ -78,25 +86,25 @@ class AdmixtureModel:
             raise ValueError(f"AdmixtureModel: alpha must be a positive number, or {K} of them; got {self.alpha!r}")
 
     @property
-    def pseudocounts(self):
-        """Pseudo-count of each topic in a document: (K,) float64."""
+    def pseudocounts(self) -> npt.NDArray[np.float64]:
+        """Return the pseudo-count of each topic in a document: (K,) float64."""
         return np.array(np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), self.n_topics))
 
     @property
-    def is_bound(self):
-        """Whether the family is bound to data."""
+    def is_bound(self) -> bool:
+        """Say whether the family is bound to data."""
         return self.family.is_bound
 
-    def with_family(self, family):
-        """Copy with another family."""
+    def with_family(self, family: Family) -> AdmixtureModel:
+        """Return a copy with another family."""
         return dataclasses.replace(self, family=family)
 
-    def with_alpha(self, alpha):
-        """Copy with other pseudo-counts of topics."""
+    def with_alpha(self, alpha: npt.ArrayLike) -> AdmixtureModel:
+        """Return a copy with other pseudo-counts of topics."""
         return dataclasses.replace(self, alpha=alpha)
 
-    def bind(self, X):
-        """Model whose family is bound to data.
+    def bind(self, X: Any) -> AdmixtureModel:
+        """Return the model with its family bound to data.
 
         Parameters
         ----------
@@ -110,8 +118,10 @@ class AdmixtureModel:
             return self
         return self.with_family(self.family.bind(X.X if isinstance(X, Dataset) else X))
 
-    def log_joint(self, X, topics, groups=None):
-        """Log probability of the clusters of all rows and of the rows; of words, of all tokens as sequences.
+    def log_joint(self, X: Any, topics: npt.ArrayLike, groups: npt.ArrayLike | Groups | None = None) -> float:
+        """Return the joint log probability of the rows and their clusters, nats.
+
+        Weights and parameters are integrated out. For words, each document counts as a sequence of tokens.
 
         Parameters
         ----------
@@ -119,24 +129,26 @@ class AdmixtureModel:
         topics : (T,) array_like of int, or (N,) with groups
             Topics of the tokens, sorted by word and within a word by document; or the cluster of each row.
         groups : (N,) array_like of non-negative int, or Groups, optional
-            Group of each row; those of a Dataset that has some if not given. Without any, rows are documents.
+            Group of each row. If not given, the groups of the Dataset are used. If there are none, each row is a
+            document.
 
         Returns
         -------
         float
-            Nats, without log-base: of words without the number of orders of a document's tokens.
+            Nats, without the log base measure. For words this leaves out the number of orders of a document's tokens.
 
         Raises
         ------
         ValueError
-            For clusters of another shape or outside of 0..K-1.
+            The clusters have another shape or lie outside of 0..K-1.
         DataError
-            For groups of another number of rows.
+            `groups` has another number of rows than X.
 
         Notes
         -----
-        sum over groups of log p(z_g), a Polya urn under alpha, plus sum over clusters of A(n_k, S_k). For words
-        Griffiths and Steyvers 2004, "Finding scientific topics", eqs. 2 and 3, for any pseudo-counts.
+        The result is the sum over groups of log p(z_g), a Polya urn with pseudo-counts alpha, plus the sum over
+        clusters of A(n_k, S_k). For words see Griffiths and Steyvers 2004, "Finding scientific topics", eqs. 2 and 3;
+        here the pseudo-counts may differ.
         """
         if groups is not None or getattr(X, "groups", None) is not None:
             return self._log_joint_of_rows(X, topics, X.groups if groups is None else groups)
@@ -170,8 +182,11 @@ class AdmixtureModel:
         return float(log_rising(self.pseudocounts, by_doc).sum() + log_rising(eta, by_topic).sum())
 
 
-def check_clusters(labels, n_rows, n_clusters):
-    """Clusters of so many rows as (N,) int32; ValueError for another shape or type, or numbers outside of 0..K-1."""
+def check_clusters(labels: npt.ArrayLike, n_rows: int, n_clusters: int) -> npt.NDArray[np.int32]:
+    """Return the clusters of all rows as (N,) int32 after checking them.
+
+    Raises a ValueError for another shape, another type, or numbers outside of 0..K-1.
+    """
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
         raise ValueError(f"clusters must be {n_rows} integers, one for each row; got {labels.dtype} {labels.shape}")
@@ -180,8 +195,11 @@ def check_clusters(labels, n_rows, n_clusters):
     return labels.astype(np.int32)
 
 
-def log_rising(a, counts):
-    """Log Polya probability of sequences with these counts (R, M) under Dirichlet(a), a (M,): (R,) nats."""
+def log_rising(a: npt.NDArray[np.float64], counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the log Polya probability of one sequence for each row of counts: (R,), nats.
+
+    `counts` is (R, M), and the prior is Dirichlet(a) with `a` (M,).
+    """
     total = a.sum()
     inner = (gammaln(a + counts) - gammaln(a)).sum(axis=1)
     return inner + gammaln(total) - gammaln(total + counts.sum(axis=1))

@@ -1,41 +1,52 @@
-"""The data of a run: validated once, frozen afterwards, the only owner of X.
+"""Data of a run: X is validated once and then stays unchanged.
 
-Sufficient statistics are made block by block; they are kept only where they are X itself. Nothing of size N x K or
-N x F is held. Validation costs one pass over the data.
+Sufficient statistics are computed block by block; they are stored only where they are X itself. No array of size N x K
+or N x F is stored. Validation costs one pass over the data.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families.counts.components import count_rows
 from expfam.families.support import check_unmasked
-from expfam.model.groups import as_groups
+from expfam.model.groups import Groups, as_groups
 from expfam.model.statistics import label_statistics
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
 
 _MOST_WEIGHT = 2.0**53
 
 
 class Dataset:
-    """Rows to be clustered, checked against one family.
+    """Rows to cluster, checked against one family.
 
     Parameters
     ----------
     X : array_like or sparse matrix, shape (N, V)
     family : Family
-        Bound to X here if it is not bound yet.
+        The constructor binds the family to X if it is not bound yet.
     weight : (N,) array_like of non-negative float, optional
+        How often each row counts.
     row_offset : int
-        Global number of the first row; keys its random numbers when the data are one shard of several.
+        Global number of the first row, if the data are one of several shards. Random numbers depend on the global
+        number of a row.
     row_ids : sequence, optional
-        The user's name of each row.
+        A name of each row that you choose.
     groups : (N,) array_like of non-negative int, or Groups, optional
         Group of each row, for models whose weights differ from group to group.
 
     Attributes
     ----------
     X : (N, V) ndarray or CSR
-        The caller's own memory where nothing had to change.
+        Your own array, not a copy, if validation changed nothing.
     family : Family
         The bound family.
     n_rows, n_features, n_statistics : int
@@ -55,9 +66,18 @@ class Dataset:
            [3., 1.]])
     """
 
-    def __init__(self, X, family, *, weight=None, row_offset=0, row_ids=None, groups=None):
-        self.family = family.bind(X)
-        self.X = self.family.validate(X)
+    def __init__(
+        self,
+        X: Any,
+        family: Family,
+        *,
+        weight: npt.ArrayLike | None = None,
+        row_offset: int = 0,
+        row_ids: Sequence[Any] | None = None,
+        groups: npt.ArrayLike | Groups | None = None,
+    ) -> None:
+        self.family: Any = family.bind(X)
+        self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
         self.n_statistics = self.family.n_statistics_
         self.row_offset = int(row_offset)
@@ -65,7 +85,8 @@ class Dataset:
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
         self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
-        self._log_base = self._whole_counts = None
+        self._log_base: npt.NDArray[np.float64] | None = None
+        self._whole_counts: tuple[bool, float] | None = None
 
     def __len__(self):
         return self.n_rows
@@ -75,33 +96,40 @@ class Dataset:
         return f"Dataset({self.n_rows} x {self.n_features}, {kind}, family={self.family.name!r})"
 
     @property
-    def is_sparse(self):
-        """Whether X is CSR."""
+    def is_sparse(self) -> bool:
+        """Say whether X is CSR."""
         return sparse.issparse(self.X)
 
     @property
-    def log_base(self):
-        """Log base measure of each row: (N,) float64, nats; computed on first use."""
+    def log_base(self) -> npt.NDArray[np.float64]:
+        """Return the log base measure of each row: (N,) float64, nats; computed once."""
         if self._log_base is None:
             self._log_base = np.asarray(self.family.log_base(self.X), dtype=np.float64)
         return self._log_base
 
     @property
-    def whole_counts(self):
-        """Whether all values are whole to 1e-9, and the largest sum of a column: (bool, float); found on first use."""
+    def whole_counts(self) -> tuple[bool, float]:
+        """Return whether all values are whole numbers, and the largest sum of a column.
+
+        Values within 1e-9 of a whole number count as whole. The result is computed on first use.
+        """
         if self._whole_counts is None:
             *_, is_fractional, heaviest = count_rows(self.X)
             self._whole_counts = not is_fractional, heaviest
         return self._whole_counts
 
-    def phi(self, start, stop, *, out=None, dtype=np.float64):
-        """Dense block of sufficient statistics of the rows start..stop-1.
+    def phi(
+        self, start: int, stop: int, *, out: np.ndarray | None = None, dtype: npt.DTypeLike = np.float64
+    ) -> np.ndarray:
+        """Return the sufficient statistics of the rows start..stop-1 as a dense array.
 
         Parameters
         ----------
         start, stop : int
         out : (stop - start, F) ndarray, optional
+            Array that receives the result.
         dtype : dtype
+            Type of a new array; ignored if `out` is given.
 
         Returns
         -------
@@ -114,17 +142,21 @@ class Dataset:
         out[:] = block
         return out
 
-    def phi_csr(self, start, stop):
-        """Block of sufficient statistics as CSR; only where the family makes sparse ones from this X."""
+    def phi_csr(self, start: int, stop: int) -> Any:
+        """Return the sufficient statistics of the rows start..stop-1 as CSR.
+
+        Raises a DataError if the family makes dense statistics of this X.
+        """
         if not self.has_sparse_phi:
             raise DataError(f"{self.family.name} makes dense statistics of these data; use phi")
         whole = start == 0 and stop == self.n_rows
         return self.family.sufficient_statistics(self.X if whole else self.X[start:stop]).tocsr()
 
-    def statistics(self, labels, n_clusters):
-        """Counts and sums of phi by label: n (K,) and S (K, F), dense or CSR as phi is; negative labels are left out.
+    def statistics(self, labels: npt.ArrayLike, n_clusters: int) -> tuple[npt.NDArray[np.float64], Any]:
+        """Return the counts n (K,) and the sums S (K, F) of phi by label.
 
-        Sums run over 64 contiguous segments of the rows, in order, so they are the same however the work is divided.
+        S is dense or CSR, as phi is. Rows with negative labels are left out. Sums run over 64 contiguous segments of
+        the rows, in order, so the result does not depend on the number of threads.
         """
         return label_statistics(self, labels, n_clusters)
 

@@ -1,25 +1,28 @@
-"""Groups of rows: which rows belong together, as the patches of one image or the cells of one patient do.
+"""Groups of rows, for example the patches of one image or the cells of one patient.
 
-A group is a number from 0 on; rows stand in any order, and a group may have no rows. Sorted once, O(N).
+A group is an integer from 0 on. Rows may be in any order, and a group may have no rows. Rows are sorted once, O(N).
 """
 
+from __future__ import annotations
+
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import DataError
 from expfam.families.support import check_unmasked
 
-_MOST_EMPTY, _MOST_EMPTY_EACH = 1 << 20, 100  # groups without rows; more are names that were taken for numbers
+_MOST_EMPTY, _MOST_EMPTY_EACH = 1 << 20, 100  # groups without rows; with more, the integers are probably names
 
 
 class Groups:
-    """The group of each row, with the rows of each group.
+    """Group of each row and rows of each group.
 
     Parameters
     ----------
     of_row : (N,) array_like of non-negative int
         Group of each row.
     n_groups : int, optional
-        G; one more than the largest number if not given.
+        G. If not given, it is the largest group number plus one.
 
     Attributes
     ----------
@@ -33,7 +36,7 @@ class Groups:
     Raises
     ------
     DataError
-        For numbers that are no non-negative integers below `n_groups`, naming the row.
+        A group number is not an integer, is negative, or is not below `n_groups`; the message names the row.
 
     Examples
     --------
@@ -43,7 +46,7 @@ class Groups:
     (3, array([1, 0, 2]))
     """
 
-    def __init__(self, of_row, *, n_groups=None):
+    def __init__(self, of_row: npt.ArrayLike, *, n_groups: int | None = None) -> None:
         check_unmasked(of_row, owner="groups")
         of_row = np.asarray(of_row)
         if of_row.ndim != 1 or of_row.dtype.kind not in "iu":
@@ -59,7 +62,7 @@ class Groups:
         if n_groups is None and found > _MOST_EMPTY + _MOST_EMPTY_EACH * of_row.size:
             raise DataError(
                 f"groups reach {found - 1} for {of_row.size} rows: number them,"
-                " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if so many have no rows"
+                " np.unique(groups, return_inverse=True)[1], or give n_groups to Groups if empty groups are meant"
             )
         self.of_row = np.ascontiguousarray(of_row, dtype=np.intp)
         self.n_groups = found if n_groups is None else int(n_groups)
@@ -68,8 +71,10 @@ class Groups:
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
     @classmethod
-    def of_offsets(cls, offsets):
-        """Groups of neighbouring rows: group g has the rows offsets[g]..offsets[g + 1] - 1.
+    def of_offsets(cls, offsets: npt.ArrayLike) -> Groups:
+        """Return groups of neighbouring rows from the first row of each group.
+
+        Group g has the rows offsets[g]..offsets[g + 1] - 1.
 
         Examples
         --------
@@ -86,8 +91,8 @@ class Groups:
         return cls(np.repeat(np.arange(len(sizes)), sizes), n_groups=len(sizes))
 
     @property
-    def sizes(self):
-        """Rows of each group: (G,) int64."""
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the number of rows of each group: (G,) int64."""
         return np.diff(self.starts).astype(np.int64)
 
     def __len__(self):
@@ -97,8 +102,11 @@ class Groups:
         return f"Groups({self.n_groups} groups of {len(self.of_row)} rows)"
 
 
-def as_groups(groups, n_rows):
-    """Groups of so many rows, from an array of group numbers or as they are; DataError for another number of rows."""
+def as_groups(groups: npt.ArrayLike | Groups, n_rows: int) -> Groups:
+    """Return `groups` as a Groups object; an array gives the group of each row.
+
+    Raises a DataError if the number of rows is not `n_rows`.
+    """
     groups = groups if isinstance(groups, Groups) else Groups(groups)
     if len(groups.of_row) != n_rows:
         raise DataError(f"groups must name the group of each of the {n_rows} rows; got {len(groups.of_row)}")

@@ -1,25 +1,35 @@
-"""A mixture model: a family for each cluster's data and a prior on the weights of clusters.
+"""Mixture models: a family for the data of each cluster and a prior on the weights.
 
-The model is a frozen value; it knows no algorithm. `log_joint` computes the log probability that every sampler
-targets from its plain definition, O(N + K F), and is the reference their running sums are tested against.
+The model is a frozen value and contains no algorithm. `log_joint` computes the log probability that every sampler
+targets directly from the definition, O(N + K F). Tests compare the running sums of the samplers with it.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import DataError
 from expfam.model.data import Dataset
 
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.model.weights import DirichletProcess, PitmanYor, SymmetricDirichlet
+
 
 @dataclasses.dataclass(frozen=True)
 class MixtureModel:
-    """Family of each cluster's data and prior on the clusters' weights.
+    """Mixture model: a family for the data of each cluster and a prior on the weights.
 
     Parameters
     ----------
     family : Family
+        Likelihood of the data of a cluster with its conjugate prior.
     weights : SymmetricDirichlet, DirichletProcess or PitmanYor
+        Prior on the weights of the clusters.
 
     Examples
     --------
@@ -31,35 +41,35 @@ class MixtureModel:
     True
     """
 
-    family: object
-    weights: object
+    family: Any
+    weights: Any
 
-    __hash__ = None  # type: ignore[assignment]  # families hold arrays
+    __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
 
-    def get_params(self, deep=True):
-        """Family and weights by name, as in scikit-learn."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return family and weights by name, as in scikit-learn; `deep` has no effect."""
         return {"family": self.family, "weights": self.weights}
 
     @property
-    def is_bound(self):
-        """Whether the family is bound to data."""
+    def is_bound(self) -> bool:
+        """Say whether the family is bound to data."""
         return self.family.is_bound
 
-    def with_family(self, family):
-        """Copy with another family."""
+    def with_family(self, family: Family) -> MixtureModel:
+        """Return a copy with another family."""
         return dataclasses.replace(self, family=family)
 
-    def with_weights(self, weights):
-        """Copy with another prior on weights."""
+    def with_weights(self, weights: SymmetricDirichlet | DirichletProcess | PitmanYor) -> MixtureModel:
+        """Return a copy with another prior on weights."""
         return dataclasses.replace(self, weights=weights)
 
-    def bind(self, X):
-        """Model whose family is bound to data.
+    def bind(self, X: Any) -> MixtureModel:
+        """Return the model with its family bound to data.
 
         Parameters
         ----------
         X : array_like, sparse matrix or Dataset, shape (N, V)
-            A bound family only checks X.
+            If the family is bound already, X is only checked.
 
         Returns
         -------
@@ -68,8 +78,9 @@ class MixtureModel:
         Raises
         ------
         DataError
-            Also for a Dataset made for another class of families, whose statistics are not this family's.
+            The data cannot be used, or X is a Dataset that was made for another class of families.
         SupportError
+            A value lies outside the support of the family.
         """
         if not isinstance(X, Dataset):
             return self.with_family(self.family.bind(X))
@@ -77,16 +88,18 @@ class MixtureModel:
             raise DataError(f"{X!r} was made for another family than {self.family.name!r}: make a Dataset for this one")
         return self if self.is_bound else self.with_family(self.family.bind(X.X))
 
-    def log_joint(self, X, labels, *, include_base=False):
-        """Log probability of a partition and the data, weights and parameters integrated out.
+    def log_joint(self, X: Any, labels: npt.ArrayLike, *, include_base: bool = False) -> float:
+        """Return the joint log probability of a partition and the data, nats.
+
+        Weights and parameters are integrated out.
 
         Parameters
         ----------
         X : array_like, sparse matrix or Dataset, shape (N, V)
         labels : (N,) array_like of int
-            Cluster of each datum; only which data share a label matters.
+            Cluster of each datum. The numbers themselves do not matter, only which data have the same label.
         include_base : bool
-            Whether to add the log base measure of the data, which no partition changes.
+            Whether to add the log base measure of the data, which is the same for every partition.
 
         Returns
         -------
@@ -96,11 +109,11 @@ class MixtureModel:
         Raises
         ------
         ValueError
-            For labels of a wrong shape, or negative.
+            The labels have the wrong shape, are not integers, or are negative.
 
         Notes
         -----
-        log p(partition) + sum over used clusters of A(n_k, S_k).
+        The result is log p(partition) + sum over clusters with data of A(n_k, S_k).
         """
         family = self.bind(X).family
         data = X if isinstance(X, Dataset) else Dataset(X, family)

@@ -1,33 +1,41 @@
-"""Exact draws of the pseudo-counts of Dirichlet priors, given the counts of many draws of one category each.
+"""Exact draws of the pseudo-counts of Dirichlet priors, given counts of categories.
 
-Pseudo-counts a_k with sum A stand in prod_k G(a_k + n_dk) / G(a_k) and in G(A) / G(A + N_d). With the number of tables
-of a Chinese restaurant for the former and a beta variable for the latter all a_k are gamma variables, independent of
-each other. Costs a binomial draw for each number up to the largest count of a topic, and a beta draw a document.
+Pseudo-counts a_k with sum A occur in the likelihood as prod_k G(a_k + n_dk) / G(a_k) and G(A) / G(A + N_d), where G is
+the gamma function. Two auxiliary variables make all a_k independent gamma variables: for the first factor the number of
+tables of a Chinese restaurant process, for the second a beta variable. The cost is one binomial draw for each number up
+to the largest count of a topic, and one beta draw for each document.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammaln
 
 PRIOR_SHAPE, PRIOR_RATE = 1.0, 1.0  # of the gamma prior of each pseudo-count
-LEAST = 1e-10  # pseudo-count
+LEAST = 1e-10  # smallest pseudo-count
 
 
 class CountTable:
-    """How often each count occurs under each pseudo-count: what their likelihood depends on.
+    """Table of how often each count occurs for each pseudo-count.
+
+    The likelihood of the pseudo-counts depends on the counts only through this table.
 
     Parameters
     ----------
     keys : (M,) int64 array_like
-        group * width + count, of all counts that are not 0.
+        group * width + count, for every count that is not 0.
     width : int
-        Above the largest count.
+        A number larger than the largest count.
     n_groups : int
         Number of pseudo-counts.
 
     Attributes
     ----------
     group, count, times : (P,) int64 ndarray
-        Each pair that occurs and how often, sorted.
+        Each pair (group, count) that occurs and how often it occurs, sorted by pair.
 
     Examples
     --------
@@ -37,7 +45,8 @@ class CountTable:
     [(0, 1, 2), (0, 3, 1), (1, 2, 1)]
     """
 
-    def __init__(self, keys, *, width, n_groups):
+    def __init__(self, keys: npt.ArrayLike, *, width: int, n_groups: int) -> None:
+        self.times: np.ndarray
         if n_groups * width <= 1 << 22:
             found = np.bincount(keys, minlength=1)
             pairs = np.flatnonzero(found)
@@ -48,36 +57,42 @@ class CountTable:
         self.n_groups = n_groups
 
     @classmethod
-    def of_counts(cls, groups, counts, n_groups):
-        """Table of counts, of which those that are 0 are left out, by their group."""
+    def of_counts(cls, groups: npt.ArrayLike, counts: np.ndarray, n_groups: int) -> CountTable:
+        """Return the table of `counts` by their groups; counts of 0 are left out."""
         width = int(counts.max(initial=0)) + 1
         keys = (np.asarray(groups, dtype=np.int64) * width + counts)[counts > 0]
         return cls(keys, width=width, n_groups=n_groups)
 
     @classmethod
-    def of_histogram(cls, histogram):
-        """Table of one group from how often each count occurs; that of 0 does not matter."""
+    def of_histogram(cls, histogram: np.ndarray) -> CountTable:
+        """Return the table of one group; histogram[c] says how often the count c occurs.
+
+        histogram[0] is ignored.
+        """
         table = cls.__new__(cls)
         table.count = 1 + np.flatnonzero(histogram[1:])
         table.times = np.asarray(histogram)[table.count]
         table.group, table.n_groups = np.zeros(len(table.count), dtype=np.int64), 1
         return table
 
-    def log_rising(self, a):
-        """Sum of log G(a_k + n) - log G(a_k) over all counts; `a` (n_groups,)."""
+    def log_rising(self, a: npt.NDArray[np.float64]) -> float:
+        """Return the sum of log G(a_k + n) - log G(a_k) over all counts; `a` is (n_groups,)."""
         base = a[self.group]
         return float((self.times * (gammaln(base + self.count) - gammaln(base))).sum())
 
-    def draw_tables(self, a, rng):
-        """Number of tables of each group, (n_groups,): a customer j of its count opens one with a / (a + j)."""
+    def draw_tables(self, a: npt.NDArray[np.float64], rng: np.random.Generator) -> np.ndarray:
+        """Draw the number of tables of each group: (n_groups,) float64.
+
+        Customer j = 0, 1, ... of a count opens a new table with probability a / (a + j).
+        """
         if not len(self.count):
             return np.zeros(self.n_groups)
         opens = np.flatnonzero(np.diff(self.group, prepend=-1))
         before = np.concatenate([[0], self.count[:-1]])
         before[opens] = 0
-        # how many counts of the group are at least this one
+        # `reach`: how many counts of the same group are at least as large as this one
         after = np.cumsum(self.times[::-1])[::-1]
-        later = np.append(after[opens[1:]], 0)  # those of the groups that follow
+        later = np.append(after[opens[1:]], 0)  # counts of the groups that follow
         reach = after - np.repeat(later, np.diff(np.append(opens, len(after))))
         steps = self.count - before
         pair = np.repeat(np.arange(len(steps)), steps)
@@ -87,23 +102,28 @@ class CountTable:
         return np.bincount(self.group[pair], weights=drawn, minlength=self.n_groups)
 
 
-def draw_log_beta(a, b, rng):
-    """Logs of Beta(a, b) variables, whose values may be too small for a double; `b` an array of positive numbers."""
+def draw_log_beta(a: float, b: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw logs of Beta(a, b) variables; `b` is an array of positive numbers.
+
+    The variables themselves can be too small for a double.
+    """
     x, y = (np.log(rng.standard_gamma(c + 1.0, np.shape(b))) + np.log1p(-rng.random(np.shape(b))) / c for c in (a, b))
     return x - np.logaddexp(x, y)
 
 
-def draw_pseudocounts(a, table, totals, rng):
-    """Pseudo-counts of each category from their conditional law given all counts.
+def draw_pseudocounts(
+    a: npt.NDArray[np.float64], table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Draw the pseudo-count of each category given all counts.
 
     Parameters
     ----------
     a : (K,) float64 ndarray
-        The present ones.
+        Present pseudo-counts.
     table : CountTable
-        Of the counts of each category.
+        Table of the counts; its groups are the categories.
     totals : (D,) array_like
-        Sum of counts of each draw; 0 is left out.
+        Sum of the counts of each document or group; sums of 0 are left out.
     rng : numpy.random.Generator
 
     Returns
@@ -112,24 +132,32 @@ def draw_pseudocounts(a, table, totals, rng):
 
     Notes
     -----
-    Auxiliary variables of Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes", appendix A. The
-    prior is Gamma(1, 1) for each.
+    The auxiliary variables are those of Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes",
+    appendix A. The prior of each pseudo-count is Gamma(1, 1).
     """
     totals = np.asarray(totals, dtype=np.float64)
     logs = draw_log_beta(a.sum(), totals[totals > 0], rng)
     return positive(rng.standard_gamma(PRIOR_SHAPE + table.draw_tables(a, rng)) / (PRIOR_RATE - logs.sum()))
 
 
-def draw_shared_pseudocount(a, size, table, totals, rng):
-    """One pseudo-count for all `size` categories from its conditional law; arguments as of `draw_pseudocounts`."""
+def draw_shared_pseudocount(
+    a: float, size: int, table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
+) -> float:
+    """Draw the one pseudo-count that all `size` categories share, given all counts.
+
+    The other arguments are those of `draw_pseudocounts`; `table` has one group.
+    """
     totals = np.asarray(totals, dtype=np.float64)
     logs = draw_log_beta(size * a, totals[totals > 0], rng)
     shape = PRIOR_SHAPE + table.draw_tables(np.array([a]), rng)[0]
     return float(positive(rng.standard_gamma(shape) / (PRIOR_RATE - size * logs.sum())))
 
 
-def positive(a):
-    """At least `LEAST`: smaller ones are the same to every count, and would end as 0."""
+def positive(a: Any) -> Any:
+    """Raise pseudo-counts below `LEAST` to `LEAST`.
+
+    Smaller pseudo-counts give the same probabilities and could underflow to 0.
+    """
     return np.maximum(a, LEAST)
 
 

@@ -1,7 +1,8 @@
-"""Sums of sufficient statistics by cluster, in an order that the size of the data defines and nothing else.
+"""Sums of sufficient statistics by cluster.
 
-Dense rows are cut into 64 contiguous segments; within a segment sums run in row order, then over segments in order.
-Sparse rows are summed in row order. O(N F) or O(nnz) time, O(N + K F) memory, the data read where they lie.
+The order of summation depends only on the size of the data. Dense rows are cut into 64 contiguous segments: sums run in
+row order within a segment, then over the segments in order. Sparse rows are summed in row order. The cost is O(N F) or
+O(nnz) time and O(N + K F) memory; the data are not copied.
 """
 
 import numpy as np
@@ -11,19 +12,19 @@ from libc.stdint cimport int32_t, int64_t
 
 from expfam.structures.ground.threads import segments
 
-cdef Py_ssize_t BLOCK_BYTES = 1 << 23       # of dense statistics made at once
-cdef Py_ssize_t BLOCK_ROWS = 1 << 14        # of sparse ones
-cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to which sparse sums go through a dense table
+cdef Py_ssize_t BLOCK_BYTES = 1 << 23       # bytes of dense statistics computed at a time
+cdef Py_ssize_t BLOCK_ROWS = 1 << 14        # rows of sparse statistics computed at a time
+cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to this size, sparse sums use a dense table
 
 
 def label_statistics(data, labels, Py_ssize_t n_clusters):
-    """Counts and sums of phi of the data in each cluster.
+    """Return counts and sums of phi of the data in each cluster.
 
     Parameters
     ----------
     data : Dataset
     labels : (N,) int
-        Cluster of each datum; negative for none.
+        Cluster of each datum; a negative label leaves the datum out.
     n_clusters : int
 
     Returns
@@ -34,7 +35,7 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
     Raises
     ------
     ValueError
-        For labels of another length, or beyond `n_clusters`.
+        The labels have another length, or one of them is not below `n_clusters`.
     """
     labels = np.ascontiguousarray(labels, dtype=np.int32)
     if labels.shape != (data.n_rows,):
@@ -58,29 +59,32 @@ def label_statistics(data, labels, Py_ssize_t n_clusters):
 
 
 def _occurring(labels, Py_ssize_t n_clusters):
-    """Clusters of a segment and each datum's place among them; all clusters where these are no more than its data."""
+    """Return the clusters of a segment and the index of each datum's cluster among them.
+
+    If there are no more clusters than data in the segment, all clusters are used.
+    """
     if n_clusters <= labels.size:
         return slice(None), labels
-    # To add the zeros of all other clusters for each segment would cost 64 K F.
+    # Adding the zeros of all other clusters for each segment would cost 64 K F.
     used, place = np.unique(np.maximum(labels, -1), return_inverse=True)
     n_left_out = int(used.size > 0 and used[0] < 0)
     return used[n_left_out:], (place - n_left_out).astype(np.int32)
 
 
 def weighted_statistics(data, labels, Py_ssize_t n_clusters):
-    """`label_statistics` of data whose rows count as often as their weights say.
+    """Return counts and sums of phi in each cluster, weighted by the weights of the rows.
 
     Parameters
     ----------
     data : Dataset
     labels : (N,) int
-        Cluster of each datum, none negative.
+        Cluster of each datum, not negative.
     n_clusters : int
 
     Returns
     -------
     n : (K,) float64 ndarray
-        Sums of weights.
+        Sum of the weights in each cluster.
     S : (K, F) float64 ndarray, or CSR where phi is sparse
     """
     if data.weight is None:
@@ -96,21 +100,24 @@ def weighted_statistics(data, labels, Py_ssize_t n_clusters):
 
 
 def moved_statistics(data, n, S, old, new):
-    """Statistics of labels `new` from those of `old`: only data whose label differs are read, in the order of rows.
+    """Compute the statistics of labels `new` from those of labels `old`.
+
+    Only data whose label differs are read, in the order of rows.
 
     Parameters
     ----------
     data : Dataset
     n : (K,) float64 ndarray
     S : (K, F) float64 ndarray, or CSR where phi is sparse
-        Statistics of `old`; not changed.
+        Sums for the labels `old`. The arrays `n` and `S` are not changed.
     old, new : (N,) int32 ndarray
         Labels within 0..K-1.
 
     Returns
     -------
     n, S
-        Of `new`, in new arrays. Counts are exact; sums differ from a recount by rounding, those without data are 0.
+        Statistics of `new` in new arrays. Counts are exact. Sums differ from a recount by rounding; sums of empty
+        clusters are exactly 0.
     """
     moved = np.flatnonzero(old != new)
     old, new = old[moved], new[moved]
@@ -120,7 +127,7 @@ def moved_statistics(data, n, S, old, new):
         phi = data.family.sufficient_statistics(data.X[moved]).tocsr()
         m = moved.size
         signs = sparse.csr_array((np.repeat([1.0, -1.0], m), (np.append(new, old), np.tile(np.arange(m), 2))), (K, m))
-        S = sparse.csr_array(S + signs @ phi)   # the sum stores no zeros
+        S = sparse.csr_array(S + signs @ phi)   # the sum has no stored zeros
         empty = np.repeat(n == 0, np.diff(S.indptr))
         if empty.any():
             S.data[empty] = 0.0
@@ -134,12 +141,12 @@ def moved_statistics(data, n, S, old, new):
         phi = data.family.sufficient_statistics(data.X[moved[start:stop]])
         phi = np.ascontiguousarray(phi.toarray() if sparse.issparse(phi) else phi, dtype=np.float64)
         move_rows(S, phi, old[start:stop], new[start:stop])
-    S[n == 0] = 0.0     # and not what rounding left
+    S[n == 0] = 0.0     # exactly, without rounding errors
     return n, S
 
 
 cdef void move_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] old, const int32_t[::1] new):
-    """S[old] -= phi and S[new] += phi of each row, in row order."""
+    """Subtract phi of each row from S[old] and add it to S[new], in row order."""
     cdef Py_ssize_t i, f, F = S.shape[1]
     with nogil:
         for i in range(phi.shape[0]):
@@ -150,7 +157,7 @@ cdef void move_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::
 
 
 cdef void add_rows(double[:, ::1] S, const double[:, ::1] phi, const int32_t[::1] labels):
-    """S[label] += phi of each row that has a label, in row order."""
+    """Add phi of each row that has a label to S[label], in row order."""
     cdef Py_ssize_t i, f, k, F = S.shape[1]
     with nogil:
         for i in range(phi.shape[0]):
@@ -173,9 +180,10 @@ ctypedef fused value_kind:
 
 
 def sparse_sums(data, labels, Py_ssize_t n_clusters):
-    """Sums of CSR statistics by label: CSR with sorted indices and no stored zeros.
+    """Sum CSR statistics by label; return CSR with sorted indices and no stored zeros.
 
-    Through a dense table in blocks of rows where that is small, else cluster by cluster with one dense row of scratch.
+    If a dense table is small, it is filled in blocks of rows. Otherwise the sums are made cluster by cluster with one
+    dense row of scratch.
     """
     F = data.n_statistics
     if 8 * n_clusters * F <= TABLE_BYTES:
@@ -190,7 +198,7 @@ def sparse_sums(data, labels, Py_ssize_t n_clusters):
     indices, values, indptr = np.empty(size, dtype=np.int32), np.empty(size), np.zeros(n_clusters + 1, dtype=np.int64)
     stored = gather_sparse_rows(phi.indptr.astype(np.int64, copy=False), phi.indices, phi.data, order, labels,
                                 np.zeros(F), np.zeros(F, dtype=np.uint8), indices, values, indptr)
-    # copies: views would keep the room that was made for the worst case
+    # copies, because views would keep the memory of the worst case
     S = sparse.csr_array((values[:stored].copy(), indices[:stored].copy(), indptr), shape=(n_clusters, F))
     S.sort_indices()
     return S
@@ -198,7 +206,7 @@ def sparse_sums(data, labels, Py_ssize_t n_clusters):
 
 def add_sparse_rows(double[:, ::1] table, const int64_t[::1] indptr, const index_kind[::1] indices,
                     const value_kind[::1] values, const int32_t[::1] labels):
-    """table[label] += row of each CSR row that has a label, in row order."""
+    """Add each CSR row that has a label to table[label], in row order."""
     cdef Py_ssize_t i, j, k
     with nogil:
         for i in range(indptr.shape[0] - 1):
@@ -212,7 +220,10 @@ def gather_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] indices,
                        const int64_t[::1] order, const int32_t[::1] labels, double[::1] row_sum,
                        unsigned char[::1] seen, int32_t[::1] out_indices, double[::1] out_values,
                        int64_t[::1] out_indptr):
-    """Rows in `order`, sorted by label, summed into CSR arrays; returns how many entries were stored."""
+    """Sum rows in `order`, which are sorted by label, into CSR arrays.
+
+    Returns the number of stored entries.
+    """
     cdef Py_ssize_t at = 0, i, j, k, first = 0, N = order.shape[0], begin, end, column
     with nogil:
         while first < N and labels[order[first]] < 0:

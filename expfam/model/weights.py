@@ -1,36 +1,51 @@
-"""Priors on the weights of clusters: symmetric Dirichlet, Dirichlet process, Pitman-Yor process.
+"""Priors on the weights: symmetric Dirichlet, Dirichlet process, Pitman-Yor process.
 
-All are of Gibbs type: given a partition of n_total data into B clusters, the next datum joins a cluster of n data with
-mass n + offset and opens a new one with mass mass[B], over a normaliser that depends on n_total alone. So a loop
-over data reads one number and one short array, whichever the prior. The symmetric Dirichlet with K components is
-Pitman-Yor with a negative discount. Weights that are kept (variational, uncollapsed) are the Dirichlet's K, or the
-first K sticks of a process, in the order given. Everything costs O(K). Logs are natural.
+All of them are of Gibbs type. Given a partition of n_total data into B clusters, the next datum joins a cluster of n
+data with mass n + offset, and opens a new cluster with mass mass[B]. The normaliser depends on n_total alone. So a loop
+over data reads one number and one short array, for every prior. The symmetric Dirichlet with K components is a
+Pitman-Yor process with a negative discount. Algorithms that store weights (variational, uncollapsed) use the K weights
+of the Dirichlet, or the first K sticks of a process, in the given order. Every method costs O(K). Logs are natural.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import operator
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaln, expit, gammaln, logsumexp, psi
 
 from expfam.families.slice_sampling import slice_sample
 
-_LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16): flat tails must not carry them away
+_LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16), because the target can be flat in its tails
 
 
 class _Weights:
-    """What all priors on weights derive from `offset`, `strength`, `log_new_mass` and `log_prior`."""
+    """Base of all priors on weights; uses `offset`, `strength` and the two log methods."""
 
     hyper: ClassVar[dict] = {"alpha": "positive"}
-    max_components = None
+    if TYPE_CHECKING:  # the subclasses define these
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
-    def get_params(self, deep=True):
-        """Constructor keywords with their values, as in scikit-learn."""
+        @property
+        def max_components(self) -> int | None: ...
+        @property
+        def offset(self) -> float: ...
+        @property
+        def strength(self) -> float: ...
+        def log_new_mass(self, n_total: float, n_clusters: int) -> npt.NDArray[np.float64]: ...
+        def log_prior(self, counts: npt.ArrayLike) -> float: ...
+    else:
+        max_components = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor keywords with their values, as in scikit-learn."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    def with_hyper(self, **values):
-        """Copy with other parameters.
+    def with_hyper(self, **values: Any) -> Any:
+        """Return a copy with other parameters.
 
         Examples
         --------
@@ -45,24 +60,24 @@ class _Weights:
             )
         return dataclasses.replace(self, **values)
 
-    def log_normalizer(self, n_total):
-        """Log of the sum of all masses, old clusters and new, that n_total data leave for the next one: nats."""
+    def log_normalizer(self, n_total: float) -> float:
+        """Return the log of the total mass of all clusters, old and new, after n_total data."""
         return float(np.log(n_total + self.strength))
 
-    def posterior_mean(self, n):
-        """Predictive probabilities of the next datum's cluster.
+    def posterior_mean(self, n: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], float]:
+        """Return the predictive probabilities of the cluster of the next datum.
 
         Parameters
         ----------
         n : (K,) array_like
-            Data per cluster; a slot without data counts as empty, not as a cluster.
+            Number of data in each cluster. A slot without data is not counted as a cluster.
 
         Returns
         -------
         weights : (K,) float64 ndarray
-            0 for empty slots.
+            Probability of each cluster; 0 for empty slots.
         new_weight : float
-            Probability of a cluster without data; all sum to 1.
+            Probability of a new cluster. All probabilities sum to 1.
         """
         n = _as_counts(n)
         total, B = n.sum(), int(np.count_nonzero(n))
@@ -71,13 +86,15 @@ class _Weights:
         weights = np.where(n > 0, n + self.offset, 0.0) / (total + self.strength)
         return weights, float(np.exp(self.log_new_mass(total, B)[B]) / (total + self.strength))
 
-    def update_hyper(self, counts, rng, *, shape=1.0, rate=1.0):
-        """Weights with alpha drawn by one slice-sampling update given a partition.
+    def update_hyper(
+        self, counts: npt.ArrayLike, rng: np.random.Generator, *, shape: float = 1.0, rate: float = 1.0
+    ) -> Any:
+        """Return a copy with a new alpha from one slice-sampling update given a partition.
 
         Parameters
         ----------
         counts : (K,) array_like
-            Data per cluster; zeros are left out.
+            Number of data in each cluster; zeros are left out.
         rng : numpy.random.Generator
         shape, rate : float
             Gamma prior on the strength: alpha of a process, K alpha of the symmetric Dirichlet.
@@ -85,12 +102,13 @@ class _Weights:
         Returns
         -------
         Weights
-            Of the same class, other parameters unchanged.
+            An object of the same class; all other parameters are unchanged.
 
         Notes
         -----
-        The target is p(partition | alpha) Gamma(strength; shape, rate), in log alpha (hence `shape` and not
-        `shape - 1`); it is cut to the strengths between exp(-16) and exp(16). Slice sampling: Neal 2003.
+        The target is p(partition | alpha) Gamma(strength; shape, rate) as a density of log alpha, so its exponent is
+        `shape` and not `shape - 1`. The strength is restricted to the range from exp(-16) to exp(16). Slice sampling:
+        Neal 2003.
         """
         _check(shape > 0, self, "shape", shape, "must be positive")
         _check(rate > 0, self, "rate", rate, "must be positive")
@@ -107,12 +125,12 @@ class _Weights:
 
 @dataclasses.dataclass(frozen=True)
 class SymmetricDirichlet(_Weights):
-    """Dirichlet prior on the weights of a fixed number of components, exchangeable.
+    """Symmetric Dirichlet prior on the weights of a fixed number of components.
 
     Parameters
     ----------
     n_components : int
-        K, at least 1.
+        K, the number of components, at least 1.
     alpha : float, optional
         Concentration **per component**; 1/K if not given, so that the strength K alpha is 1.
 
@@ -141,40 +159,44 @@ class SymmetricDirichlet(_Weights):
             _check_positive(self, "alpha", self.alpha)
 
     @property
-    def max_components(self):
-        """K, the number of clusters that there can be."""
+    def max_components(self) -> int:
+        """Return K, the largest possible number of clusters."""
         return int(self.n_components)
 
     @property
-    def offset(self):
-        """Alpha per component with the default resolved."""
+    def offset(self) -> float:
+        """Return alpha per component; 1/K if it was not given."""
         return 1.0 / self.n_components if self.alpha is None else float(self.alpha)
 
     @property
-    def strength(self):
-        """Sum of the concentrations, K alpha."""
+    def strength(self) -> float:
+        """Return the sum of the concentrations, K alpha."""
         return self.n_components * self.offset
 
-    def log_new_mass(self, n_total, n_clusters):
-        """Log mass of a new cluster when B = 0..n_clusters hold n_total data: log(alpha (K - B)).
+    def log_new_mass(self, n_total: float, n_clusters: int) -> npt.NDArray[np.float64]:
+        """Return the log mass of a new cluster for B = 0..n_clusters old clusters.
+
+        The log mass is log(alpha (K - B)).
 
         Parameters
         ----------
         n_total : float
-            Does not matter to this prior.
+            Not used by this prior.
         n_clusters : int
 
         Returns
         -------
         (n_clusters + 1,) float64 ndarray
-            Nats, on the scale on which an old cluster has n + offset; -inf from B = K on.
+            Nats, on the scale where an old cluster has mass n + offset; -inf from B = K on.
         """
         free = np.maximum(self.n_components - np.arange(n_clusters + 1.0), 0.0)
         with np.errstate(divide="ignore"):
             return np.log(self.offset * free)
 
-    def log_prior(self, counts):
-        """Log probability of the set partition with these block sizes, normalised over all partitions: nats.
+    def log_prior(self, counts: npt.ArrayLike) -> float:
+        """Return the log probability of the set partition with these block sizes, nats.
+
+        The probabilities of all partitions of the same data sum to 1.
 
         Parameters
         ----------
@@ -184,11 +206,12 @@ class SymmetricDirichlet(_Weights):
         Returns
         -------
         float
-            -inf for more than K blocks.
+            Nats; -inf for more than K blocks.
 
         Notes
         -----
-        Dirichlet-multinomial of the labels times the K!/(K - B)! ways to name the blocks.
+        The result is the Dirichlet-multinomial probability of the labels times K!/(K - B)!, the number of ways to label
+        the blocks.
         """
         n = _occupied(counts)
         K, a = self.n_components, self.offset
@@ -197,50 +220,61 @@ class SymmetricDirichlet(_Weights):
         ways = np.log(K - np.arange(n.size, dtype=np.float64)).sum()
         return float(ways + gammaln(K * a) - gammaln(K * a + n.sum()) + (gammaln(n + a) - gammaln(a)).sum())
 
-    def expected_log(self, n):
-        """Posterior mean of log pi: (K,) float64, nats, from `n` (K,) data per component, fractions allowed.
+    def expected_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the posterior mean of log pi: (K,) float64, nats.
+
+        `n` (K,) is the number of data in each component; fractions are allowed.
 
         Notes
         -----
-        psi(alpha + n_k) - psi(K alpha + sum n).
+        The result is psi(alpha + n_k) - psi(K alpha + sum n).
         """
         n = self._components(n)
         return psi(self.offset + n) - psi(self.strength + n.sum())
 
-    def log_evidence(self, n):
-        """Log p(z | n) of labels with (K,) counts `n`, weights integrated out: float, nats; fractions allowed.
+    def log_evidence(self, n: npt.ArrayLike) -> float:
+        """Return log p(z) of labels with (K,) counts `n`, weights integrated out, nats.
+
+        Fractions are allowed.
 
         Notes
         -----
-        log B(alpha + n) - log B(alpha), B the multivariate beta function: of the labels, not of the partition.
+        The result is log B(alpha + n) - log B(alpha), where B is the multivariate beta function. This is the
+        probability of the labels, not of the partition.
         """
         n, a = self._components(n), self.offset
         return float((gammaln(a + n) - gammaln(a)).sum() + gammaln(self.strength) - gammaln(self.strength + n.sum()))
 
-    def draw_log(self, n, rng):
-        """Draw of log pi from its posterior given (K,) counts `n`: (K,) float64, nats; exp sums to 1.
+    def draw_log(self, n: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Draw log pi from its posterior given (K,) counts `n`: (K,) float64, nats.
 
-        Drawn in logs, so components with small alpha get their tiny weights and not zero.
+        The exponentials sum to 1. The draw is made in logs, so that a component with a small alpha gets a tiny weight
+        and not zero.
         """
         g = _log_gamma_draw(self.offset + self._components(n), rng)
         return g - logsumexp(g)
 
-    def map_log(self, n):
-        """Most probable log pi given (K,) counts `n`, as a density in log-ratio coordinates: (K,) float64, nats.
+    def map_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return log pi at its posterior mode given (K,) counts `n`: (K,) float64, nats.
+
+        The mode is that of the density in log-ratio coordinates.
 
         Notes
         -----
-        In these coordinates, the natural ones, the mode is the posterior mean (alpha + n_k) / (K alpha + sum n), which
-        exists for every alpha; the mode as a density in pi does not for alpha + n_k < 1.
+        In these coordinates the mode is the posterior mean (alpha + n_k) / (K alpha + sum n), which exists for every
+        alpha. The density in pi has no mode if alpha + n_k < 1.
         """
         return np.log(self.offset + self._components(n)) - np.log(self.strength + np.sum(n))
 
-    def log_density(self, log_pi):
-        """Log prior density of (K,) `log_pi` in log-ratio coordinates, nats: what `map_log` maximises."""
+    def log_density(self, log_pi: npt.ArrayLike) -> float:
+        """Return the log prior density of (K,) `log_pi` in log-ratio coordinates, nats.
+
+        `map_log` maximises this density times the likelihood of the counts.
+        """
         log_pi = self._components(log_pi, signed=True)
         return float(self.offset * log_pi.sum() + gammaln(self.strength) - self.n_components * gammaln(self.offset))
 
-    def _components(self, n, signed=False):
+    def _components(self, n: npt.ArrayLike, signed: bool = False) -> npt.NDArray[np.float64]:
         n = np.asarray(n, dtype=np.float64) if signed else _as_counts(n)
         if n.shape != (self.n_components,):
             raise ValueError(f"{self!r} needs one value per component, shape ({self.n_components},); got {n.shape}")
@@ -248,41 +282,52 @@ class SymmetricDirichlet(_Weights):
 
 
 class _StickBreaking(_Weights):
-    """Two-parameter process with strength alpha and discount d; pi_k = v_k prod_{j<k} (1 - v_j).
+    """Process with strength alpha and discount d: pi_k = v_k prod_{j<k} (1 - v_j).
 
-    Sticks are v_k ~ Beta(1 - d, alpha + k d), k = 1, 2, ...; given counts in the order given,
-    Beta(1 - d + n_k, alpha + k d + sum_{j>k} n_j). The order matters to methods on sticks: largest first is best
-    for the Dirichlet process.
+    The sticks have the prior v_k ~ Beta(1 - d, alpha + k d), k = 1, 2, ... Given counts n_k in stick order, they have
+    the law Beta(1 - d + n_k, alpha + k d + sum_{j>k} n_j). The order of the sticks matters to the methods that use
+    sticks. For the Dirichlet process, put the largest cluster first.
     """
 
+    if TYPE_CHECKING:  # the subclasses define these
+
+        @property
+        def alpha(self) -> float: ...
+        @property
+        def _discount(self) -> float: ...
+
     @property
-    def offset(self):
-        """Minus the discount: an old cluster of n data has mass n - discount."""
+    def offset(self) -> float:
+        """Return minus the discount: an old cluster of n data has mass n - discount."""
         return -self._discount
 
     @property
-    def strength(self):
-        """Alpha."""
+    def strength(self) -> float:
+        """Return alpha."""
         return float(self.alpha)
 
-    def log_new_mass(self, n_total, n_clusters):
-        """Log mass of a new cluster when B = 0..n_clusters hold n_total data: log(alpha + discount B).
+    def log_new_mass(self, n_total: float, n_clusters: int) -> npt.NDArray[np.float64]:
+        """Return the log mass of a new cluster for B = 0..n_clusters old clusters.
+
+        The log mass is log(alpha + discount B).
 
         Parameters
         ----------
         n_total : float
-            Does not matter to this prior.
+            Not used by this prior.
         n_clusters : int
 
         Returns
         -------
         (n_clusters + 1,) float64 ndarray
-            Nats, on the scale on which an old cluster has n + offset.
+            Nats, on the scale where an old cluster has mass n + offset.
         """
         return np.log(self.alpha + self._discount * np.arange(n_clusters + 1.0))
 
-    def log_prior(self, counts):
-        """Log probability of the set partition with these block sizes, normalised over all partitions: nats.
+    def log_prior(self, counts: npt.ArrayLike) -> float:
+        """Return the log probability of the set partition with these block sizes, nats.
+
+        The probabilities of all partitions of the same data sum to 1.
 
         Parameters
         ----------
@@ -292,11 +337,13 @@ class _StickBreaking(_Weights):
         Returns
         -------
         float
+            Nats.
 
         Notes
         -----
         Pitman 1995, "Exchangeable and partially exchangeable random partitions", proposition 9:
-        prod_{b=1}^{B-1} (alpha + b d) prod_k (1 - d)_{n_k - 1} / (alpha + 1)_{N - 1}, (x)_m rising factorials.
+        prod_{b=1}^{B-1} (alpha + b d) prod_k (1 - d)_{n_k - 1} / (alpha + 1)_{N - 1}, where (x)_m is a rising
+        factorial.
         """
         n, d = _occupied(counts), self._discount
         if n.size == 0:
@@ -305,61 +352,73 @@ class _StickBreaking(_Weights):
         blocks = (gammaln(n - d) - gammaln(1.0 - d)).sum()
         return float(opened + blocks - gammaln(self.alpha + n.sum()) + gammaln(self.alpha + 1.0))
 
-    def expected_log(self, n):
-        """Posterior mean of log pi of the first K sticks, all of them open: (K,) float64, nats.
+    def expected_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the posterior mean of log pi of the first K sticks: (K,) float64, nats.
+
+        All K sticks are open: the last one does not have the whole remainder.
 
         Parameters
         ----------
         n : (K,) array_like
-            Data per stick in stick order, fractions allowed; no datum lies beyond stick K.
+            Number of data of each stick, in stick order; fractions are allowed. No datum belongs to a later stick.
 
         Notes
         -----
-        psi(a_k) - psi(a_k + b_k) + sum_{j<k} [psi(b_j) - psi(a_j + b_j)]; Blei & Jordan 2006. The remainder
-        prod (1 - v_k) belongs to sticks beyond K: the exponentials sum to less than 1, and an empty last stick
-        changes nothing for the others, so that bounds with different K compare.
+        The result is psi(a_k) - psi(a_k + b_k) + sum_{j<k} [psi(b_j) - psi(a_j + b_j)]; Blei & Jordan 2006. The
+        remainder prod (1 - v_k) belongs to the sticks after K, so the exponentials sum to less than 1. An empty last
+        stick does not change the values of the others, so bounds (ELBO) with different K can be compared.
         """
         a, b = self._posterior(n)
         total = psi(a + b)
         rest = np.cumsum(psi(b) - total)
         return psi(a) - total + np.concatenate([[0.0], rest[:-1]])[: a.size]
 
-    def log_evidence(self, n):
-        """Log p(z | n) of labels on K open sticks with (K,) counts `n`, sticks integrated out: float, nats.
+    def log_evidence(self, n: npt.ArrayLike) -> float:
+        """Return log p(z) of labels on K open sticks with (K,) counts `n`, nats.
+
+        The sticks are integrated out. Fractions are allowed.
 
         Notes
         -----
-        sum_k log B(a_k, b_k) - log B(1 - d, alpha + k d); fractions allowed; empty last sticks contribute 0. The labels
-        name sticks, which are ordered: this is not `log_prior` of the partition, which sums over all ways to name.
+        The result is sum_k log B(a_k, b_k) - log B(1 - d, alpha + k d). Empty last sticks contribute 0. Labels are
+        numbers of sticks, and sticks are ordered. `log_prior` is the probability of the partition: it sums over all
+        assignments of clusters to sticks.
         """
         a, b = self._posterior(n)
         return float((betaln(a, b) - betaln(*self._prior(a.size))).sum())
 
-    def draw_log(self, n, rng):
-        """Draw of log pi from its posterior given (K,) counts `n` on K closed sticks, v_K = 1: (K,) float64, nats.
+    def draw_log(self, n: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Draw log pi from its posterior given (K,) counts `n`: (K,) float64, nats.
 
-        The remainder beyond stick K goes to stick K, so that exp sums to 1: the truncated process of
-        Ishwaran & James 2001, a different prior from the process itself.
+        The K sticks are closed: v_K = 1, so stick K has the whole remainder and the exponentials sum to 1. This is the
+        truncated process of Ishwaran & James 2001, which is a different prior from the process itself.
         """
         a, b = self._posterior(n)
         first, rest = _log_gamma_draw(a, rng), _log_gamma_draw(b, rng)
         both = np.logaddexp(first, rest)
         return _closed_sticks(first - both, rest - both)
 
-    def map_log(self, n):
-        """Most probable log pi on K closed sticks given (K,) counts `n`, in logits of sticks: (K,) float64, nats.
+    def map_log(self, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return log pi at its posterior mode given (K,) counts `n`: (K,) float64, nats.
+
+        The K sticks are closed, and the mode is that of the density of the logits of the sticks.
 
         Notes
         -----
-        v_k = a_k / (a_k + b_k) and v_K = 1; in these coordinates the mode is the posterior mean and always exists.
+        The mode is v_k = a_k / (a_k + b_k) and v_K = 1. In these coordinates it is the posterior mean of the sticks and
+        always exists.
         """
         a, b = self._posterior(n)
         return _closed_sticks(np.log(a / (a + b)), np.log(b / (a + b)))
 
-    def log_density(self, log_pi):
-        """Log prior density of (K,) `log_pi` on closed sticks, in logits of sticks, nats: what `map_log` maximises."""
+    def log_density(self, log_pi: npt.ArrayLike) -> float:
+        """Return the log prior density of (K,) `log_pi` on closed sticks, nats.
+
+        It is the density of the logits of the sticks. `map_log` maximises this density times the likelihood of the
+        counts.
+        """
         log_pi = np.asarray(log_pi, dtype=np.float64)
-        left = np.logaddexp.accumulate(log_pi[::-1])[::-1]  # log of what stick k and all later ones hold
+        left = np.logaddexp.accumulate(log_pi[::-1])[::-1]  # log of the total weight of stick k and all later ones
         a, b = self._prior(log_pi.size)
         log_v, log_rest = log_pi[:-1] - left[:-1], left[1:] - left[:-1]
         return float((a[:-1] * log_v + b[:-1] * log_rest - betaln(a, b)[:-1]).sum())
@@ -377,7 +436,7 @@ class _StickBreaking(_Weights):
 
 @dataclasses.dataclass(frozen=True)
 class DirichletProcess(_StickBreaking):
-    """Dirichlet process prior: any number of clusters, about alpha log(N) of them for N data.
+    """Dirichlet process prior: about alpha log(N) clusters for N data.
 
     Parameters
     ----------
@@ -407,21 +466,23 @@ class DirichletProcess(_StickBreaking):
         _check_positive(self, "alpha", self.alpha)
 
     @property
-    def offset(self):
-        """0: an old cluster of n data has mass n."""
+    def offset(self) -> float:
+        """Return 0: an old cluster of n data has mass n."""
         return 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class PitmanYor(_StickBreaking):
-    """Pitman-Yor process prior: the number of clusters grows as N ** discount, with many small ones.
+    """Pitman-Yor process prior: the number of clusters grows as N ** discount.
+
+    Many of the clusters are small.
 
     Parameters
     ----------
     alpha : float
-        Strength, positive; a new cluster beside B others has mass alpha + discount B.
+        Strength, positive. If there are B clusters, a new one has mass alpha + discount B.
     discount : float in [0, 1)
-        0 is the Dirichlet process.
+        A discount of 0 gives the Dirichlet process.
 
     Attributes
     ----------
@@ -451,18 +512,28 @@ class PitmanYor(_StickBreaking):
     def _discount(self):
         return float(self.discount)
 
-    def update_hyper(self, counts, rng, *, shape=1.0, rate=1.0, learn_discount=True):
-        """Weights with alpha, then the discount, drawn by one slice-sampling update each given a partition.
+    def update_hyper(
+        self,
+        counts: npt.ArrayLike,
+        rng: np.random.Generator,
+        *,
+        shape: float = 1.0,
+        rate: float = 1.0,
+        learn_discount: bool = True,
+    ) -> PitmanYor:
+        """Return a copy with a new alpha and a new discount given a partition.
+
+        Each of the two is drawn by one slice-sampling update, alpha first.
 
         Parameters
         ----------
         counts : (K,) array_like
-            Data per cluster; zeros are left out.
+            Number of data in each cluster; zeros are left out.
         rng : numpy.random.Generator
         shape, rate : float
             Gamma prior on alpha.
         learn_discount : bool
-            A discount of exactly 0 is kept in any case: it says Dirichlet process.
+            Whether to update the discount. A discount of exactly 0 is never updated: it is the Dirichlet process.
 
         Returns
         -------
@@ -470,7 +541,7 @@ class PitmanYor(_StickBreaking):
 
         Notes
         -----
-        The discount has a uniform prior on (0, 1) and is updated in logits, hence the term log d (1 - d).
+        The discount has a uniform prior on (0, 1). It is updated as a logit, which adds the term log d (1 - d).
         """
         new = super().update_hyper(counts, rng, shape=shape, rate=rate)
         if not learn_discount or new.discount == 0:
@@ -490,7 +561,7 @@ def _closed_sticks(log_v, log_rest):
     log_v[-1:] = 0.0
     left = np.concatenate([[0.0], np.cumsum(log_rest[:-1])])[: log_v.size]
     log_pi = log_v + left
-    return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # rounding only: the sticks already sum to 1
+    return log_pi - logsumexp(log_pi) if log_pi.size else log_pi  # removes rounding: the weights already sum to 1
 
 
 def _log_gamma_draw(shape, rng):
@@ -498,7 +569,7 @@ def _log_gamma_draw(shape, rng):
     return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
 
 
-def _as_counts(n):
+def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = np.asarray(n, dtype=np.float64)
     if n.ndim != 1:
         raise ValueError(f"counts must be one-dimensional; got shape {n.shape}")
@@ -508,7 +579,7 @@ def _as_counts(n):
     return n
 
 
-def _occupied(counts):
+def _occupied(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = _as_counts(counts)
     return n[n > 0]
 

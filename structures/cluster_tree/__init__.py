@@ -1,1 +1,1 @@
-"""Trees over the parameters of clusters: best clusters of a datum without scoring all."""
+"""Trees of clusters: find the best clusters of a datum without scoring all of them."""

@@ -1,14 +1,14 @@
 # Cells over the clusters of a mixture and upper bounds of their members' scores, as plain structs for nogil searches.
-# Scores are f_z(x) = <phi(x) - centre, theta_z - shift> - g_z, in which centre and shift are those of the tree: they
-# differ from <phi(x), theta_z> - G_z by a number that is the same for all clusters.
+# Scores are f_z(x) = <phi(x) - centre, theta_z - shift> - g_z, with the centre and the shift of the tree. They differ
+# from <phi(x), theta_z> - G_z by a number that is the same for all clusters.
 
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
 from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot, expfam_float_dots, expfam_sparse_dots
 
-ctypedef struct reach:              # of some members z about one cluster c: f_z <= f_c + bound at |phi - a_c|
-    double low                      # least and largest |theta_z - theta_c|
+ctypedef struct reach:              # of members z from a cluster c; gives a bound of f_z - f_c at |phi - a_c|
+    double low                      # smallest and largest |theta_z - theta_c|
     double high
     double reciprocal               # 1 / curvature if that is positive
     double curvature                # b_z >= curvature t_z^2 / 2 - excess, b_z = g_z - g_c - <a_c, theta_z - theta_c>
@@ -22,15 +22,15 @@ ctypedef struct cluster_cell:       # positions [lo, hi) of the order; the repre
     double lifted                   # largest distance in (theta, g)
     int32_t lo
     int32_t hi
-    int32_t item                    # items [item, item + n_items) cover the members but for [lo, hi of its own cell)
+    int32_t item                    # items [item, item + n_items) cover all members except those of its own cell
     int32_t n_items
-    int32_t n_cells                 # the first so many items are cells
-    int32_t own                     # smaller cell of the same representative, or -1: then it is a single member
-    int32_t near                    # number of the representative among those with a stored vector a
-    int32_t reach                   # columns of `reaches` before those of the items
+    int32_t n_cells                 # number of items that are cells; they come first
+    int32_t own                     # smaller cell of the same representative, or -1: it is a single member
+    int32_t near                    # index of the representative among those with a stored vector a
+    int32_t reach                   # column of `reaches` where those of its items start
 
-ctypedef struct tree_item:          # a child that brings a representative of its own
-    reach members                   # about the representative of the cell above
+ctypedef struct tree_item:          # a child with another representative
+    reach members                   # from the representative of the parent cell
     double log_beta
     double log_top
     double log_pi                   # of the child's representative
@@ -43,35 +43,35 @@ ctypedef struct tree_item:          # a child that brings a representative of it
 ctypedef struct cluster_tree:
     const cluster_cell *cells       # (n_cells,)
     const tree_item *items          # (K,) item 0 is the root's representative
-    const double *reaches           # of a cell's items, REACH_ROWS rows side by side, as `expfam_rises` reads them
-    const float *rows               # theta of the items: (K, F); if is_sparse side by side for the items of a cell
-    const float *near_rows          # so the vectors a of the cells' representatives; NULL where a = slope theta
+    const double *reaches           # for each cell REACH_ROWS rows over its items, as `expfam_rises` reads them
+    const float *rows               # theta of the items: (K, F); if is_sparse, transposed for the items of each cell
+    const float *near_rows          # likewise the vectors a of the representatives of cells; NULL where a = slope theta
     double slope
     const int32_t *cluster          # (n_positions,) cluster at each position
     const double *log_pi            # (n_positions,) all finite
     const double *g                 # (n_positions,)
     const double *theta_norm        # (n_positions,)
-    const double *near_norm         # (number of cells' representatives,)
+    const double *near_norm         # (number of representatives of cells,)
     const double *Theta             # (K, F) as given
     const double *bias              # (K,) log pi - G as given
-    const int32_t *position         # (K,) of each cluster, -1 where it has no weight
+    const int32_t *position         # (K,) position of each cluster, -1 where it has no weight
     const double *center            # (F,)
     const double *shift             # (F,)
     const double *inverse           # (F,) 1 / scale
     Py_ssize_t F
     Py_ssize_t n_cells
     Py_ssize_t n_positions
-    Py_ssize_t max_items            # of one cell
+    Py_ssize_t max_items            # largest number of items of a cell
     bint is_sparse
 
 ctypedef struct cluster_query:      # one datum
-    const float *x                  # phi, centred and scaled: (F,), or its entries if sparse
+    const float *x                  # phi, centred and scaled: (F,), or (nnz,) if sparse
     const int32_t *columns          # (nnz,) if sparse
     const double *phi               # as given: (F,) or (nnz,)
     Py_ssize_t nnz
-    double offset                   # <phi, shift>: exact scores are <phi, Theta_z> - G_z less this
+    double offset                   # <phi, shift>: exact scores are <phi, Theta_z> - G_z minus this
     double norm                     # of phi, centred and scaled
-    double error                    # relative to |phi| |theta|, of a product in single precision
+    double error                    # of a product in single precision, relative to |phi| |theta|
 
 
 cdef enum:
@@ -79,12 +79,12 @@ cdef enum:
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n_items) noexcept nogil:
-    """Columns of `reaches` for so many items."""
+    """Return the number of columns of `reaches` for `n_items` items."""
     return (n_items + EXPFAM_REACHES - 1) // EXPFAM_REACHES * EXPFAM_REACHES
 
 
 cdef inline double rise(const reach *m, double distance) noexcept nogil:
-    """Largest f_z - f_c among members within `reach`, where |phi - a_c| is at most `distance`."""
+    """Return a bound of f_z - f_c over the members if |phi - a_c| is at most `distance`."""
     cdef double t = m.high, linear = distance * m.high - m.least, curved
     if m.curvature > 0.0:
         t = distance * m.reciprocal
@@ -94,7 +94,7 @@ cdef inline double rise(const reach *m, double distance) noexcept nogil:
 
 
 cdef inline double exact_score(const cluster_tree *tree, const cluster_query *q, Py_ssize_t position) noexcept nogil:
-    """log weight of a cluster in double precision, on the scale of the tree."""
+    """Return the log weight of a cluster in double precision, on the scale of the tree."""
     cdef Py_ssize_t k = tree.cluster[position], t
     cdef const double *row = tree.Theta + k * tree.F
     cdef double total = 0.0
@@ -107,7 +107,10 @@ cdef inline double exact_score(const cluster_tree *tree, const cluster_query *q,
 
 cdef inline void item_scores(const cluster_tree *tree, const cluster_query *q, const cluster_cell *cell,
                              const int32_t *which, Py_ssize_t n, float *scratch, double *out) noexcept nogil:
-    """f of the representatives of items, numbered from the cell's first one; `scratch` has room for n_items."""
+    """Compute f of the representatives of the items `which` of a cell.
+
+    Items are numbered from the first one of the cell. `scratch` has room for n_items.
+    """
     cdef Py_ssize_t j
     cdef const float *rows = tree.rows + <Py_ssize_t> cell.item * tree.F
     if tree.is_sparse:
@@ -121,15 +124,15 @@ cdef inline void item_scores(const cluster_tree *tree, const cluster_query *q, c
 
 
 cdef inline double distance_of(const cluster_query *q, double product, double norm) noexcept nogil:
-    """At least |phi - a| from <phi, a> in single precision and |a|."""
+    """Return an upper bound of |phi - a| from <phi, a> in single precision and |a|."""
     cdef double square = q.norm * q.norm + norm * norm - 2.0 * product + 2.0 * q.error * q.norm * norm
-    return sqrt(square) if square > 0.0 else 0.0 if square <= 0.0 else square   # NaN stays: nothing is pruned then
+    return sqrt(square) if square > 0.0 else 0.0 if square <= 0.0 else square   # a NaN stays: then nothing is left out
 
 
 cdef inline void near_distances(const cluster_tree *tree, const cluster_query *q, const cluster_cell *cell,
                                 const int32_t *which, const double *f, Py_ssize_t n, float *scratch,
                                 double *out) noexcept nogil:
-    """At least |phi - a_c| of items that are cells; f are their scores."""
+    """Compute upper bounds of |phi - a_c| of items that are cells; f are their scores."""
     cdef Py_ssize_t j
     cdef const tree_item *item
     cdef const cluster_cell *child
@@ -154,7 +157,7 @@ cdef inline void near_distances(const cluster_tree *tree, const cluster_query *q
 
 cdef inline void root_score(const cluster_tree *tree, const cluster_query *q, float *scratch, double *f,
                             double *distance) noexcept nogil:
-    """Score of the root's representative and at least |phi - a|."""
+    """Compute the score of the root's representative and an upper bound of |phi - a|."""
     cdef int32_t which = 0
     cdef Py_ssize_t p = tree.cells[0].lo
     if tree.is_sparse:
@@ -174,11 +177,11 @@ cdef inline void root_score(const cluster_tree *tree, const cluster_query *q, fl
 
 cdef class ClusterCells:
     cdef cluster_tree tree
-    cdef dict arrays                # what the pointers point into
+    cdef dict arrays                # arrays that own the memory of the pointers
     cdef readonly object cells      # (n_cells,) structured
     cdef readonly object order      # (n_positions,) int32, cluster at each position
     cdef readonly object center     # (F,) of phi
     cdef readonly object shift      # (F,) of Theta
-    cdef readonly object scale      # (F,) phi / scale and Theta * scale are what the geometry sees
+    cdef readonly object scale      # (F,) the tree uses phi / scale and Theta * scale
     cdef void _aim(self) except *
     cdef void _fill(self, const double[:, ::1] theta, const double[:, ::1] near) except *

@@ -1,15 +1,18 @@
-"""Cells over the clusters of a mixture: representatives, and what bounds the score of every member of a cell.
+"""Cells over the clusters of a mixture, with bounds of the scores of their members.
+
+Each cell has a representative cluster and numbers that bound the score of every member.
 
 For clusters z and c, any vector a and t = |theta_z - theta_c|, with b_z = g_z - g_c - <a, theta_z - theta_c>,
 
     f_z(x) = f_c(x) + <phi(x) - a, theta_z - theta_c> - b_z <= f_c(x) + |phi(x) - a| t - b_z,
 
-an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A cell keeps the range of t, the least b
-and the largest lambda with b >= lambda t^2 / 2 over its members; where a is near the mean parameter of c, lambda is the
-strong convexity of the log partition function there, and the bound of a spherical Gaussian is the triangle inequality.
-Coordinates are centred, and scaled so that data spread alike in each about their clusters' means; that changes every
-score of a datum by the same number. Sums are kept in double precision; scores of single precision come with a bound of
-their rounding. Cells are those of a cover tree of the thetas: O(K F) memory, O(K F depth) for the sums.
+which follows from an identity and the Cauchy-Schwarz inequality; no derivative of g is needed. A cell stores the range
+of t, the smallest b and the largest lambda with b >= lambda t^2 / 2 over its members. Where a is near the mean
+parameter of c, lambda is the strong convexity of the log partition function there; for a spherical Gaussian the bound
+is the triangle inequality. Coordinates are centred and scaled so that, around the means of their clusters, data have
+the same spread in every coordinate. This changes all scores of a datum by the same number. Sums are in double
+precision. Scores in single precision have a bound of their rounding error. The cells are those of a cover tree of the
+thetas: O(K F) memory and O(K F depth) time for the sums.
 """
 
 import numpy as np
@@ -24,11 +27,11 @@ from expfam.structures.cover_tree.build import build
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import single_blas
 
-cdef double WIDEN = 1e-9                # relative, for the rounding of double sums
-cdef double TOLERANCE = 1e-12           # of b, relative to the terms it is the difference of
-_MOST = 1e18                            # largest coordinate, so that squared distances are single floats
-_MOST_COLUMNS, _PROJECTED = 256, 64     # above so many the cells are made from a projection
-_NEAR_ENOUGH = 0.25                     # squared distance of a line from the means, in units of the data's own spread
+cdef double WIDEN = 1e-9                # relative margin for the rounding of double sums
+cdef double TOLERANCE = 1e-12           # of b, relative to the terms whose difference is b
+_MOST = 1e18                            # largest coordinate, so that squared distances are finite in single precision
+_MOST_COLUMNS, _PROJECTED = 256, 64     # above this number of columns the cells are made from a projection
+_NEAR_ENOUGH = 0.25                     # squared distance of a line from the means, relative to the spread of the data
 
 _REACH = np.dtype([(name, "f8") for name in ("low", "high", "reciprocal", "curvature", "least", "excess")])
 _CELL = np.dtype(
@@ -47,7 +50,7 @@ assert _ITEM.itemsize == sizeof(tree_item)
 
 
 cdef void gather(reach *m, const double *t, const double *b, Py_ssize_t n, double tolerance) noexcept nogil:
-    """What bounds n members from their t and b."""
+    """Compute the bounding numbers of n members from their t and b."""
     cdef Py_ssize_t z
     cdef double low = INFINITY, high = 0.0, least = INFINITY, excess = tolerance, curvature = INFINITY, here
     for z in range(n):
@@ -55,7 +58,7 @@ cdef void gather(reach *m, const double *t, const double *b, Py_ssize_t n, doubl
         high = max(high, t[z])
         least = min(least, b[z])
         if t[z] == 0.0:
-            excess = max(excess, tolerance - b[z])      # equal thetas with another g
+            excess = max(excess, tolerance - b[z])      # equal theta but another g
     for z in range(n):
         if t[z] > 0.0:
             here = 2.0 * (b[z] + excess) / (t[z] * t[z])
@@ -69,7 +72,7 @@ cdef void gather(reach *m, const double *t, const double *b, Py_ssize_t n, doubl
 
 
 cdef void weigh(const double *log_pi, Py_ssize_t n, double *log_beta, double *log_top) noexcept nogil:
-    """Log of the sum and of the largest of n weights."""
+    """Compute the log of the sum and of the largest of n weights."""
     cdef Py_ssize_t z
     cdef double total = 0.0, top = -INFINITY
     for z in range(n):
@@ -89,30 +92,30 @@ cdef class ClusterCells:
     G, log_pi : (K,) array_like
         A log weight of -inf leaves a cluster out.
     means : (K, F) array_like, optional
-        Vectors a, at best the mean of phi in each cluster; any give valid bounds. Without them a is the centre.
+        Vectors a. All vectors give valid bounds; the mean of phi in each cluster is best. The default is the centre.
     center : (F,) array_like, optional
-        Subtracted from phi; zeros without, and for sparse phi.
+        Vector that is subtracted from phi; 0 by default and for sparse phi.
     spread : (F,) array_like, optional
-        Root mean square of phi about the cluster's mean, by column: sets the scale of the coordinates.
+        Root mean square of phi minus the mean of its cluster, by column. It sets the scale of the coordinates.
     is_sparse : bool
-        Whether data will come as CSR rows.
+        Whether the data are CSR rows.
     base : float
     leaf : int
-        As of `CoverTree`.
+        As in `CoverTree`.
 
     Attributes
     ----------
     cells : (n_cells,) structured ndarray
-        Cell 0 is the root; cells of one cluster have `n_items` 0.
+        Cell 0 is the root. A cell of one cluster has `n_items` 0.
     order : (n,) int32 ndarray
-        The clusters with a positive weight; each cell's are contiguous.
+        Clusters with a positive weight; the clusters of a cell are contiguous.
     center, shift, scale : (F,) ndarray
-        Coordinates of the geometry are (phi - center) / scale and (Theta - shift) * scale.
+        The tree uses the coordinates (phi - center) / scale and (Theta - shift) * scale.
 
     Raises
     ------
     ExpFamError
-        No cluster with a positive weight, or parameters that are not finite or too far apart for single precision.
+        No cluster has a positive weight, or parameters are not finite or too far apart for single precision.
 
     Examples
     --------
@@ -166,7 +169,10 @@ cdef class ClusterCells:
         self._store(rows, items, near, near_positions)
 
     def _link(self, made):
-        """Cells and items of the cells of a cover tree; positions of the items, and of the cells' representatives."""
+        """Make cells and items from the cells of a cover tree.
+
+        Returns the table of items and the positions of the representatives that have a stored vector a.
+        """
         cdef const int32_t[::1] lo = made["lo"].copy(), size = made["size"].copy(), child = made["child"].copy()
         cdef const int32_t[::1] following = made["next"].copy()
         cdef Py_ssize_t n = made.shape[0], K = self.tree.n_positions, c, d, z, n_items = 1, n_near = 1, first
@@ -216,7 +222,7 @@ cdef class ClusterCells:
         return table, near_positions[:n_near]
 
     cdef void _fill(self, const double[:, ::1] theta, const double[:, ::1] near) except *:
-        """Bounds and weights of cells and items."""
+        """Compute bounds and weights of cells and items."""
         cdef cluster_cell *cells = <cluster_cell *> self.tree.cells
         cdef tree_item *items = <tree_item *> self.tree.items
         cdef Py_ssize_t n = self.tree.n_cells, K = self.tree.n_positions, F = self.tree.F, c, cell, j, z, p, first, f
@@ -242,7 +248,7 @@ cdef class ClusterCells:
                     b[z] = step - expfam_dot(&near[p, 0], &gap[0], F)
                     lifted[z] = sqrt(square + step * step)
                 cell = c
-                while cell >= 0:            # down the cells of one representative
+                while cell >= 0:            # from the largest to the smallest cell of one representative
                     is_done[cell] = 1
                     gather(&cells[cell].members, &t[p], &b[p], cells[cell].hi - p, tolerance)
                     for z in range(p, cells[cell].hi):
@@ -256,7 +262,7 @@ cdef class ClusterCells:
                     cell = cells[cell].own
 
     def _store(self, rows, items, near, near_positions):
-        """Vectors in the order in which a search reads them."""
+        """Store the vectors in the order in which a search reads them."""
         cells, is_sparse = self.cells, self.tree.is_sparse
         ours = rows[items["position"]]
         theirs = None
@@ -292,7 +298,10 @@ cdef class ClusterCells:
 
 
 def _reaches(cells, items):
-    """What bounds the items of each cell, field by field in columns, as `expfam_rises` reads it; settles where."""
+    """Return the bounding numbers of the items of each cell as `expfam_rises` reads them.
+
+    Each field is a row of the columns of a cell. This also sets the fields `reach` of cells and `what` of items.
+    """
     items["what"] = np.where(items["cell"] >= 0, items["cell"], -1 - items["position"])
     inner = np.flatnonzero(cells["n_items"])
     width = -(-cells["n_items"][inner] // EXPFAM_REACHES) * EXPFAM_REACHES
@@ -303,7 +312,7 @@ def _reaches(cells, items):
     here = items[cells["item"][inner][cell] + place]
     members = here["members"]
     fields = [members[name] for name in ("low", "high", "reciprocal", "curvature", "least", "excess")]
-    fields[0] = np.where(members["curvature"] > 0.0, fields[0], fields[1])      # without a top, the farther end
+    fields[0] = np.where(members["curvature"] > 0.0, fields[0], fields[1])      # no maximum: the farther end
     out = np.zeros(REACH_ROWS * int(width.sum()) + 1)
     first = REACH_ROWS * cells["reach"][inner][cell].astype(np.intp) + place
     for row, values in enumerate([*fields, here["log_beta"], here["log_top"]]):
@@ -312,34 +321,38 @@ def _reaches(cells, items):
 
 
 def _scale(theta, spread):
-    """Scale of each coordinate that gives the data one spread in all, and that spread.
+    """Return the scale of each coordinate that equalises the spread, and the scaled spread.
 
-    The Hessian of g is the covariance of phi: in units of the data's own spread g is about equally convex in all
-    directions, and the bounds, which know its least convex one, lose least.
+    The Hessian of g is the covariance of phi. In units of the spread of the data, g is about equally convex in all
+    directions. The bounds use only the least convex direction, so they are then as tight as possible.
     """
     if spread is None:
         return np.ones(theta.shape[1]), None
     spread = np.asarray(spread, dtype=np.float64)
     theta = np.sqrt(np.mean(theta * theta, axis=0))
-    scale = np.where(spread > 0.0, spread, 1.0 / np.where(theta > 0.0, theta, 1.0))     # phi does not vary: any will do
+    scale = np.where(spread > 0.0, spread, 1.0 / np.where(theta > 0.0, theta, 1.0))     # phi is constant: any will do
     return scale, spread / scale
 
 
 def _few_columns(rows):
-    """Vectors by whose distances the clusters are put into cells: the rows, or their products with random signs.
+    """Return the vectors whose distances define the cells.
 
-    Any division into cells is valid, what bounds their members is taken from the rows themselves.
+    They are the rows, or their products with random signs. Every division into cells is valid, because the bounds are
+    computed from the rows themselves.
     """
     F = rows.shape[1]
     if F <= _MOST_COLUMNS:
         return rows
     signs = generator(0, "tables").integers(0, 2, size=(F, _PROJECTED), dtype=np.int8)
-    with single_blas():                     # the bits of a product may depend on the number of threads
+    with single_blas():                     # the last bits of a product can depend on the number of threads
         return rows @ (signs.astype(np.float32) * 2.0 - 1.0).astype(np.float32) * np.float32(_PROJECTED**-0.5)
 
 
 def _near(means, theta, weight, spread, cells):
-    """Vectors a in the tree's coordinates, or None and the slope of a line through them where that is as good."""
+    """Return the vectors a in the coordinates of the tree and the slope 0.
+
+    If a line through the vectors is good enough, return None and the slope of the line.
+    """
     if means is None:
         return None, 0.0
     near = ((means - cells.center) / cells.scale).astype(np.float32)
@@ -356,7 +369,7 @@ def _near(means, theta, weight, spread, cells):
 
 
 def _interleave(rows, starts, counts):
-    """Turn each stretch of rows so that the numbers of one column lie side by side, in place."""
+    """Transpose each block of rows in place, so that the numbers of a column are contiguous."""
     width = rows.shape[1]
     flat = rows.reshape(-1)
     for start, count in zip(starts, counts):

@@ -1,4 +1,4 @@
-# Searching cells of clusters for one datum, without the gil.
+# Search of the cells of clusters for one datum, without the gil.
 
 from libc.stdint cimport int32_t
 
@@ -6,14 +6,14 @@ from expfam.structures.cluster_tree.cells cimport cluster_query, cluster_tree
 from expfam.structures.ground.rng cimport philox_stream
 
 ctypedef struct waiting_cell:
-    double bound                # no member's f is larger
-    double mass                 # bound and the log of the sum of the weights, or of the largest if the best are wanted
+    double bound                # upper bound of f of all members
+    double mass                 # bound + log of the sum of the weights, or of the largest (search for the best)
     double f                    # of the representative, in single precision
-    double distance             # at least |phi - a|
+    double distance             # upper bound of |phi - a|
     int32_t cell
 
-ctypedef struct tail_part:      # left out of the search
-    double log_mass             # at least the log of its total weight
+ctypedef struct tail_part:      # a cell or cluster that the search left out
+    double log_mass             # upper bound of the log of its total weight
     int32_t what                # a cell, or -1 - position of a single cluster
 
 ctypedef struct scored:
@@ -23,7 +23,7 @@ ctypedef struct scored:
 ctypedef struct tree_search:           # one search; the arrays are scratch
     waiting_cell *waiting       # (n_cells,)
     tail_part *tail             # (n_cells + K,)
-    scored *found               # (K,); of a search for the k best these, best first
+    scored *found               # (K,); in a search for the k best: these, best first
     double *mass                # (n_cells + K,)
     int32_t *which              # (max_items,)
     double *before              # (max_items,) padded
@@ -37,26 +37,27 @@ ctypedef struct tree_search:           # one search; the arrays are scratch
     Py_ssize_t n_waiting
     Py_ssize_t n_tail
     Py_ssize_t n_found
-    Py_ssize_t most             # number of best ones wanted, or 0 to collect all whose cells reach best - tau
+    Py_ssize_t most             # number of best clusters to find, or 0 to collect all whose cells reach best - tau
     double tau
-    double best                 # the largest log weight is not below it
-    Py_ssize_t n_visits         # scores in single precision
-    Py_ssize_t n_scored         # in double precision
-    Py_ssize_t n_tails          # draws that looked at the tail
+    double best                 # lower bound of the largest log weight
+    Py_ssize_t n_visits         # number of scores in single precision
+    Py_ssize_t n_scored         # number of scores in double precision
+    Py_ssize_t n_tails          # number of draws that fell into the tail
 
-# doubles that a search needs for data of `nnz` entries (F if dense); with memory the arrays of `w` are put there
+# Return the number of doubles that a search needs for data of `nnz` entries (F if dense). If `memory` is not NULL, put
+# the arrays of `w` there.
 cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
                         tree_search *w) noexcept nogil
-# point the query at one datum, its centred and scaled copy in the search
+# Point the query to one datum; its centred and scaled copy is stored in the search.
 cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, const double *phi, const int32_t *columns,
                   Py_ssize_t nnz) noexcept nogil
-# fill `found` and `tail`; what is known of the best weight goes in as w.best
+# Fill `found` and `tail`. Before the call, set w.best to a lower bound of the largest log weight.
 cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
-# the root alone waits
+# Start a search: only the root is in `waiting`.
 cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
-# score the children of a cell, find its single members, let its cells wait
+# Score the children of a cell: add its clusters to `found` and its cells to `waiting`.
 cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil
-# position of a cluster drawn from its exact law, -1 where no weight is finite
+# Draw the position of a cluster from the exact law; -1 if no weight is finite.
 cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                           philox_stream *rng) noexcept nogil
 cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, tree_search *w,

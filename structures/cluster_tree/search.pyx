@@ -1,10 +1,11 @@
-"""Search of a tree of clusters for one datum by branch and bound, and draws from what it finds: all without the gil.
+"""Branch-and-bound search of a tree of clusters for one datum, and exact draws of clusters.
 
-A search leaves a cell aside once a bound of all its weight together lies tau nats below the largest weight known; what
-it leaves aside is a tail with a known bound, and a draw that falls there looks at the members and is repeated unless it
-falls on their true weight. So labels follow the law of a dense pass to double rounding, whatever tau and the bounds:
-these decide the cost. Clusters are scored in single precision with a bound of the error, and again in double where
-that cannot rule them out. O(visits F) for a datum.
+Everything runs without the gil. A search leaves a cell out if a bound of its total weight is tau nats below the largest
+known weight. The cells that are left out form a tail with a known bound of its weight. If a draw falls into the tail,
+the exact weights of its members are computed, and the draw is repeated unless it falls on one of these weights. So the
+labels follow the law of a dense pass up to rounding in double precision, for every tau and every valid bound; tau and
+the bounds only change the cost. Clusters are scored in single precision with a bound of the error. Clusters that this
+cannot rule out are scored again in double precision. A datum costs O(F) for each scored cluster.
 """
 
 from libc.math cimport INFINITY, exp, sqrt
@@ -32,7 +33,7 @@ cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
 # ---- one datum -----------------------------------------------------------------------------------------------------
 
 cdef inline double *take(double **memory, Py_ssize_t n_bytes) noexcept nogil:
-    """The next so many bytes, by whole doubles."""
+    """Return the next `n_bytes` bytes of the memory, rounded up to whole doubles."""
     cdef double *here = memory[0]
     memory[0] += (n_bytes + 7) // 8
     return here
@@ -89,7 +90,7 @@ cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, co
 # ---- search --------------------------------------------------------------------------------------------------------
 
 cdef inline double threshold(const tree_search *w) noexcept nogil:
-    """Log mass, or log weight, below which a cell is left aside."""
+    """Return the log mass, or log weight, below which a cell is left out."""
     if w.most == 0:
         return w.best - w.tau
     return w.found[w.n_found - 1].score if w.n_found == w.most else -INFINITY
@@ -103,7 +104,7 @@ cdef inline void leave(tree_search *w, double log_mass, int32_t what) noexcept n
 
 cdef inline void score(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                        int32_t position) noexcept nogil:
-    """Find a cluster: its weight in double precision."""
+    """Score a cluster in double precision and add it to `found`."""
     cdef double value = exact_score(tree, q, position)
     cdef Py_ssize_t at = w.n_found
     w.n_scored += 1
@@ -131,13 +132,16 @@ cdef inline void wait(const cluster_tree *tree, tree_search *w, double bound, do
 
 
 cdef inline bint is_out(const tree_search *w, double bound, double log_beta, double log_top) noexcept nogil:
-    """A NaN is never out."""
+    """Say whether a cell or cluster is left out; a NaN is never left out."""
     return bound + (log_top if w.most else log_beta) < threshold(w)
 
 
 cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const cluster_cell *cell, double base,
                             waiting_cell s) noexcept nogil:
-    """Number of items of a cell that its representative's score, at most `base`, cannot rule out; the rest is left."""
+    """Find the items of a cell that cannot be ruled out; return their number.
+
+    The test uses the score of the representative of the cell, which is at most `base`. The other items join the tail.
+    """
     cdef Py_ssize_t width = padded(cell.n_items), n = 0, j
     cdef const double *reach = tree.reaches + REACH_ROWS * <Py_ssize_t> cell.reach
     cdef const double *weight = reach + (7 if w.most else 6) * width
@@ -148,9 +152,9 @@ cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const clus
     if w.most:
         for j in range(cell.n_items):
             w.which[n], w.before[n] = <int32_t> j, w.before[j]
-            n += not w.heavy[j] < limit         # a NaN is never out
+            n += not w.heavy[j] < limit         # a NaN is never left out
         return n
-    for j in range(cell.n_items):               # no branch: half of them would be foreseen wrongly
+    for j in range(cell.n_items):               # no branch: half of them would be mispredicted
         is_left = w.heavy[j] < limit
         w.tail[w.n_tail] = tail_part(w.heavy[j], items[j].what)
         w.n_tail += is_left
@@ -160,7 +164,10 @@ cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const clus
 
 
 cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil:
-    """Score the children of a cell, find its single members, let its cells wait, the best of them first in turn."""
+    """Score the children of a cell: add its clusters to `found` and its cells to `waiting`.
+
+    The best of these cells is searched next.
+    """
     cdef const cluster_cell *cell = &tree.cells[s.cell]
     cdef const cluster_cell *child
     cdef const tree_item *items = tree.items + cell.item
@@ -215,7 +222,7 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *
 
 
 cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
-    """Let the root wait."""
+    """Start a search: only the root is in `waiting`."""
     cdef double f, distance, bound
     w.n_waiting = w.n_tail = w.n_found = 0
     root_score(tree, q, w.products, &f, &distance)
@@ -240,7 +247,10 @@ cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *
 
 cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, tree_search *w, int32_t what,
                   double left) noexcept nogil:
-    """Member of a part of the tail on whose true weight `left` falls, or -1; weights relative to the best."""
+    """Return the member of a part of the tail whose true weight contains `left`, or -1.
+
+    Weights are relative to the best one.
+    """
     cdef Py_ssize_t p, lo = -1 - what, hi = -what
     if what >= 0:
         lo, hi = tree.cells[what].lo, tree.cells[what].hi
@@ -254,7 +264,10 @@ cdef int32_t fall(const cluster_tree *tree, const cluster_query *q, tree_search 
 
 cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                           philox_stream *rng) noexcept nogil:
-    """Position of a cluster drawn from its exact law by branch and bound; -1 where no weight is finite."""
+    """Draw the position of a cluster from the exact law by branch and bound.
+
+    Returns -1 if no weight is finite.
+    """
     cdef double known = 0.0, rest = 0.0, u, top = -INFINITY
     cdef Py_ssize_t j
     cdef int32_t p
@@ -279,7 +292,7 @@ cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree
                 u -= w.found[j].score
                 if u < 0.0:
                     return w.found[j].position
-            j = w.n_found - 1               # rounding of the sum
+            j = w.n_found - 1               # u < known, but rounding left a rest
             while w.found[j].score == 0.0:
                 j -= 1
             return w.found[j].position
@@ -295,12 +308,12 @@ cdef int32_t draw_bounded(const cluster_tree *tree, const cluster_query *q, tree
 
 
 cdef inline double lifted_rise(const cluster_query *q, double radius) noexcept nogil:
-    """Largest f_z - f_c at a distance of `radius` in (theta, g)."""
+    """Return the largest possible f_z - f_c at a distance of `radius` in (theta, g)."""
     return radius * sqrt(1.0 + q.norm * q.norm)
 
 
 cdef void open_cell(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s) noexcept nogil:
-    """Score all children of a cell into `which`, `f` and, as envelopes, `before`."""
+    """Score all children of a cell: write `which`, the scores `f` and the envelopes `before`."""
     cdef const cluster_cell *cell = &tree.cells[s.cell]
     cdef const tree_item *item
     cdef Py_ssize_t j
@@ -318,7 +331,10 @@ cdef void open_cell(const cluster_tree *tree, const cluster_query *q, tree_searc
 
 
 cdef inline double own_envelope(const cluster_tree *tree, const cluster_query *q, waiting_cell s) noexcept nogil:
-    """Of what is left of a cell without its items: a smaller cell of the same representative, or that alone."""
+    """Return the envelope of the members of a cell that are not in its items.
+
+    They are a smaller cell of the same representative, or the representative itself.
+    """
     cdef const cluster_cell *cell = &tree.cells[s.cell]
     cdef double bound = s.f + q.error * q.norm * tree.theta_norm[cell.lo]
     if cell.own >= 0:
@@ -327,7 +343,10 @@ cdef inline double own_envelope(const cluster_tree *tree, const cluster_query *q
 
 
 cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
-    """The largest cells whose envelopes are within e of their members, in `waiting`; single clusters in `found`."""
+    """Find the largest cells whose envelopes are within a factor e of their members.
+
+    These cells are put into `waiting`, and single clusters into `found`.
+    """
     cdef waiting_cell s
     cdef const tree_item *item
     cdef Py_ssize_t i = 0, j
@@ -357,7 +376,10 @@ cdef void open_frontier(const cluster_tree *tree, const cluster_query *q, tree_s
 
 cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, tree_search *w, waiting_cell s,
                      philox_stream *rng) noexcept nogil:
-    """Position of a member of a cell, drawn by the shares of its envelope, or -1 where no member has the share."""
+    """Draw the position of a member of a cell by the shares of its envelope.
+
+    Returns -1 if the draw falls on a share that belongs to no member.
+    """
     cdef const cluster_cell *cell
     cdef const tree_item *item
     cdef Py_ssize_t j
@@ -396,7 +418,10 @@ cdef int32_t descend(const cluster_tree *tree, const cluster_query *q, tree_sear
 
 cdef int32_t draw_rejected(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                            philox_stream *rng) noexcept nogil:
-    """Position of a cluster drawn from its exact law by rejection from cells; -1 where no weight is finite."""
+    """Draw the position of a cluster from the exact law by rejection from cells.
+
+    Returns -1 if no weight is finite.
+    """
     cdef double top = -INFINITY, known = 0.0, rest = 0.0, u
     cdef Py_ssize_t j
     cdef int32_t p

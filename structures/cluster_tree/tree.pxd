@@ -1,4 +1,4 @@
-# The tree of clusters as an object, and memory for its searches.
+# C interface of the tree of clusters, and memory for its searches.
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -9,14 +9,14 @@ cdef class Scratch:
     cdef tree_search w
     cdef const cluster_tree *tree
     cdef object held, owner
-    cdef Py_ssize_t room            # entries of a datum
+    cdef Py_ssize_t room            # largest number of entries of a datum
     cdef int reserve(self, Py_ssize_t nnz) except -1
 
 cdef class _Block:
     cdef const double *values
     cdef const int32_t *columns
     cdef const int64_t *starts
-    cdef readonly Py_ssize_t most       # entries of a row
+    cdef readonly Py_ssize_t most       # largest number of entries of a row
     cdef object held
 
 cdef class ClusterTree(ClusterCells):

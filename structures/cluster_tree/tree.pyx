@@ -1,8 +1,9 @@
-"""Labels drawn exactly by branch and bound over a tree of the clusters.
+"""Exact draws of labels by branch and bound over a tree of the clusters.
 
-The clusters of a mixture stand in cells with a bound of their members' scores; a search scores a datum against the
-clusters of those cells that may hold weight. O(visits F) a datum, with visits near K where clusters overlap, and far
-fewer where they lie apart in several scales; O(K F depth) to make the tree.
+The clusters of a mixture are in cells, and each cell has a bound of the scores of its members. A search scores a datum
+against the clusters of those cells that can have a relevant weight. A datum costs O(F) for each scored cluster. These
+are about K clusters where clusters overlap, and far fewer where they are separated on several scales. Building the tree
+costs O(K F depth).
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_
 from expfam.errors import ExpFamError
 
 cdef class Scratch:
-    """Memory of one search at a time.
+    """Memory for one search at a time.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ cdef class Scratch:
         self.reserve(16)
 
     cdef int reserve(self, Py_ssize_t nnz) except -1:
-        """Room for a datum of so many entries; what a search left there is lost."""
+        """Reserve room for a datum of `nnz` entries; data of an earlier search are lost."""
         cdef double[::1] memory
         if nnz > self.room:
             self.room = nnz if not self.tree.is_sparse else max(nnz, 2 * self.room)
@@ -69,7 +70,7 @@ cdef class _Block:
 
 
 cdef class ClusterTree(ClusterCells):
-    """Tree of the clusters of a mixture from which labels are drawn exactly, without scoring every cluster.
+    """Tree of clusters for exact draws of labels without scoring every cluster.
 
     Parameters
     ----------
@@ -78,28 +79,28 @@ cdef class ClusterTree(ClusterCells):
     G : (K,) array_like
         Log partition function.
     log_pi : (K,) array_like
-        Log weights, nats; -inf leaves a cluster out.
+        Log weights, nats. A cluster with -inf is left out.
     means : (K, F) array_like, optional
-        Vectors a near which the bounds are tight: best the mean of phi in each cluster. Any are valid.
+        Vectors near which the bounds are tight. All vectors are valid; the mean of phi in each cluster is best.
     center : (F,) array_like, optional
-        Subtracted from dense phi, best its mean.
+        Vector that is subtracted from dense phi; the mean of phi is best.
     spread : (F,) array_like, optional
-        Root mean square of phi about the means of the clusters, by column.
+        Root mean square of phi minus the mean of its cluster, by column.
     is_sparse : bool
-        Whether phi comes as CSR.
+        Whether phi is CSR.
     base : float
-        Ratio of the separations of neighbouring levels.
+        Ratio of the separations of consecutive levels.
     leaf : int
-        Cells of at most so many clusters are not divided.
+        Cells with at most this number of clusters are not divided.
     n_threads : int or None
-        Threads of the build; results do not depend on it.
+        Threads for building the tree; results do not depend on it.
 
     Attributes
     ----------
     cells : (n_cells,) structured ndarray
     order : (n,) int32 ndarray
     center, shift, scale : (F,) ndarray
-        As of `ClusterCells`.
+        As in `ClusterCells`.
 
     Examples
     --------
@@ -115,15 +116,16 @@ cdef class ClusterTree(ClusterCells):
 
     Notes
     -----
-    The draw from cells of clusters is that of Zaheer et al. 2016, "Canopy: fast sampling with cover trees", section
-    3.2. Departs from it in the bounds, which hold about any vector a and use the curvature of the log partition
-    function; in leaving cells aside by their mass, so that rejection is the rare case; and with ``method="rejection"``,
-    the published sampler, in the radius of a subtree (2^(i+1) where the paper has 2^i; here the true one), without
-    which children may outweigh their parent's envelope, and in fresh random numbers at each level.
+    The draw from cells of clusters follows Zaheer et al. 2016, "Canopy: fast sampling with cover trees", section 3.2,
+    with these differences. The bounds hold for any vector a and use the curvature of the log partition function. Cells
+    are left out by their mass, so that rejection is rare. ``method="rejection"`` is the published sampler with two
+    corrections: it uses the true radius of a subtree, which can be up to 2^(i+1) where the paper has 2^i (with a
+    smaller radius the children can have more weight than the envelope of their parent), and new random numbers at each
+    level.
     """
 
     def _open(self, phi):
-        """Checked phi: its values (n, F), or values, columns and starts of CSR rows."""
+        """Check phi; return its values (n, F), or values, columns and starts of CSR rows."""
         F = self.tree.F
         if phi.ndim != 2 or phi.shape[1] != F:
             raise ExpFamError(f"phi has shape {phi.shape}; the tree's clusters have {F} columns")
@@ -152,11 +154,11 @@ cdef class ClusterTree(ClusterCells):
         ----------
         phi : (n, F) ndarray or CSR
         seed, step, first_row : int
-            Row i draws from the stream of unit ``first_row + i`` at this step.
+            Row i uses the stream of unit ``first_row + i`` at this step.
         labels : (n,) array_like of int, optional
-            A guess for each row, such as its present cluster; it changes the cost only.
+            A guess for each row, for example its present cluster. It changes only the cost.
         tau : float
-            Nats below the best cluster at which cells are left to the tail; it changes the cost only.
+            Cells that are more than tau nats below the best cluster join the tail. It changes only the cost.
         method : {"tree", "rejection"}
         scratch : Scratch, optional
 
@@ -165,7 +167,7 @@ cdef class ClusterTree(ClusterCells):
         labels : (n,) int32 ndarray
             -1 where no cluster has a finite weight.
         counts : (3,) int64 ndarray
-            Clusters scored in single precision, in double precision, and rejected draws.
+            Number of scores in single precision, of scores in double precision, and of rejected draws.
         """
         cdef _Block block = _Block(self._open(phi))
         cdef Py_ssize_t i, n = phi.shape[0]
@@ -174,7 +176,7 @@ cdef class ClusterTree(ClusterCells):
         cdef const int32_t[::1] guess = np.full(n, -1, np.int32) if labels is None else np.ascontiguousarray(
             labels, dtype=np.int32)
         cdef Py_ssize_t K = self.arrays["position"].shape[0], turn
-        # data of near clusters one after another read the same cells; each has its own random numbers
+        # Data with guesses close to each other read the same cells. Each datum has its own random numbers.
         cdef const Py_ssize_t[::1] order = np.argsort(self.arrays["position"][np.asarray(guess).clip(0, K - 1)])
         cdef uint64_t first = first_row, step_number = step
         cdef philox_stream rng
@@ -208,7 +210,7 @@ cdef class ClusterTree(ClusterCells):
         return out, np.array([w.n_visits, w.n_scored, w.n_tails], dtype=np.int64)
 
     def best(self, phi, Py_ssize_t k):
-        """The k clusters of the largest weight for each row, the largest first, by search.
+        """Find the k clusters with the largest weights for each row, largest first.
 
         Parameters
         ----------
@@ -218,7 +220,7 @@ cdef class ClusterTree(ClusterCells):
         Returns
         -------
         clusters : (n, m) int32 ndarray
-            m is k or the number of clusters with a positive weight, if that is less.
+            m is the smaller of k and the number of clusters with a positive weight.
         log_weight : (n, m) float64 ndarray
             <phi, Theta> - G + log_pi, nats.
         """
@@ -245,7 +247,7 @@ cdef class ClusterTree(ClusterCells):
         return clusters, scores
 
     def bounds(self, phi):
-        """What a search knows of each cell for each row: no member's f is larger.
+        """Return the bound of the scores of each cell that a search uses, for each row.
 
         Parameters
         ----------
@@ -279,18 +281,18 @@ cdef class ClusterTree(ClusterCells):
         return out
 
     def members(self, Py_ssize_t cell):
-        """Clusters of a cell: (m,) int32 ndarray, its representative first."""
+        """Return the clusters of a cell, its representative first: (m,) int32 ndarray."""
         return self.order[self.cells["lo"][cell] : self.cells["hi"][cell]].copy()
 
     def children(self, Py_ssize_t cell):
-        """What a cell is divided into.
+        """Return the cells and clusters into which a cell is divided.
 
         Returns
         -------
         cells : (m,) intp ndarray
-            The smaller cell of the same representative, if there is one, is the last.
+            Child cells. If there is a smaller cell of the same representative, it is the last.
         clusters : (s,) int32 ndarray
-            Clusters on their own.
+            Members that are in no child cell.
         """
         here, items = self.cells[cell], self.arrays["items"]
         items = items[here["item"] : here["item"] + here["n_items"]]
@@ -308,7 +310,9 @@ cdef class ClusterTree(ClusterCells):
 
 
 def smoothed_means(n, S, Theta):
-    """Mean of phi over all data, and in each cluster, drawn towards a line where the cluster has few.
+    """Return the mean of phi over all data and a smoothed mean of each cluster.
+
+    The mean of a cluster with few data is shrunk towards a regression line.
 
     Parameters
     ----------
@@ -320,7 +324,7 @@ def smoothed_means(n, S, Theta):
     -------
     center : (F,) float64 ndarray
     means : (K, F) float64 ndarray
-        (S + line) / (n + 1); the line is the regression of phi on Theta, column by column.
+        (S + line) / (n + 1), where the line is the regression of phi on Theta, column by column.
     """
     n = np.asarray(n, dtype=np.float64)
     S = S.toarray() if sparse.issparse(S) else np.asarray(S)

@@ -1,1 +1,1 @@
-"""Cover trees: nearest neighbours and nested groups of points."""
+"""Cover trees for nearest neighbours and nested groups of points."""

@@ -1,63 +1,64 @@
-# Cells of a cover tree and the splitting of one cell, as nogil functions over plain structs.
+# Cells of a cover tree and the split of one cell, as nogil functions over plain structs.
 
 from libc.stdint cimport int32_t
 
 cdef enum:
-    UNSPLITTABLE = 1            # flag of a cell that the guard against high dimensions left whole
+    UNSPLITTABLE = 1            # flag of a cell that would need too many children and stays whole
     SPLIT_DONE = 0
-    SPLIT_REFUSED = 1           # the guard
+    SPLIT_REFUSED = 1           # the cell would need too many children
     SPLIT_MEMORY = -1
 
 ctypedef struct cover_cell:     # one record of the structured array `CELL`
     float radius                # largest distance from the centre to a member; an upper bound after removals
-    float pdist                 # distance to the parent's centre; 0 for the self-child
-    int32_t lo                  # position of the centre; a leaf's members lie in [lo, lo + size)
-    int32_t size                # stored vectors below, ghosts included
-    int32_t alive               # data below
-    int32_t cap                 # positions that a leaf owns from lo on
+    float pdist                 # distance to the parent's centre; 0 for the child with the same centre
+    int32_t lo                  # position of the centre; the members of a leaf are at [lo, lo + size)
+    int32_t size                # number of stored vectors below, removed centres included
+    int32_t alive               # number of data below
+    int32_t cap                 # number of positions that a leaf owns from lo on
     int32_t parent              # -1 for the root
     int32_t child               # first child, the one with the same centre; -1 for a leaf
     int32_t next                # next sibling or -1
-    int32_t level               # d(centre, parent centre) <= base**(level + 1); radius <= base**level when built,
-    # times base / (base - 1) after inserts
+    # d(centre, parent centre) <= base**(level + 1); radius <= base**level after a build, and at most that times
+    # base / (base - 1) after inserts
+    int32_t level
     int32_t flags
 
-ctypedef struct split_space:    # what a split reads and writes; a cell touches only its own positions
+ctypedef struct split_space:    # arrays of a split; it reads and writes only the positions of its cell
     const float *rows           # (., F) vectors
     int32_t *order              # (N,) row at each position
-    float *near                 # (N,) distance to the centre of the cell that holds the position
-    int32_t *owner              # (N,) number of the nearest centre, while a cell is split
-    int32_t *order_scratch      # (N,) also lists uncovered positions
+    float *near                 # (N,) distance to the centre of the cell that contains the position
+    int32_t *owner              # (N,) index of the nearest centre during a split
+    int32_t *order_scratch      # (N,) scratch; also lists uncovered positions
     float *near_scratch         # (N,)
     Py_ssize_t F
     double base
     Py_ssize_t max_children
     double slack                # relative error of a computed distance
 
-ctypedef struct candidate_list:  # members among which centres are looked for
+ctypedef struct candidate_list:  # members from which centres are chosen
     int32_t *position           # (n,)
     float *near                 # (n,) distance to the nearest centre
-    int32_t *owner              # (n,) that centre
-    float *tiles                # vectors by sixteen, see kernels.h, if `is_tiled`
+    int32_t *owner              # (n,) index of that centre
+    float *tiles                # vectors in tiles of sixteen, see kernels.h, if `is_tiled`
     Py_ssize_t n
     Py_ssize_t cap
     Py_ssize_t n_floats         # room in `tiles`
     bint is_tiled
 
-ctypedef struct centre_list:    # zero bytes make an empty one
-    int32_t *position           # (n,) where each centre lies
+ctypedef struct centre_list:    # a struct of zero bytes is an empty list
+    int32_t *position           # (n,) position of each centre
     float *gap                  # (n,) distance from the newest centre
-    int32_t *count              # (n,) members
+    int32_t *count              # (n,) number of members
     int32_t *start              # (n,) next free position of each child
     Py_ssize_t n
     Py_ssize_t cap
     candidate_list candidates
 
-ctypedef struct census:         # members of a cell
+ctypedef struct census:         # counts of the members of a cell
     Py_ssize_t size
-    Py_ssize_t covered          # within the threshold of a centre at the last count
-    Py_ssize_t by_others        # of a centre other than the cell's own
-    Py_ssize_t uncovered        # not known to be
+    Py_ssize_t covered          # number within the threshold of a centre at the last count
+    Py_ssize_t by_others        # those covered by another centre than the cell's own
+    Py_ssize_t uncovered        # number of the other members
 
 ctypedef struct cell_list:
     cover_cell *cells

@@ -1,12 +1,13 @@
-"""Splitting the cells of a cover tree, and the batch build from the root down.
+"""Splits of the cells of a cover tree, and the batch build from the root down.
 
-A cell is split at the largest level that separates its members: centres are taken farthest first until every member
-lies within base**level of one, members go to the nearest centre, and a stable counting sort makes them contiguous.
-In a large cell the centres are taken farthest first among a sample of the members, then among a sample of those that
-are still uncovered, until none is: a pass over all members then serves many centres at once. Passes over large cells
-are cut into chunks; what lies below ordinary cells is packed into tasks by their sizes alone, and cells are numbered in
-the order of the tasks, so the tree does not depend on threads. O(N) distances a level for data of low intrinsic
-dimension, never more than 4 `max_children` a datum and level beyond 4096 members.
+A cell is split at the largest level that separates its members. Centres are chosen farthest first until every member is
+within base**level of a centre. Each member joins its nearest centre, and a stable counting sort makes the members of a
+child contiguous. In a large cell the centres are chosen farthest first in a sample of the members, then in a sample of
+the members that are still uncovered, until all are covered; so one pass over all members handles many centres. Passes
+over large cells are cut into chunks. The subtrees of smaller cells are grouped into tasks by their sizes alone, and
+cells are numbered in the order of the tasks, so the tree does not depend on threads. Data of low intrinsic dimension
+need O(N) distances for each level. In cells of more than 4096 members, a datum and level never need more than
+4 `max_children` distances.
 """
 
 import numpy as np
@@ -28,21 +29,21 @@ CELL = np.dtype(
 assert CELL.itemsize == sizeof(cover_cell)
 
 cdef enum:
-    GUARDED = 4096              # cells up to this size are always split; also the least work of a task
+    GUARDED = 4096              # cells up to this size are always split; also the smallest size of a task
     LARGE = 12288               # passes over larger cells are cut into chunks
     CHUNK = 8192
-    BLOCK = 128                 # members put into tiles at once, where all of them are too many
-    TILED_FEATURES = 512        # above it a distance along a row costs no more than one across rows
-    TILED_FLOATS = 1048576      # in the tiles of one thread, unless GUARDED rows are more
+    BLOCK = 128                 # members in tiles at a time, where all members would be too many
+    TILED_FEATURES = 512        # with more features, a distance along a row costs no more than across rows
+    TILED_FLOATS = 1048576      # largest size of the tiles of one thread, unless GUARDED rows need more
 
 cdef extern from "<math.h>" nogil:
     double c_pow "pow"(double x, double y)
 
 
 cdef double level_at(double radius, double base, int32_t *level) noexcept nogil:
-    """Smallest level with base**(level + 1) >= radius > base**level, and that threshold."""
+    """Find the level with base**(level + 1) >= radius > base**level; return base**level."""
     cdef int32_t i = <int32_t> ceil(log(radius) / log(base))
-    while c_pow(base, i - 1) >= radius:  # the quotient of logarithms may be rounded either way
+    while c_pow(base, i - 1) >= radius:  # the quotient of logarithms may be rounded up or down
         i -= 1
     while c_pow(base, i) < radius:
         i += 1
@@ -102,10 +103,10 @@ cdef void free_centres(centre_list *centres) noexcept nogil:
     free(centres.candidates.tiles)
 
 
-# ---- candidates: members among which the next centre is looked for ---------------------------------------------------
+# ---- candidates for the next centre ----------------------------------------------------------------------------------
 
 cdef int reserve(candidate_list *found, Py_ssize_t n, Py_ssize_t n_floats) noexcept nogil:
-    """Room for n candidates and their tiles; what was held is lost."""
+    """Reserve room for n candidates and their tiles; old contents are lost."""
     cdef Py_ssize_t room = (n + EXPFAM_TILE - 1) // EXPFAM_TILE * EXPFAM_TILE
     if room > found.cap:
         free(found.position)
@@ -129,7 +130,10 @@ cdef int reserve(candidate_list *found, Py_ssize_t n, Py_ssize_t n_floats) noexc
 
 
 cdef int load(const split_space *space, candidate_list *found) noexcept nogil:
-    """What is known of the candidates at `position`, and their vectors in tiles unless these would be large."""
+    """Load distance and owner of the candidates at `position`, and their vectors in tiles.
+
+    Tiles are left out if they would be too large.
+    """
     cdef Py_ssize_t i, t, u, F = space.F, n = found.n
     cdef Py_ssize_t n_tiles = (n + EXPFAM_TILE - 1) // EXPFAM_TILE
     cdef const float *row[EXPFAM_TILE]
@@ -160,7 +164,10 @@ cdef Py_ssize_t farthest(const candidate_list *found) noexcept nogil:
 
 
 cdef Py_ssize_t relax(const split_space *space, centre_list *centres) noexcept nogil:
-    """Give candidates to the newest centre where it is nearer; returns the first that is then farthest from all."""
+    """Move candidates to the newest centre where it is nearer; return the farthest candidate.
+
+    It is the first candidate with the largest distance to its nearest centre.
+    """
     cdef candidate_list *found = &centres.candidates
     cdef Py_ssize_t i, newest = centres.n - 1, F = space.F
     cdef double keep = 0.5 * (1.0 - 4.0 * space.slack), square
@@ -169,7 +176,7 @@ cdef Py_ssize_t relax(const split_space *space, centre_list *centres) noexcept n
     if found.is_tiled:
         return expfam_tile_relax(found.tiles, (found.n + EXPFAM_TILE - 1) // EXPFAM_TILE, q, F, <int32_t> newest,
                                  found.near, found.owner)
-    for i in range(newest):  # for the triangle inequality: an owner twice as far from q keeps its member
+    for i in range(newest):  # by the triangle inequality, an owner twice as far from q keeps its member
         centres.gap[i] = <float> distance(space, centres.position[newest], centres.position[i])
     for i in range(found.n):
         if keep * centres.gap[found.owner[i]] >= found.near[i]:
@@ -184,7 +191,7 @@ cdef Py_ssize_t relax(const split_space *space, centre_list *centres) noexcept n
 
 
 cdef int choose(const split_space *space, centre_list *centres, const census *known, double threshold) noexcept nogil:
-    """Take centres farthest first until every candidate lies within the threshold of one."""
+    """Choose centres farthest first until every candidate is within the threshold of one."""
     cdef candidate_list *found = &centres.candidates
     cdef Py_ssize_t far, first = centres.n
     if load(space, found) != SPLIT_DONE:
@@ -201,11 +208,12 @@ cdef int choose(const split_space *space, centre_list *centres, const census *kn
 
 cdef bint is_hopeless(const split_space *space, const centre_list *centres, const census *known, Py_ssize_t first,
                       double threshold) noexcept nogil:
-    """Whether a large cell shows itself as unsplittable: too many centres would be needed to cover it.
+    """Say whether a large cell needs too many centres, so that it cannot be split.
 
-    Asked at an eighth, a quarter, a half of `max_children` and so on, of what is known of the members already covered
-    and of the share of the candidates since; the centres chosen among these do not count, each covers itself. Children
-    of many members each are worth four times as many: a thousand distant clusters are structure, not noise.
+    The test is made at an eighth, a quarter, a half of `max_children` centres and so on. It estimates the number of
+    covered members from the last count and from the share of the candidates that are covered since then. New centres
+    are left out of this share, because each covers itself. If the children have many members each, four times as many
+    are allowed: a thousand distant clusters are structure and not noise.
     """
     cdef const candidate_list *found = &centres.candidates
     cdef Py_ssize_t i, covered = 0, by_others = 0, fresh = centres.n - first, asked = space.max_children // 8
@@ -222,7 +230,7 @@ cdef bint is_hopeless(const split_space *space, const centre_list *centres, cons
     share = (known.uncovered - fresh) / <double> max(found.n - fresh, 1)
     n_covered = known.covered + fresh + share * max(covered - fresh, 0)
     n_by_others = known.by_others + fresh + share * max(by_others - fresh, 0)
-    if n_by_others >= 64.0 * centres.n:  # the own centre's ball may hold half of any noise
+    if n_by_others >= 64.0 * centres.n:  # the ball of the cell's own centre may contain half of any noise
         limit *= 4
     return centres.n * <double> known.size > limit * (n_covered + 1.0) or n_covered < 4.0 * centres.n
 
@@ -230,7 +238,7 @@ cdef bint is_hopeless(const split_space *space, const centre_list *centres, cons
 # ---- all members of a large cell -------------------------------------------------------------------------------------
 
 cdef Py_ssize_t begin(split_space *space, centre_list *centres, const cover_cell *cell, census *known) noexcept nogil:
-    """Every member to the cell's own centre, none counted as covered yet."""
+    """Assign all members to the cell's own centre; none counts as covered yet."""
     cdef Py_ssize_t p
     known.size = cell.size
     known.covered = known.by_others = 0
@@ -244,7 +252,10 @@ cdef Py_ssize_t begin(split_space *space, centre_list *centres, const cover_cell
 
 cdef int sample(const split_space *space, centre_list *centres, const cover_cell *cell,
                 const census *known) noexcept nogil:
-    """Candidates from the uncovered members, listed from `order_scratch[cell.lo]` on: all, or one of each stratum."""
+    """Choose candidates from the uncovered members: all, or one of each stratum.
+
+    The uncovered members are listed from `order_scratch[cell.lo]` on.
+    """
     cdef Py_ssize_t i, n = max(GUARDED, cell.size // 64)
     cdef const int32_t *uncovered = space.order_scratch + cell.lo
     cdef double stratum, shift
@@ -255,7 +266,7 @@ cdef int sample(const split_space *space, centre_list *centres, const cover_cell
         return SPLIT_MEMORY
     centres.candidates.n = n
     stratum = known.uncovered / <double> n
-    for i in range(n):  # places inside the strata by a multiplicative hash: data may come in a period
+    for i in range(n):  # positions in the strata by a multiplicative hash, because data may be periodic
         shift = <uint32_t> (<uint32_t> i * <uint32_t> 2654435761) / 4294967296.0 if n < known.uncovered else 0.0
         centres.candidates.position[i] = uncovered[min(<Py_ssize_t> ((i + shift) * stratum), known.uncovered - 1)]
     return SPLIT_DONE
@@ -263,7 +274,10 @@ cdef int sample(const split_space *space, centre_list *centres, const cover_cell
 
 cdef int measure_gaps(const split_space *space, const centre_list *centres, Py_ssize_t first,
                       float **gaps) noexcept nogil:
-    """Distances from each centre since `first` to all before it, for the triangle inequality in `assign`."""
+    """Compute the distances from each centre since `first` to all centres before it.
+
+    `assign` uses them for the triangle inequality.
+    """
     cdef Py_ssize_t j, k, n = centres.n
     gaps[0] = <float *> malloc(max((n - first) * n, 1) * sizeof(float))
     if gaps[0] == NULL:
@@ -275,13 +289,13 @@ cdef int measure_gaps(const split_space *space, const centre_list *centres, Py_s
 
 
 cdef bint is_block_worth(const split_space *space, const centre_list *centres, Py_ssize_t first) noexcept nogil:
-    """Whether so many new centres pay for putting all members into tiles."""
+    """Say whether there are enough new centres to put all members into tiles."""
     return space.F <= TILED_FEATURES and centres.n - first >= 6
 
 
 cdef int assign(split_space *space, const centre_list *centres, Py_ssize_t first, const float *gaps, Py_ssize_t lo,
                 Py_ssize_t hi) noexcept nogil:
-    """Give the positions lo..hi to the centres since `first` where these are nearer."""
+    """Move the positions lo..hi to the centres since `first` where these are nearer."""
     cdef Py_ssize_t p, k, n = centres.n, F = space.F
     cdef double keep = 0.5 * (1.0 - 4.0 * space.slack), square
     cdef const float *x
@@ -304,7 +318,7 @@ cdef int assign(split_space *space, const centre_list *centres, Py_ssize_t first
 
 cdef int assign_blocks(split_space *space, const centre_list *centres, Py_ssize_t first, Py_ssize_t lo,
                        Py_ssize_t hi) noexcept nogil:
-    """`assign` with the members in tiles, as many at once as stay in a core's cache."""
+    """Do the work of `assign` with blocks of members in tiles that fit in a core's cache."""
     cdef candidate_list block
     cdef Py_ssize_t i, k, start, n_tiles, F = space.F
     cdef const float *q
@@ -335,7 +349,7 @@ cdef int assign_blocks(split_space *space, const centre_list *centres, Py_ssize_
 
 
 cdef void count(split_space *space, const cover_cell *cell, double threshold, census *known) noexcept nogil:
-    """What is covered by now; the uncovered positions are listed from `order_scratch[cell.lo]` on."""
+    """Count covered members; list the uncovered ones from `order_scratch[cell.lo]` on."""
     cdef Py_ssize_t p
     known.covered = known.by_others = known.uncovered = 0
     for p in range(cell.lo, cell.lo + cell.size):
@@ -348,7 +362,7 @@ cdef void count(split_space *space, const cover_cell *cell, double threshold, ce
 
 
 cdef void give_back(split_space *space, const cover_cell *cell) noexcept nogil:
-    """Distances to the cell's own centre again, after centres that were not kept."""
+    """Restore the distances to the cell's own centre after a split that was refused."""
     cdef Py_ssize_t p
     for p in range(cell.lo, cell.lo + cell.size):
         if space.owner[p] > 0:
@@ -397,7 +411,7 @@ cdef int hand_out(split_space *space, centre_list *centres, const cover_cell *ce
 
 cdef int split(split_space *space, centre_list *centres, const cover_cell *cell, Py_ssize_t number,
                cell_list *children) noexcept nogil:
-    """Split one cell of positive radius; its children are appended with `parent` = number."""
+    """Split one cell of positive radius; append its children with `parent` = number."""
     cdef int32_t level
     cdef double threshold = level_at(cell.radius, space.base, &level)
     cdef int status = cover_all(space, centres, cell, threshold) if cell.size > GUARDED \
@@ -407,7 +421,7 @@ cdef int split(split_space *space, centre_list *centres, const cover_cell *cell,
 
 cdef int cover_small(split_space *space, centre_list *centres, const cover_cell *cell,
                      double threshold) noexcept nogil:
-    """Centres for a cell whose members are all candidates."""
+    """Choose the centres of a small cell; all its members are candidates."""
     cdef candidate_list *found = &centres.candidates
     cdef Py_ssize_t i
     cdef census known
@@ -424,7 +438,7 @@ cdef int cover_small(split_space *space, centre_list *centres, const cover_cell 
 
 
 cdef int cover_all(split_space *space, centre_list *centres, const cover_cell *cell, double threshold) noexcept nogil:
-    """Centres for a large cell: chosen among candidates, then among those that these left uncovered, and so on."""
+    """Choose the centres of a large cell from samples of its uncovered members."""
     cdef census known
     cdef Py_ssize_t first
     cdef float *gaps
@@ -450,7 +464,10 @@ cdef int cover_all(split_space *space, centre_list *centres, const cover_cell *c
 # ---- columns of the data ---------------------------------------------------------------------------------------------
 
 def column_bounds(const floating[:, ::1] X, Py_ssize_t lo, Py_ssize_t hi):
-    """Smallest and largest value of each column in the rows lo..hi, and 0 or NaN where some value is not finite."""
+    """Return the smallest and largest value of each column in the rows lo..hi: (3, F).
+
+    The third row is 0, or NaN where a value of the column is not finite.
+    """
     cdef Py_ssize_t i, j, F = X.shape[1]
     out = np.empty((3, F))
     out[0], out[1], out[2] = INFINITY, -INFINITY, 0.0
@@ -470,7 +487,10 @@ def column_bounds(const floating[:, ::1] X, Py_ssize_t lo, Py_ssize_t hi):
 
 
 def centred(const floating[:, ::1] X, const double[::1] centre, float[:, ::1] out, Py_ssize_t lo, Py_ssize_t hi):
-    """X - centre, in double, into the float32 rows lo..hi of `out`; returns the sums of its columns."""
+    """Write X - centre, computed in double, to the rows lo..hi of `out` (float32).
+
+    Returns the sums of the columns.
+    """
     cdef Py_ssize_t i, j, F = X.shape[1]
     sums = np.zeros(F)
     cdef double[::1] view = sums
@@ -489,7 +509,7 @@ def centred(const floating[:, ::1] X, const double[::1] centre, float[:, ::1] ou
 # ---- the batch build -------------------------------------------------------------------------------------------------
 
 cdef class _Children:
-    """Cells that one task has made."""
+    """List of the cells that one task has made."""
 
     cdef cell_list list
 
@@ -508,8 +528,8 @@ cdef class _Build:
     cdef cell_list tree
     cdef object rows, arrays, n_threads
     cdef Py_ssize_t n, leaf
-    cdef centre_list large          # centres of the large cell at hand
-    cdef float *gaps                # between them
+    cdef centre_list large          # centres of the large cell that is split now
+    cdef float *gaps                # distances between these centres
 
     def __cinit__(self, const float[:, ::1] rows, double base, Py_ssize_t leaf, Py_ssize_t max_children, double slack,
                   n_threads):
@@ -535,7 +555,7 @@ cdef class _Build:
         free(self.gaps)
 
     def measure(self, const float[::1] point, Py_ssize_t lo, Py_ssize_t hi):
-        """Distances from a point into `near`; returns the nearest and the farthest position."""
+        """Write distances from a point to `near`; return the nearest and farthest position."""
         cdef Py_ssize_t p, nearest = lo, F = self.space.F
         with nogil:
             for p in range(lo, hi):
@@ -545,7 +565,7 @@ cdef class _Build:
         return nearest
 
     def root(self, point):
-        """Make the vector nearest to a point the root's centre."""
+        """Make the root; its centre is the vector nearest to a point."""
         cdef cover_cell cell
         cdef Py_ssize_t nearest, p
         cdef int32_t level = 0
@@ -569,7 +589,10 @@ cdef class _Build:
             raise MemoryError
 
     def subtrees(self, const int32_t[::1] numbers):
-        """Everything below some cells of ordinary size; a parent among the results is -2 - its place there."""
+        """Build the subtrees of some cells of ordinary size.
+
+        A parent that is one of the new cells is stored as -2 - its index in the result.
+        """
         cdef _Children made = _Children()
         cdef centre_list centres
         cdef Py_ssize_t t
@@ -588,7 +611,7 @@ cdef class _Build:
                     break
             t = 0
             while t < made.list.n and status != SPLIT_MEMORY:
-                cell = made.list.cells[t]  # a copy: the list may move
+                cell = made.list.cells[t]  # a copy, because the list may be reallocated
                 if cell.size > self.leaf and cell.radius > 0.0:
                     status = split(&self.space, &centres, &cell, -2 - t, &made.list)
                     if status == SPLIT_REFUSED:
@@ -601,7 +624,7 @@ cdef class _Build:
         return made
 
     def assign_chunk(self, Py_ssize_t first, Py_ssize_t lo, Py_ssize_t hi):
-        """`assign` of one chunk of a large cell."""
+        """Run `assign` for one chunk of a large cell."""
         cdef int status
         with nogil:
             status = assign(&self.space, &self.large, first, self.gaps, lo, hi)
@@ -609,7 +632,10 @@ cdef class _Build:
             raise MemoryError("no memory for the members of a cover tree's cell")
 
     def cover_large(self, Py_ssize_t number):
-        """`cover_all` of a large cell, its passes shared by the threads; returns whether it could be split."""
+        """Choose the centres of a large cell with passes over several threads.
+
+        Returns whether the cell can be split.
+        """
         cdef cover_cell cell = self.tree.cells[number]
         cdef census known
         cdef int32_t level
@@ -637,7 +663,7 @@ cdef class _Build:
         return status == SPLIT_DONE
 
     def large_cell(self, Py_ssize_t number):
-        """Children of one large cell."""
+        """Split one large cell and return its children."""
         cdef _Children made = _Children()
         cdef cover_cell cell = self.tree.cells[number]
         cdef int32_t level
@@ -666,7 +692,7 @@ cdef class _Build:
                 raise MemoryError("no memory for the cells of a cover tree")
 
     def grow(self):
-        """Split large cells one by one, then all that lies below the others in tasks of like work."""
+        """Split the large cells one by one, then build the subtrees of all others in tasks."""
         cdef Py_ssize_t c = 0, weight = 0
         cdef cover_cell cell
         tasks, pack = [], []
@@ -687,7 +713,7 @@ cdef class _Build:
             self.adopt(made)
 
     def result(self):
-        """Cells as a structured array, rows in tree order, and their distances to the leaf's centre."""
+        """Return the cells, the rows in tree order, and their distances to the leaf's centre."""
         cells = np.empty(self.tree.n, dtype=CELL)
         cdef char[::1] view = cells.view(np.int8)
         memcpy(&view[0], self.tree.cells, self.tree.n * sizeof(cover_cell))
@@ -695,12 +721,12 @@ cdef class _Build:
 
 
 def chunks(lo, hi):
-    """Bounds of the chunks of a long pass, cut by its length alone."""
+    """Return the bounds of the chunks of a long pass; they depend on its length alone."""
     return [(start, min(start + CHUNK, hi)) for start in range(lo, hi, CHUNK)]
 
 
 def build(rows, *, base, leaf, max_children, slack, n_threads):
-    """Cells, order of the rows and distances to the leaves' centres of a tree over float32 vectors.
+    """Build a cover tree over float32 vectors.
 
     Parameters
     ----------
@@ -714,9 +740,11 @@ def build(rows, *, base, leaf, max_children, slack, n_threads):
     Returns
     -------
     cells : (C,) structured ndarray of `CELL`
-        Parents before children; the children of a cell follow one another.
+        Parents come before children, and the children of a cell are consecutive.
     order : (N,) int32 ndarray
+        Row at each position of the tree.
     dist : (N,) float32 ndarray
+        Distance to the centre of the leaf, by position.
     """
     work = _Build(rows, base, leaf, max_children, slack, n_threads)
     sums = run(lambda lo, hi: rows[lo:hi].sum(axis=0, dtype=np.float64), segments(len(rows)), n_threads)

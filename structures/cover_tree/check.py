@@ -1,24 +1,33 @@
-"""What a cover tree promises, read from its arrays in plain NumPy; shares no code with the compiled tree."""
+"""Checks of the invariants of a cover tree in plain NumPy.
+
+The checks read the arrays of a tree and share no code with the compiled tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
-def check_cover_tree(arrays):
+def check_cover_tree(arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Assert every invariant of a cover tree.
 
     Parameters
     ----------
     arrays : dict
-        As `CoverTree.to_arrays` returns.
+        The arrays that `CoverTree.to_arrays` returns.
 
     Raises
     ------
     AssertionError
-        Naming the promise and the cell.
+        An invariant does not hold; the message names the invariant and the cell.
 
     Notes
     -----
-    Covering, nesting and separation in the form of siblings; Beygelzimer, Kakade and Langford 2006, section 2.
+    The invariants are covering, nesting and separation of siblings; see Beygelzimer, Kakade and Langford 2006,
+    section 2.
     """
     tree = _Reader(arrays)
     seen = []
@@ -36,7 +45,7 @@ def check_cover_tree(arrays):
 
 
 class _Reader:
-    """Arrays of a tree with a few derived numbers."""
+    """Arrays of a cover tree with a few derived numbers."""
 
     def __init__(self, arrays):
         self.a = arrays
@@ -56,7 +65,7 @@ class _Reader:
         return found
 
     def cells(self):
-        """All cells, parents first."""
+        """Return all cells, parents first."""
         order, waiting = [], [0]
         while waiting:
             c = waiting.pop()
@@ -70,7 +79,7 @@ class _Reader:
         return self.a["ids"][lo : lo + self.a["size"][c]]
 
     def positions(self, c):
-        """Positions of all vectors below a cell."""
+        """Return the positions of all vectors below a cell."""
         if self.is_compact or self.is_leaf(c):
             return np.arange(self.a["lo"][c], self.a["lo"][c] + self.a["size"][c])
         return np.concatenate([self.positions(child) for child in self.children(c)])
@@ -93,7 +102,7 @@ class _Reader:
         if not self.is_bound:
             assert self.near(farthest, a["radius"][c]), f"cell {c}: radius {a['radius'][c]}, farthest {farthest}"
         bound = self.base ** float(a["level"][c]) * (1 + self.eps)
-        if self.is_updated:  # members came down through children: the sum over all levels below
+        if self.is_updated:  # members were inserted through children: their distances add up over all lower levels
             bound *= self.base / (self.base - 1)
         assert a["radius"][c] <= bound or a["radius"][c] == 0, f"cell {c}: radius beyond its level"
         if not self.is_leaf(c):

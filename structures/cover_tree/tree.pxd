@@ -1,4 +1,4 @@
-# Searching a cover tree without the gil: vectors are float32, centred as the tree's own.
+# Search of a cover tree without the gil. Vectors are float32 and centred like those of the tree.
 
 from libc.stdint cimport int32_t
 
@@ -9,14 +9,14 @@ ctypedef struct neighbour:
     int32_t id
 
 ctypedef struct visit:
-    double bound                # no member is nearer than this
+    double bound                # lower bound of the distance of all members
     double square               # squared distance to the centre
     int32_t cell
 
 cdef class CoverTree:
     cdef cover_cell *cells      # (n_cells,), the root first
     cdef const float *points    # (n_positions, F) in tree order
-    cdef const int32_t *ids     # (n_positions,) datum at each position, -1 for a ghost or a hole
+    cdef const int32_t *ids     # (n_positions,) datum at each position, -1 for a removed centre or a hole
     cdef const float *dist      # (n_positions,) distance to the centre of the leaf
     cdef Py_ssize_t F
     cdef double slack           # relative error of a computed distance
@@ -28,9 +28,11 @@ cdef class CoverTree:
     cdef object _cells, _points, _ids, _dist, _where, _home, __weakref__
     cdef Py_ssize_t _n_positions, _next_id, _n_waste
 
-    # the k nearest data into `found`, sorted by (distance, id); `visits` has room for n_cells; returns their number
+    # Write the k nearest data to `found`, sorted by (distance, id), and return their number. `visits` has room for
+    # n_cells.
     cdef Py_ssize_t nearest(self, const float *q, Py_ssize_t k, neighbour *found, visit *visits) noexcept nogil
-    # leaf reached through the nearest centres; returns the number of cells on the way, written to `path` unless NULL
+    # Descend to a leaf through the nearest centres. Return the number of cells on the way; write them to `path` unless
+    # it is NULL.
     cdef Py_ssize_t descend_to(self, const float *q, int32_t *path, Py_ssize_t room) noexcept nogil
     cdef Py_ssize_t next_below(self, Py_ssize_t c, Py_ssize_t top) noexcept nogil
     cdef Py_ssize_t inside(self, const float *q, double r, visit *visits, int32_t **out, Py_ssize_t *cap,

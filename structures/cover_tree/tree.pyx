@@ -1,10 +1,13 @@
-"""Cover tree of vectors: nearest neighbours, ranges, nested prototypes and frontiers, with inserts and removals.
+"""Cover trees of vectors.
 
-A cell is a centre with the data below it, within its stored true radius. The children of a cell, the first of which
-has the cell's own centre, lie more than base**level apart and cover its members; levels that would not split are
-skipped, and small, identical or unsplittable sets of data stay together in a leaf. Searches are exact and use only
-stored distances and radii. Build O(c N log(spread)) distances with an expansion constant c of the data and a cap for
-data that have none; a query visits the cells that may hold an answer, best first.
+A cover tree finds nearest neighbours, ranges, nested prototypes and frontiers, and it allows inserts and removals.
+
+A cell is a centre with the data below it; it stores the true radius of these data. The first child of a cell has the
+same centre. The centres of the children are more than base**level apart, and the children cover the members of the
+cell. Levels that would not split are skipped. Small, identical or unsplittable sets of data stay together in a leaf.
+Searches are exact and use only stored distances and radii. Building computes O(c N log(spread)) distances, where c is
+the expansion constant of the data; for data without one the number is limited. A query reads the cells that may contain
+an answer, best first.
 """
 
 import warnings
@@ -36,14 +39,14 @@ from expfam.structures.cover_tree.check import check_cover_tree
 from expfam.structures.ground.threads import run, segments
 
 cdef enum:
-    QUERIES = 64                # queries of a task
+    QUERIES = 64                # queries in a task
 
 cdef extern from "<math.h>" nogil:
     double c_pow "pow"(double x, double y)
 
 
 class CoverTreeWarning(UserWarning):
-    """Many data lie in cells that could not be split: searches there are exhaustive."""
+    """Many data are in cells that could not be split; searches there read all data."""
 
 
 cdef inline bint _before(neighbour a, neighbour b) noexcept nogil:
@@ -51,7 +54,10 @@ cdef inline bint _before(neighbour a, neighbour b) noexcept nogil:
 
 
 cdef inline Py_ssize_t _offer(neighbour *found, Py_ssize_t size, Py_ssize_t k, neighbour new) noexcept nogil:
-    """Keep the k first of all offered ones in a heap with the last on top; returns the new size."""
+    """Insert a neighbour into the heap of the k nearest, the farthest on top.
+
+    Returns the new size of the heap.
+    """
     cdef Py_ssize_t at, child
     if size < k:
         at = size
@@ -78,14 +84,14 @@ cdef inline Py_ssize_t _offer(neighbour *found, Py_ssize_t size, Py_ssize_t k, n
 
 
 cdef inline void _sort(neighbour *found, Py_ssize_t size) noexcept nogil:
-    """Heap sort in place of what `_offer` has kept."""
+    """Sort the heap of `_offer` in place."""
     cdef neighbour last
     cdef Py_ssize_t left = size
     while left > 1:
         left -= 1
         last = found[left]
         found[left] = found[0]
-        _offer(found, left, left, last)  # takes the place of the old top, which it comes before
+        _offer(found, left, left, last)  # replaces the old top, which it precedes
 
 
 cdef inline void _push(visit *visits, Py_ssize_t size, visit new) noexcept nogil:
@@ -121,41 +127,45 @@ cdef class CoverTree:
     Parameters
     ----------
     X : (N, F) array_like
-        Dense, finite. Rows are centred in double precision and then kept in float32: distances carry a relative error
-        of about 1e-7 and an absolute one of 1e-7 of the columns' ranges.
+        Dense and finite. Rows are centred in double precision and then stored in float32, so distances have a relative
+        error of about 1e-7 and an absolute error of 1e-7 of the ranges of the columns.
     base : float
-        Ratio of the separations of neighbouring levels, above 1. 1.3 builds faster, 2 searches somewhat faster.
+        Ratio of the separations of consecutive levels, above 1. With 1.3 building is faster, with 2 searches are
+        somewhat faster.
     leaf : int
-        A cell of at most so many data is not split; after inserts, of twice as many.
+        A cell with at most this number of data is not split; after inserts, with at most twice this number.
     max_children : int
-        A cell of more than 4096 data that would need more children than this (four times as many where each would
-        hold 64 data or more) stays whole: at the scale of noise all pairs are equally far, and a tree of them is
-        expensive and useless. `CoverTreeWarning` tells.
+        Largest number of children of a cell of more than 4096 data; four times this number if each child would have 64
+        data or more. A cell that would need more stays whole, with a `CoverTreeWarning`: at the scale of noise all
+        pairs have about the same distance, and a tree of them is expensive and useless.
     n_threads : int or None
-        Threads of the build and of queries; -1 for all cores. Results are the same bits for any number.
+        Threads for building and for queries; -1 for all cores. Results are bitwise the same for any number.
 
     Attributes
     ----------
     center : (F,) float64 ndarray
-        What is subtracted from each row: the middle of each column's range, rounded to a power of two of that range.
+        Vector that is subtracted from each row: the middle of the range of each column, rounded to a multiple of a
+        power of 2.
     n_alive, n_cells, n_features : int
+        Number of data, of cells, and of columns.
     is_compact : bool
-        Every cell's data are contiguous: true until the first insert or removal.
+        Whether the data of every cell are contiguous; true until the first insert or removal.
     radius_is_bound : bool
-        Stored radii are upper bounds, as they are after removals.
+        Whether stored radii are only upper bounds; true after removals.
 
     Raises
     ------
     ValueError
-        X empty, not two-dimensional, not finite, or with columns wider than 1e18 or all narrower than 1e-15;
-        base <= 1, leaf < 1 or max_children < 8.
+        X is empty, not two-dimensional or not finite, a column has a range above 1e18, or all ranges are below 1e-15;
+        or base <= 1, leaf < 1 or max_children < 8.
 
     Notes
     -----
-    Beygelzimer, Kakade and Langford (2006), with separation among the children of one cell only, explicit
-    self-children, true radii, and members given to the nearest centre as in Izbicki and Shelton (2015). Built farthest
-    first inside each cell; in cells of more than 4096 data the farthest of a sample. Memory: one copy of the rows in
-    float32, about 24 bytes a datum while building and 8 after, 44 bytes a cell.
+    The tree follows Beygelzimer, Kakade and Langford (2006) with these differences: separation holds only among the
+    children of one cell; a cell has an explicit child with the same centre; radii are the true ones; and members belong
+    to the nearest centre, as in Izbicki and Shelton (2015). Centres are chosen farthest first inside each cell, in
+    cells of more than 4096 data farthest first in a sample. Memory: one copy of the rows in float32, for each datum
+    about 24 bytes during building and 8 afterwards, and 44 bytes for each cell.
 
     Examples
     --------
@@ -191,30 +201,30 @@ cdef class CoverTree:
     # ---- storage -----------------------------------------------------------------------------------------------------
 
     def _take_width(self, n_features):
-        """Number of columns and what follows from it."""
+        """Store the number of columns and the numbers that depend on it."""
         self.n_features = self.F = n_features
-        # (m + 2) roundings in a sum of m squares, in any order; twice that for the root of two of them
+        # a sum of m squares has (m + 2) roundings in any order; twice that for the root of two of them
         self.slack = (min(n_features, 4096) + 16) * 2.0**-24
 
     def _centred(self, X):
-        """Rows in the tree's own coordinates."""
+        """Return rows in the coordinates of the tree."""
         out = np.empty(X.shape, dtype=np.float32)
         run(centred, [(X, self.center, out, lo, hi) for lo, hi in segments(len(X))], self.n_threads)
         return out
 
     def _queries(self, Q):
-        """Checked queries in the tree's own coordinates."""
+        """Check queries and return them in the coordinates of the tree."""
         Q = _matrix(Q)
         if Q.shape[1] != self.n_features:
             raise ValueError(f"rows have {Q.shape[1]} columns; the tree was built from {self.n_features}")
         Q = self._centred(Q)
-        if not np.all(np.abs(Q) <= 1e18):  # a NaN fails too
+        if not np.all(np.abs(Q) <= 1e18):  # also false for a NaN
             bad = np.flatnonzero(~np.all(np.abs(Q) <= 1e18, axis=1))[0]
             raise ValueError(f"row {bad} is not finite or more than 1e18 from the tree's centre; rescale the data")
         return Q
 
     def _build(self, rows, ids):
-        """Batch build over the centred rows of some data, which the tree keeps: they are sorted in place."""
+        """Build the tree over centred rows; the rows are sorted in place and stored."""
         cells, order, dist = build(
             rows, base=self.base, leaf=self.leaf, max_children=self.max_children, slack=self.slack,
             n_threads=self.n_threads,
@@ -235,7 +245,7 @@ cdef class CoverTree:
             )
 
     def _aim(self):
-        """Point the C face at the arrays, which may have moved."""
+        """Point the C pointers to the arrays, which may have moved."""
         cdef char[::1] cells = self._cells.view(np.int8)
         cdef const float[:, ::1] points = self._points
         cdef const int32_t[::1] ids = self._ids
@@ -270,7 +280,7 @@ cdef class CoverTree:
             cell = &self.cells[now.cell]
             d = sqrt(now.square)
             if cell.child < 0:
-                for p in range(cell.lo + 1, cell.lo + cell.size):  # the centre was offered where it was first met
+                for p in range(cell.lo + 1, cell.lo + cell.size):  # the centre was offered at its first cell
                     if fabs(d - self.dist[p]) - self.slack * (d + self.dist[p]) > worst:
                         continue
                     square = expfam_square_distance(q, self.points + p * F, F)
@@ -303,7 +313,7 @@ cdef class CoverTree:
         return size
 
     cdef Py_ssize_t next_below(self, Py_ssize_t c, Py_ssize_t top) noexcept nogil:
-        """Cell after c in the depth-first order below `top`, or -1."""
+        """Return the cell after c in depth-first order below `top`, or -1."""
         if self.cells[c].child >= 0:
             return self.cells[c].child
         while c != top and self.cells[c].next < 0:
@@ -312,7 +322,10 @@ cdef class CoverTree:
 
     cdef Py_ssize_t inside(self, const float *q, double r, visit *visits, int32_t **out, Py_ssize_t *cap,
                            Py_ssize_t size) noexcept nogil:
-        """Append the data within r of q to a growing buffer; returns its new size, -1 without memory."""
+        """Append the data within r of q to a growing buffer.
+
+        Returns the new size, or -1 without memory.
+        """
         cdef Py_ssize_t waiting = 1, p, c, F = self.F
         cdef double d, square
         cdef bint whole
@@ -327,7 +340,7 @@ cdef class CoverTree:
             now = visits[waiting]
             cell = &self.cells[now.cell]
             d = sqrt(now.square)
-            # bound < 0 marks the cells below one that lies inside
+            # bound < 0 marks cells below a cell that is completely inside
             whole = now.bound < 0.0 or d + cell.radius + self.slack * (d + cell.radius) <= r
             if not whole and d - cell.radius - self.slack * (d + cell.radius) > r:
                 continue
@@ -386,7 +399,7 @@ cdef class CoverTree:
 
     def _knn_block(self, const float[:, ::1] Q, Py_ssize_t k, double[:, ::1] distance, Py_ssize_t[:, ::1] index,
                    Py_ssize_t lo, Py_ssize_t hi):
-        """Answers of the queries lo..hi."""
+        """Write the answers of the queries lo..hi."""
         cdef Py_ssize_t i, j, size
         cdef neighbour *found = <neighbour *> malloc(k * sizeof(neighbour))
         cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
@@ -404,7 +417,7 @@ cdef class CoverTree:
         free(visits)
 
     def _range_block(self, const float[:, ::1] Q, double r, Py_ssize_t lo, Py_ssize_t hi):
-        """Number of answers of each query lo..hi, and the answers."""
+        """Return the number of answers of each query lo..hi, and the answers."""
         cdef Py_ssize_t i, size = 0, cap = 0
         cdef int32_t *out = NULL
         cdef visit *visits = <visit *> malloc(self.n_cells * sizeof(visit))
@@ -431,24 +444,24 @@ cdef class CoverTree:
         return counts, ids
 
     def knn(self, Q, k):
-        """Nearest data of each query, exactly.
+        """Find the k nearest data of each query, exactly.
 
         Parameters
         ----------
         Q : (M, F) array_like
         k : int
-            At least 1; with fewer data than that, all are returned.
+            At least 1. If the tree has fewer data, all are returned.
 
         Returns
         -------
         distance : (M, min(k, n_alive)) float64 ndarray
         index : (M, min(k, n_alive)) intp ndarray
-            Sorted by distance, equal distances by the number of the datum.
+            Sorted by distance, and equal distances by the number of the datum.
 
         Raises
         ------
         ValueError
-            k < 1, another number of columns, values not finite.
+            k < 1, or Q has another number of columns or values that are not finite.
         """
         if k < 1 or k != int(k):
             raise ValueError(f"k must be a positive integer; got {k!r}")
@@ -461,7 +474,7 @@ cdef class CoverTree:
         return distance, index
 
     def range(self, Q, r):
-        """Data within a distance of each query, bounds included.
+        """Find the data within distance r of each query, including distance r itself.
 
         Parameters
         ----------
@@ -478,7 +491,7 @@ cdef class CoverTree:
         Raises
         ------
         ValueError
-            r negative or NaN, another number of columns, values not finite.
+            r is negative or NaN, or Q has another number of columns or values that are not finite.
         """
         if not r >= 0.0:
             raise ValueError(f"r must be a non-negative distance; got {r!r}")
@@ -491,7 +504,7 @@ cdef class CoverTree:
         return np.concatenate([[0], np.cumsum(counts)]), index[order]
 
     def descend(self, x):
-        """Cells from the root to a leaf, always to the child with the nearest centre.
+        """Descend from the root to a leaf, always to the child with the nearest centre.
 
         Parameters
         ----------
@@ -500,6 +513,7 @@ cdef class CoverTree:
         Returns
         -------
         (depth,) intp ndarray
+            Cells on the way, the root first.
         """
         cdef const float[:, ::1] q = self._queries(np.atleast_2d(x))
         cdef Py_ssize_t depth = self.descend_to(&q[0, 0], NULL, 0)
@@ -512,16 +526,18 @@ cdef class CoverTree:
 
     @property
     def cells(self):
-        """(n_cells,) structured array of the cells; a copy."""
+        """Return a copy of the cells: (n_cells,) structured array."""
         return self._cells[: self.n_cells].copy()
 
     @property
     def levels(self):
-        """(L,) ndarray of the levels that occur, from the root's down."""
+        """Return the levels that occur, from the root's level down: (L,) ndarray."""
         return np.unique(self._cells["level"][: self.n_cells])[::-1].astype(np.intp)
 
     def cells_at(self, level):
-        """Cells whose centres are the net of a level: they divide the data among themselves.
+        """Return the cells whose centres are the net of a level.
+
+        These cells are disjoint and contain all data.
 
         Parameters
         ----------
@@ -530,7 +546,7 @@ cdef class CoverTree:
         Returns
         -------
         (m,) intp ndarray
-            Cells of this level or above whose children are below it; the root above its own level.
+            Cells of this level or above whose children are below it. For levels above the root this is the root.
         """
         cells = self._cells[: self.n_cells]
         child = cells["child"]
@@ -539,7 +555,9 @@ cdef class CoverTree:
         return np.flatnonzero(ends & ((cells["level"] >= level) | is_root))
 
     def prototypes(self, level):
-        """Data that are centres at a level: more than base**level apart within a cell, base**(level + 1) cover.
+        """Return the data that are centres at a level.
+
+        Within a cell they are more than base**level apart, and all data are within base**(level + 1) of one.
 
         Parameters
         ----------
@@ -548,17 +566,22 @@ cdef class CoverTree:
         Returns
         -------
         (m,) intp ndarray
-            Without centres that were removed.
+            Data numbers, without removed centres.
         """
         ids = self._ids[self._cells["lo"][self.cells_at(level)]]
         return ids[ids >= 0].astype(np.intp)
 
     def level_sets(self):
-        """Prototypes of each level that occurs: a dict from level to (m,) intp ndarray, growing as levels fall."""
+        """Return the prototypes of each level that occurs: level to (m,) intp ndarray.
+
+        Lower levels have more prototypes.
+        """
         return {int(level): self.prototypes(level) for level in self.levels}
 
     def frontier(self, max_size):
-        """Largest cells of at most so many data; leaves that are larger are included whole.
+        """Return the largest cells with at most `max_size` data.
+
+        A leaf with more data is included as it is.
 
         Parameters
         ----------
@@ -567,7 +590,7 @@ cdef class CoverTree:
         Returns
         -------
         (m,) intp ndarray
-            Cells in tree order; every datum is in exactly one.
+            Cells in tree order. Every datum is in exactly one of them.
         """
         if max_size < 1:
             raise ValueError(f"max_size must be at least 1; got {max_size!r}")
@@ -577,7 +600,7 @@ cdef class CoverTree:
         return found[np.argsort(cells["lo"][found], kind="stable")]
 
     def members(self, cell):
-        """Data below a cell, in tree order: (alive,) intp ndarray."""
+        """Return the data below a cell in tree order: (alive,) intp ndarray."""
         cdef Py_ssize_t c = cell
         if not 0 <= c < self.n_cells:
             raise IndexError(f"cell {cell} of a tree of {self.n_cells}")
@@ -590,17 +613,17 @@ cdef class CoverTree:
         return ids[ids >= 0].astype(np.intp)
 
     def assign(self, cells):
-        """Which of some cells holds each datum.
+        """Find which of some cells contains each datum.
 
         Parameters
         ----------
         cells : (m,) array_like of int
-            Disjoint cells, such as `frontier` and `cells_at` return.
+            Disjoint cells, for example those of `frontier` or `cells_at`.
 
         Returns
         -------
         (n_ids,) intp ndarray
-            Position in `cells`, or -1 for data in none of them and for removed ones.
+            Position in `cells`. It is -1 for removed data and for data in none of the cells.
         """
         cdef const Py_ssize_t[::1] tops = np.ascontiguousarray(cells, dtype=np.intp)
         cdef Py_ssize_t t, c, p
@@ -620,7 +643,7 @@ cdef class CoverTree:
         return group
 
     def ancestors(self, datum):
-        """Cells that hold a datum, from the root to its leaf: (depth,) intp ndarray."""
+        """Return the cells that contain a datum, from the root down: (depth,) intp ndarray."""
         self._index()
         if not 0 <= datum < self._next_id or self._where[datum] < 0:
             raise KeyError(f"datum {datum} is not in the tree")
@@ -632,7 +655,7 @@ cdef class CoverTree:
         return np.array(path, dtype=np.intp)[::-1]
 
     def vectors(self, data):
-        """Stored rows of some data in the user's coordinates: (m, F) float64 ndarray."""
+        """Return the stored rows of some data in the coordinates of X: (m, F) float64."""
         self._index()
         data = np.asarray(data, dtype=np.intp)
         where = self._where[data]
@@ -643,7 +666,7 @@ cdef class CoverTree:
     # ---- inserts and removals ----------------------------------------------------------------------------------------
 
     def _index(self):
-        """Position and leaf of each datum, made when first needed."""
+        """Return the position and leaf of each datum; computed on first use."""
         if self._where is not None:
             return
         cells, ids = self._cells[: self.n_cells], self._ids[: self._n_positions]
@@ -655,7 +678,7 @@ cdef class CoverTree:
         self._home[:] = np.where(self._where >= 0, leaves[self.assign(leaves)], -1)
 
     def insert(self, X):
-        """Add rows; each goes down through the nearest centres that cover it.
+        """Add rows; each row descends through the nearest centres that cover it.
 
         Parameters
         ----------
@@ -664,17 +687,17 @@ cdef class CoverTree:
         Returns
         -------
         (M,) intp ndarray
-            Their numbers, which follow on all numbers given before.
+            Numbers of the new data; they continue all earlier numbers.
 
         Raises
         ------
         ValueError
-            Another number of columns, values not finite or more than 1e18 away.
+            X has another number of columns, or values that are not finite or more than 1e18 away.
 
         Notes
         -----
-        O(children on the way) distances a row. When inserts, removed centres and abandoned places exceed a quarter
-        of the data, the tree is built anew; numbers of data stay.
+        A row needs O(children on the way) distances. When inserts, removed centres and unused positions exceed a
+        quarter of the data, the tree is built again. The numbers of the data do not change.
         """
         cdef Py_ssize_t i
         rows = self._queries(X)
@@ -700,7 +723,9 @@ cdef class CoverTree:
         return ids.astype(np.intp)
 
     def remove(self, data):
-        """Take data out; a centre stays as a vector without a datum until the tree is built anew.
+        """Remove data.
+
+        The vector of a removed centre stays in the tree, without a datum, until the tree is built again.
 
         Parameters
         ----------
@@ -709,7 +734,7 @@ cdef class CoverTree:
         Raises
         ------
         KeyError
-            A number that is not in the tree, or twice the same; nothing is removed then.
+            A number is not in the tree or occurs twice. Nothing is removed then.
         """
         data = np.atleast_1d(np.asarray(data, dtype=np.intp))
         self._index()
@@ -724,7 +749,7 @@ cdef class CoverTree:
         self._tidy()
 
     def _tidy(self):
-        """Build anew where a quarter of the data is waste."""
+        """Build the tree again if waste exceeds a quarter of the data."""
         if self.n_alive and 4 * self._n_waste > self.n_alive:
             held = self._ids[: self._n_positions]
             alive = np.flatnonzero(held >= 0)
@@ -732,7 +757,7 @@ cdef class CoverTree:
             self._build(self._points[alive], held[alive])
 
     cdef Py_ssize_t _new_positions(self, Py_ssize_t count) except -1:
-        """First of some free positions at the end."""
+        """Return the first of `count` free positions at the end."""
         cdef Py_ssize_t first = self._n_positions, cap = len(self._ids)
         if first + count > 2**31 - 1:
             raise ValueError("a tree has at most 2**31 - 1 places")
@@ -748,7 +773,7 @@ cdef class CoverTree:
         return first
 
     cdef Py_ssize_t _new_cell(self, cover_cell cell) except -1:
-        """Number of a cell appended to the array, which may move."""
+        """Append a cell to the array, which may move; return its number."""
         if self.n_cells == len(self._cells):
             grown = np.zeros(2 * self.n_cells + 8, dtype=_CELL)
             grown[: self.n_cells] = self._cells
@@ -768,7 +793,7 @@ cdef class CoverTree:
         return position
 
     cdef int _relocate(self, Py_ssize_t c, Py_ssize_t cap) except -1:
-        """Move a leaf to a larger place at the end; every cell with its centre follows."""
+        """Move a leaf to a larger block at the end, and all cells with the same centre."""
         cdef Py_ssize_t p, old = self.cells[c].lo, new = self._new_positions(cap)
         for p in range(self.cells[c].size):
             self._store(self.points + (old + p) * self.F, self.ids[old + p], self.dist[old + p], new + p)
@@ -785,7 +810,7 @@ cdef class CoverTree:
         """Put a cell between c and its children, so that c may have children at a higher level."""
         cdef cover_cell inner = self.cells[c]
         inner.parent, inner.next, inner.level, inner.pdist, inner.radius = <int32_t> c, -1, level, 0.0, radius
-        inner.size -= 1  # c counts the newcomer already
+        inner.size -= 1  # c already counts the new datum
         inner.alive -= 1
         cdef Py_ssize_t number = self._new_cell(inner), child = inner.child
         self.cells[c].child = <int32_t> number
@@ -851,7 +876,7 @@ cdef class CoverTree:
         return self._split_leaf(c)
 
     cdef int _split_leaf(self, Py_ssize_t c) except -1:
-        """Split a leaf that has become too large, and its children as far as needed."""
+        """Split a leaf that has become too large, and its children if needed."""
         cdef cover_cell cell = self.cells[c]
         cdef Py_ssize_t m = cell.size, p, t, first
         cdef int status
@@ -926,17 +951,17 @@ cdef class CoverTree:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def invariants(self):
-        """Check all that the tree promises, from its arrays alone; O(N depth) in plain NumPy.
+        """Check all invariants of the tree from its arrays. O(N depth) in plain NumPy.
 
         Raises
         ------
         AssertionError
-            Naming the promise and the cell.
+            An invariant does not hold; the message names the invariant and the cell.
         """
         check_cover_tree(self.to_arrays())
 
     def to_arrays(self):
-        """The whole tree as a dict of arrays; `from_arrays` gives the same bits."""
+        """Return the whole tree as a dict of arrays; `from_arrays` restores it bit for bit."""
         cells = self._cells[: self.n_cells]
         arrays = {name: cells[name].copy() for name in _CELL.names}
         n = self._n_positions
@@ -949,12 +974,12 @@ cdef class CoverTree:
 
     @classmethod
     def from_arrays(cls, arrays, *, n_threads=None):
-        """Tree of the arrays of `to_arrays`.
+        """Make the tree from the arrays of `to_arrays`.
 
         Raises
         ------
         ValueError
-            Arrays of other shapes, or links that leave the tree.
+            Arrays have wrong shapes, or links point outside of the tree.
         """
         cdef CoverTree tree = cls.__new__(cls)
         tree.base, tree.n_threads = float(arrays["base"]), n_threads
@@ -981,7 +1006,7 @@ def _unpickle(arrays, n_threads):
 
 
 def _check_links(cells, points, ids, dist, center, next_id):
-    """Refuse arrays that would lead a search out of bounds or round in circles."""
+    """Refuse arrays that would lead a search out of bounds or into a cycle."""
     n, m = len(cells), len(ids)
     if m == 0 or n == 0 or len(points) != m or len(dist) != m or center.shape != points.shape[1:]:
         raise ValueError(f"arrays of a cover tree do not fit: {n} cells, {points.shape} points, {m} ids, {len(dist)} "
@@ -992,7 +1017,7 @@ def _check_links(cells, points, ids, dist, center, next_id):
         raise ValueError("a cell of the arrays lies outside the points")
     if np.any(ids < -1) or np.any(ids >= next_id):
         raise ValueError("the arrays name a datum that was never given")
-    # in a tree every cell but the root is one cell's first child or next sibling, and its parent agrees
+    # in a tree, every cell except the root is the first child or next sibling of one cell, and its parent agrees
     links = np.concatenate([cells["child"][~is_leaf], cells["next"][cells["next"] >= 0]])
     parents = np.full(n, -1)
     if len(links) and links.max() >= n or not np.array_equal(np.sort(links), np.arange(1, n)):
@@ -1011,7 +1036,10 @@ def _check_links(cells, points, ids, dist, center, next_id):
 
 
 def _permute(float[:, ::1] rows, const int32_t[::1] order):
-    """rows := rows[order] in place, along the cycles of the order: a second copy would double the memory."""
+    """Set rows := rows[order] in place, cycle by cycle.
+
+    A second copy of the rows would double the memory.
+    """
     cdef Py_ssize_t start, to, source, n = rows.shape[0], F = rows.shape[1]
     cdef char[::1] is_placed = np.zeros(n, dtype=np.int8)
     cdef float[::1] first = np.empty(F, dtype=np.float32)
@@ -1031,7 +1059,7 @@ def _permute(float[:, ::1] rows, const int32_t[::1] order):
 
 
 def _matrix(X):
-    """Two-dimensional C-contiguous float32 or float64 array."""
+    """Return X as a two-dimensional C-contiguous float32 or float64 array."""
     if hasattr(X, "tocsr"):
         raise TypeError("a cover tree takes dense rows; project sparse ones to a few dozen columns first")
     X = np.asarray(X)
@@ -1045,7 +1073,10 @@ def _matrix(X):
 
 
 def _center(bounds):
-    """Middle of each column's range, rounded so that whole numbers stay whole numbers; checks the values."""
+    """Return the middle of the range of each column after checking the values.
+
+    The middle is rounded so that whole numbers stay whole numbers.
+    """
     low, high, bad = bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0), bounds[:, 2].sum(axis=0)
     if np.any(bad != 0.0):
         raise ValueError(f"column {np.flatnonzero(bad != 0.0)[0]} of X holds NaN or infinity; remove or impute them")
@@ -1053,6 +1084,6 @@ def _center(bounds):
     if width.max() > 1e18 or 0.0 < width.max() < 1e-15:
         raise ValueError(f"the widest column of X spans {width.max():g}; squared distances would leave the range of "
                          "float32: rescale the data")
-    # A power of two of the range: the difference to it is exact wherever the data's own spacing is coarser.
+    # A multiple of a power of 2: differences to it are exact where the spacing of the data is coarser.
     unit = np.exp2(np.floor(np.log2(np.where(width > 0.0, width, 1.0))))
     return np.where(width > 0.0, np.round((0.5 * low + 0.5 * high) / unit) * unit, low)

@@ -1,1 +1,1 @@
-"""What every other room stands on: random numbers and threads."""
+"""Random numbers, threads, amounts of memory and checks of stored arrays."""

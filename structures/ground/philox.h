@@ -1,6 +1,6 @@
 /* Philox4x64-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
- * word for word the stream of numpy.random.Philox: the counter is raised by one before each block of four.
- * A stream is a small struct on the caller's stack; a bitgen_t over it serves NumPy's C distributions.
+ * the same words as the stream of numpy.random.Philox: the counter is raised by one before each block of four.
+ * A stream is a small struct on the caller's stack; its bitgen_t can be passed to NumPy's C distributions.
  */
 #ifndef EXPFAM_PHILOX_H
 #define EXPFAM_PHILOX_H
@@ -22,9 +22,9 @@ typedef struct {
     uint64_t key[2];      /* seed, purpose */
     uint64_t counter[4];  /* block of draws, unit, step, 0 */
     uint64_t buffer[4];
-    int position;         /* next unused word of the buffer; 4 when it is spent */
+    int position;         /* next unused word of the buffer; 4 if none is left */
     int has_half;
-    uint32_t half;        /* upper half of a word whose lower half was given out */
+    uint32_t half;        /* upper half of a word whose lower half was returned */
     bitgen_t bitgen;
 } philox_stream;
 
@@ -61,7 +61,7 @@ static uint32_t expfam_bitgen_uint32(void *state) {
     return (uint32_t)word;
 }
 
-/* Set up once per thread; then philox_aim per unit. The struct must not move afterwards: bitgen points to it. */
+/* Call it once per thread, then philox_aim for each unit. Do not move the struct afterwards: bitgen points to it. */
 static inline void philox_init(philox_stream *s, uint64_t seed, uint64_t purpose) {
     s->key[0] = seed; s->key[1] = purpose;
     s->counter[0] = s->counter[1] = s->counter[2] = s->counter[3] = 0;

@@ -11,14 +11,14 @@ cdef extern from "philox.h" nogil:
     uint64_t philox_next64(philox_stream *s) noexcept
     double philox_double(philox_stream *s) noexcept
 
-cdef enum Purpose:          # the second half of the key; numbers are part of what a seed means: append, never renumber
-    MOVE = 1                # where a datum goes
-    ACCEPT = 2              # whether it may
-    ORDER = 3               # in which order a sweep visits
+cdef enum Purpose:          # second half of the key; append only: other numbers would change all results of a seed
+    MOVE = 1                # new cluster of a datum
+    ACCEPT = 2              # acceptance of a move
+    ORDER = 3               # order of the data in a sweep
     POSTERIOR = 4           # parameters and weights given labels
     START = 5               # first labels
     HYPER = 6               # hyper-parameters
     TABLES = 7              # hash planes, alias tables, trees
-    CHOICE = 8              # which kernel of a random scan
+    CHOICE = 8              # kernel in a random scan
     PREDICT = 9             # draws from a fitted model
     SUBSAMPLE = 10          # data for tuning

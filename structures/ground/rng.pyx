@@ -1,8 +1,9 @@
-"""Counter-based random numbers, so that a result never depends on threads, processes or shards.
+"""Counter-based random numbers.
 
-A stream is Philox4x64-10 with key (seed, purpose) and counter (block of draws, unit, step, 0). The unit is a global
-row number, a move number or a cluster; the step is the state's step number. Nothing random is ever stored but
-(seed, step), and NumPy's own `Generator(Philox(...))` yields the same words: `generator` returns it. O(1) to aim.
+Results do not depend on threads, processes or shards. A stream is Philox4x64-10 with key (seed, purpose) and counter
+(block of draws, unit, step, 0). The unit is a global row number, a move number or a cluster. The step is the step
+number of the state. A state stores only (seed, step) and no other random numbers. NumPy's own `Generator(Philox(...))`
+gives the same words; `generator` returns it. Moving to a stream costs O(1).
 """
 
 import secrets
@@ -12,7 +13,7 @@ import numpy as np
 
 
 class RandomPurpose(IntEnum):
-    """What a stream is used for; the second half of its key."""
+    """Use of a stream; it is the second half of the key."""
 
     MOVE = Purpose.MOVE
     ACCEPT = Purpose.ACCEPT
@@ -27,15 +28,15 @@ class RandomPurpose(IntEnum):
 
 
 def generator(seed, purpose, *, unit=0, step=0):
-    """NumPy generator over the stream of one (seed, purpose; unit, step).
+    """Return a NumPy generator for the stream of one (seed, purpose; unit, step).
 
     Parameters
     ----------
     seed : int in [0, 2**64)
     purpose : RandomPurpose or str
-        A member or its lower-case name, such as ``"posterior"``.
+        A member or its lower-case name, for example ``"posterior"``.
     unit, step : int
-        Position of the stream: datum, move or cluster number, and step number.
+        Unit (number of a datum, move or cluster) and step number of the stream.
 
     Returns
     -------
@@ -56,12 +57,12 @@ def generator(seed, purpose, *, unit=0, step=0):
 
 
 def resolve_seed(random_state=None):
-    """64-bit seed of a run: an integer as it is, otherwise one draw.
+    """Return the 64-bit seed of a run: an integer unchanged, otherwise one draw.
 
     Parameters
     ----------
     random_state : None, int in [0, 2**64), numpy.random.Generator or numpy.random.RandomState
-        None takes 64 bits from the operating system; a generator is advanced by one draw.
+        None reads 64 bits from the operating system. A generator is advanced by one draw.
 
     Returns
     -------
@@ -70,9 +71,9 @@ def resolve_seed(random_state=None):
     Raises
     ------
     ValueError
-        For a negative or too large integer.
+        The integer is negative or too large.
     TypeError
-        For anything else.
+        `random_state` has another type.
     """
     if random_state is None:
         return secrets.randbits(64)
@@ -93,7 +94,7 @@ def resolve_seed(random_state=None):
 
 
 def stream_words(uint64_t seed, uint64_t purpose, uint64_t unit, uint64_t step, Py_ssize_t size):
-    """First words of a stream as the compiled samplers read them.
+    """Return the first words of a stream as the compiled samplers read them.
 
     Parameters
     ----------

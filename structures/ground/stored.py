@@ -1,13 +1,19 @@
-"""Arrays that were read from a file: named checks of type, shape and range, and one error for all that is left.
+"""Checks of arrays that were read from a file: type, shape and range.
 
-Compiled code believes the labels, slots and places that it is given. Whoever restores a state from a file checks these
-first, and `restoring` turns every error that arrays of another run, or altered ones, still lead to into an
-`ArchiveError`.
+Compiled code does not check the labels, slots and positions that it receives. Code that restores a state from a file
+checks them first with these functions. Arrays of another run, or altered arrays, can still lead to other errors;
+`restoring` turns all of these into an `ArchiveError`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from os import PathLike
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ArchiveError, ExpFamError, PluginError
 
@@ -22,17 +28,19 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
-_COUNTS_TO = 2**62  # counters of steps and moves: sums of two stay whole numbers of 64 bits
+_COUNTS_TO = 2**62  # largest counter of steps and moves: the sum of two still fits into 64 bits
 
 
 @contextmanager
-def restoring(what):
-    """Turn the errors of arrays that do not fit into an `ArchiveError`; a missing plugin stays a `PluginError`.
+def restoring(what: str | PathLike[str]) -> Iterator[None]:
+    """Turn errors of arrays that do not fit into an `ArchiveError`.
+
+    A `PluginError` for a missing plugin stays as it is.
 
     Parameters
     ----------
     what : str or path_like
-        What is restored: the message begins with it.
+        Name of what is restored. The error message begins with it.
 
     Examples
     --------
@@ -58,23 +66,31 @@ def restoring(what):
         ) from error
 
 
-def integers(arrays, name, shape, low=0, high=_COUNTS_TO, *, dtype=np.int64):
-    """A copy of the array of that name, whole numbers from `low` to `high` - 1.
+def integers(
+    arrays: Mapping[str, Any],
+    name: str,
+    shape: tuple[int | None, ...],
+    low: int = 0,
+    high: int = _COUNTS_TO,
+    *,
+    dtype: npt.DTypeLike = np.int64,
+) -> np.ndarray:
+    """Return a copy of a named array after checking integers from `low` to `high` - 1.
 
     Parameters
     ----------
     arrays : mapping of str to array_like
     name : str
     shape : tuple of int or None
-        None stands for any number.
+        None allows any size of that axis.
     low, high : int
     dtype : dtype
-        Of the copy.
+        Type of the copy.
 
     Raises
     ------
     ArchiveError
-        There is no such array, or it has another type or shape or a number out of range.
+        The array is missing, has another type or shape, or contains a number out of range.
     """
     found = _shaped(arrays, name, shape, "biu")
     bad = (found < low) | (found >= high)
@@ -87,10 +103,19 @@ def integers(arrays, name, shape, low=0, high=_COUNTS_TO, *, dtype=np.int64):
     return np.array(found, dtype=dtype, order="C")
 
 
-def numbers(arrays, name, shape, *, low=-np.inf, high=np.inf, finite=True, dtype=np.float64):
-    """A copy of the array of that name, real numbers from `low` to `high`; `finite=False` lets inf and NaN pass.
+def numbers(
+    arrays: Mapping[str, Any],
+    name: str,
+    shape: tuple[int | None, ...],
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    finite: bool = True,
+    dtype: npt.DTypeLike = np.float64,
+) -> np.ndarray:
+    """Return a copy of a named array after checking real numbers from `low` to `high`.
 
-    Other parameters and errors are those of `integers`.
+    `finite=False` also allows inf and NaN. Other parameters and errors are those of `integers`.
     """
     found = _shaped(arrays, name, shape, "biuf")
     if finite and not np.isfinite(found).all():
@@ -100,8 +125,11 @@ def numbers(arrays, name, shape, *, low=-np.inf, high=np.inf, finite=True, dtype
     return np.array(found, dtype=dtype, order="C")
 
 
-def offsets(arrays, name, n_lists, n_entries):
-    """A copy of the (n_lists + 1,) int64 places where lists begin in an array of `n_entries`, checked."""
+def offsets(arrays: Mapping[str, Any], name: str, n_lists: int, n_entries: int) -> npt.NDArray[np.int64]:
+    """Return a copy of the (n_lists + 1,) int64 starts of lists after checking them.
+
+    The lists lie one after another in an array of `n_entries`. The last number is the end of the last list.
+    """
     found = integers(arrays, name, (n_lists + 1,), 0, n_entries + 1)
     if found[0] != 0 or found[-1] != n_entries or (np.diff(found) < 0).any():
         raise ArchiveError(f"{name!r} does not cut {n_entries} entries into {n_lists} lists: the file was altered")

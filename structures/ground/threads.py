@@ -1,33 +1,38 @@
-"""One thread pool for the whole package; the functions it runs release the gil.
+"""One thread pool for the whole package, for functions that release the gil.
 
-Tasks are cut by the sizes of the data alone, never by the number of threads, and results come back in task order:
-whatever is computed from them is the same for every `n_threads`. While a region runs, BLAS keeps to one thread.
-The pool is grown on demand and forgotten in a forked child, where its threads do not exist. A region inside a task
-runs in that task's thread: a worker that waited for the pool it occupies would wait for ever.
+Tasks are cut by the sizes of the data alone, never by the number of threads, and results are returned in task order, so
+results are the same for every `n_threads`. One call of `run` is a region. While a region runs, BLAS uses one thread.
+The pool grows on demand. A forked child starts with a new pool, because the threads of the old one do not exist there.
+A region inside a task runs in the thread of that task: a worker that waits for its own pool would wait for ever.
 """
+
+from __future__ import annotations
 
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import pairwise
 from numbers import Integral
+from typing import Any
 
-N_SEGMENTS = 64  # sums over data are defined by this many contiguous segments, never by the schedule
+N_SEGMENTS = 64  # sums over data are defined by this number of contiguous segments, never by the schedule
 
 
 class _BlasLimit:
-    """The BLAS setting: lowered by each region that opens, restored by the last to close.
+    """Number of BLAS threads: each region lowers it, the last one to close restores it.
 
-    It belongs to the process in some libraries and in part to the thread that set it in others (OpenBLAS 0.3.31); so
-    every region sets it, and a thread whose region was not the last to close has its own restored with its next one.
+    In some libraries the setting belongs to the process, in others partly to the thread that made it (OpenBLAS 0.3.31).
+    So every region makes the setting. A thread whose region was not the last one to close gets its own setting restored
+    when its next region closes.
     """
 
     def __init__(self):
         self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
-        self._n_modules = 0  # when the controller looked for libraries
-        self._thread = threading.local()  # has `lowered` where a thread left a region with the setting still low
+        self._n_modules = 0  # number of loaded modules when the controller last looked for libraries
+        self._thread = threading.local()  # attribute `lowered`: the thread left a region with the setting low
 
     def open(self):
         with self._lock:
@@ -39,7 +44,10 @@ class _BlasLimit:
             self._n_regions += 1
 
     def _find_libraries(self):
-        """Those loaded by now; SciPy and others bring a BLAS of their own with a module that is imported late."""
+        """Find the BLAS libraries that are loaded now.
+
+        SciPy and other packages load their own BLAS with modules that are imported late.
+        """
         from threadpoolctl import ThreadpoolController
 
         self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
@@ -56,7 +64,7 @@ _lock = threading.Lock()
 _pool = None
 _pool_size = 0
 _blas = _BlasLimit()
-_worker = threading.local()  # has `busy` in a thread of the pool
+_worker = threading.local()  # attribute `busy`: the thread is running tasks of a region
 
 
 def _forget():
@@ -68,8 +76,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def resolve_n_threads(n_threads):
-    """Number of threads to use: None means one, -1 all available cores.
+def resolve_n_threads(n_threads: int | None) -> int:
+    """Return the number of threads to use: None means one, -1 all available cores.
 
     Parameters
     ----------
@@ -82,7 +90,7 @@ def resolve_n_threads(n_threads):
     Raises
     ------
     ValueError
-        Unless it is None, -1 or positive.
+        `n_threads` is not None, -1 or a positive integer.
     """
     if n_threads is None:
         return 1
@@ -94,21 +102,23 @@ def resolve_n_threads(n_threads):
 
 
 @contextmanager
-def single_blas():
-    """Context in which BLAS uses one thread; contexts of several threads may overlap."""
+def single_blas() -> Iterator[None]:
+    """Limit BLAS to one thread in the block; blocks of several threads may overlap."""
     blas = _blas
     blas.open()
     try:
         yield
     finally:
-        if blas is _blas:  # else this is a child forked inside the region, whose lock may be held by a thread it lacks
+        # Else this is a child forked inside the region: a thread that does not exist here may hold the old lock.
+        if blas is _blas:
             blas.close()
 
 
 def _submit(work, n_threads, futures):
-    """Append to `futures` those of ``n_threads - 1`` calls of `work` in the pool, grown first where it is too small.
+    """Submit ``n_threads - 1`` calls of `work` to the pool; append their futures to `futures`.
 
-    All under the lock: a pool that another region replaces with a larger one takes no work any more.
+    A pool that is too small is replaced by a larger one first. All this happens under the lock, because a pool that
+    another region has replaced accepts no more work.
     """
     global _pool, _pool_size
     with _lock:
@@ -120,11 +130,14 @@ def _submit(work, n_threads, futures):
 
 
 class _Region:
-    """The tasks of one call of `run`: each thread takes the next one, until none is left or one has failed."""
+    """Tasks of one call of `run`.
+
+    Each thread runs the next task until no task is left or one has failed.
+    """
 
     def __init__(self, function, tasks):
         self.function, self.tasks = function, tasks
-        self.results, self.failures = [None] * len(tasks), []  # failures: (number of the task, exception)
+        self.results, self.failures = [None] * len(tasks), []  # a failure: (number of the task, exception)
         self._numbers = iter(range(len(tasks)))
         self._changed = threading.Condition(threading.Lock())
         self._n_helpers, self._closed = 0, False
@@ -139,11 +152,11 @@ class _Region:
                 return
             try:
                 self.results[index] = self.function(*self.tasks[index])
-            except BaseException as error:  # handed to the caller of `run`
+            except BaseException as error:  # raised again in the caller of `run`
                 self.failures.append((index, error))
 
     def help(self):
-        """Run tasks in a thread of the pool, unless the region is closed."""
+        """Run tasks in a thread of the pool; return immediately if the region is closed."""
         with self._changed:
             if self._closed:
                 return
@@ -156,10 +169,10 @@ class _Region:
                 self._changed.notify_all()
 
     def close(self, futures):
-        """Wait until no helper runs a task; none begins one afterwards.
+        """Wait until no helper runs a task; afterwards no helper starts one.
 
-        Helpers are counted beside their futures: a `submit` that fails may have handed its work over before.
-        A Ctrl-C while waiting is a failure of the region, but the wait goes on.
+        Helpers are counted in addition to their futures, because a `submit` that fails may already have started its
+        work. A Ctrl-C during the wait counts as a failure of the region, but the wait goes on.
         """
         while True:
             try:
@@ -172,22 +185,28 @@ class _Region:
                 self.failures.append((-1, error))
 
 
-def run(function, tasks, n_threads=1, *, uses_blas=True):
-    """Results of ``function(*task)`` for every task, in the order of the tasks.
+def run(
+    function: Callable[..., Any],
+    tasks: Iterable[tuple[Any, ...]],
+    n_threads: int | None = 1,
+    *,
+    uses_blas: bool = True,
+) -> list[Any]:
+    """Return the results of ``function(*task)`` for every task, in the order of the tasks.
 
-    No task is running when it returns or raises, whatever has failed. Where the system gives no further thread, the
-    threads that there are do all tasks.
+    When `run` returns or raises, no task is running any more, also after an error. If the system cannot start another
+    thread, the existing threads run all tasks.
 
     Parameters
     ----------
     function : callable
         Should release the gil for most of its time.
     tasks : sequence of tuple
-        Arguments of each call; cut by the sizes of the data, not by `n_threads`.
+        Arguments of each call. Cut them by the sizes of the data, not by `n_threads`.
     n_threads : int or None
-        As in `resolve_n_threads`. The caller's is one of them.
+        As in `resolve_n_threads`. The thread of the caller is one of them.
     uses_blas : bool
-        False where no task calls BLAS: its number of threads is then left alone, which saves some 25 us.
+        Set it to False if no task calls BLAS. The number of BLAS threads is then not changed, which saves about 25 us.
 
     Returns
     -------
@@ -204,24 +223,25 @@ def run(function, tasks, n_threads=1, *, uses_blas=True):
     with single_blas() if uses_blas else nullcontext():
         if n_threads == 1 or hasattr(_worker, "busy"):
             return [function(*task) for task in tasks]
-        # Workers take the next task from a shared counter, so at most n_threads run at once however large the pool.
-        region, futures = _Region(function, tasks), []
+        # Workers get the next task from a shared counter, so at most n_threads run together, however large the pool is.
+        region = _Region(function, tasks)
+        futures: list[Future[None]] = []
         try:
-            with suppress(RuntimeError):  # no thread to be had: the others do its share
+            with suppress(RuntimeError):  # no further thread: the others run its tasks
                 _submit(region.help, n_threads, futures)
             region.work()
-        except BaseException as error:  # Ctrl-C in the caller: no new task is begun, running ones end
+        except BaseException as error:  # Ctrl-C in the caller: no new task starts, running ones end
             region.failures.append((-1, error))
         finally:
             region.close(futures)
-            vars(_worker).pop("busy", None)  # absent in a child forked by a task
+            vars(_worker).pop("busy", None)  # the attribute is absent in a child forked by a task
         if region.failures:
             raise min(region.failures, key=lambda failure: failure[0])[1]
         return region.results
 
 
-def segments(n_rows, n_segments=N_SEGMENTS):
-    """Bounds of the contiguous segments over which sums of data are defined.
+def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]:
+    """Return the bounds of the contiguous segments over which sums of data are defined.
 
     Parameters
     ----------

@@ -1,19 +1,19 @@
-# Hash tables of numbered items as C structs: building, changing and compacting, without the gil.
+# Hash tables of numbered items as C structs: build, change and compact them without the gil.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 ctypedef struct lsh_bucket:
     uint64_t key
-    int64_t start           # of its members within the table's array
+    int64_t start           # position of its first member in the table's array
     int32_t size
     int32_t capacity
 
 ctypedef struct lsh_table:
-    lsh_bucket *buckets     # in order of their first item; an emptied one keeps its number until the next compaction
+    lsh_bucket *buckets     # in order of their first item; an empty one keeps its number until the next compaction
     int32_t *members        # items, bucket by bucket, with gaps
-    int32_t *index          # (mask + 1,) bucket number by hash of the key, linear probing; -1 is free
+    int32_t *index          # (mask + 1,) bucket number by hash of the key, linear probing; -1 for a free place
     int64_t mask
-    int64_t end             # used part of members, gaps included
+    int64_t end             # size of the used part of members, gaps included
     int64_t members_room
     int32_t n_buckets
     int32_t buckets_room
@@ -22,13 +22,13 @@ ctypedef struct lsh_table:
 ctypedef struct lsh_state:
     Py_ssize_t n_tables
     Py_ssize_t n_items
-    Py_ssize_t capacity     # items are numbered below it
+    Py_ssize_t capacity     # all item numbers are below it
     Py_ssize_t n_tries
     int32_t *bucket         # (capacity, n_tables) bucket of each item, -1 when it is absent
-    int32_t *position       # (capacity, n_tables) place within the bucket
+    int32_t *position       # (capacity, n_tables) position of each item in its bucket
     lsh_table *tables       # (n_tables,)
 
-# Functions that return int: 0, -1 without memory, and fill_table -2 for an item or a key met twice.
+# Functions of type int return 0, or -1 without memory; fill_table returns -2 for a duplicate item or key.
 cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil
 cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil
 cdef void place(lsh_state *s, Py_ssize_t which, int32_t number, int32_t item) noexcept nogil

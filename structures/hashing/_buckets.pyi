@@ -1,1 +1,1 @@
-# Nothing but C: see _lsh_buckets.pxd.
+# This module has only C functions: see _buckets.pxd.

@@ -1,4 +1,7 @@
-"""Storage of hash tables: buckets that are runs of one array, found by open addressing on their keys."""
+"""Storage of hash tables.
+
+A bucket is a run of one array, and open addressing finds it by its key.
+"""
 
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport free, malloc, realloc
@@ -6,7 +9,7 @@ from libc.string cimport memcpy, memset
 
 
 cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
-    # MurmurHash3's finaliser: keys may be small integers, whose low bits alone would crowd the index
+    # Finaliser of MurmurHash3: keys may be small integers, and their low bits alone would cause many collisions
     key ^= key >> 33
     key *= <uint64_t> 0xff51afd7ed558ccd
     key ^= key >> 33
@@ -15,7 +18,7 @@ cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
 
 
 cdef int32_t find(const lsh_table *t, uint64_t key) noexcept nogil:
-    """Bucket number of a key, or -1."""
+    """Return the bucket number of a key, or -1."""
     cdef int64_t at = <int64_t> (scramble(key) & <uint64_t> t.mask)
     while t.index[at] >= 0:
         if t.buckets[t.index[at]].key == key:
@@ -32,7 +35,10 @@ cdef void enter(lsh_table *t, int32_t number) noexcept nogil:
 
 
 cdef int reserve_bucket(lsh_table *t) noexcept nogil:
-    """Room for one more bucket, the index at most half full; -1 without memory, everything as it was."""
+    """Reserve room for one more bucket; the index stays at most half full.
+
+    Returns -1 without memory; then nothing has changed.
+    """
     cdef lsh_bucket *buckets
     cdef int32_t *index
     cdef int32_t b
@@ -74,7 +80,10 @@ cdef int reserve_members(lsh_table *t, int64_t extra) noexcept nogil:
 
 
 cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil:
-    """Bucket number of a key, a new empty bucket if need be; room for it was reserved."""
+    """Return the bucket number of a key; a new empty bucket is made if needed.
+
+    Room for it has been reserved.
+    """
     cdef int32_t number = find(t, key)
     cdef lsh_bucket *bucket
     if number < 0:
@@ -89,7 +98,7 @@ cdef int32_t find_or_open(lsh_table *t, uint64_t key) noexcept nogil:
 
 
 cdef void place(lsh_state *s, Py_ssize_t which, int32_t number, int32_t item) noexcept nogil:
-    """Append an item to a bucket; room in `members` was reserved."""
+    """Append an item to a bucket; room in `members` has been reserved."""
     cdef lsh_table *t = s.tables + which
     cdef lsh_bucket *bucket = t.buckets + number
     if bucket.size == bucket.capacity:
@@ -105,7 +114,7 @@ cdef void place(lsh_state *s, Py_ssize_t which, int32_t number, int32_t item) no
 
 
 cdef void lay_out(lsh_table *t) noexcept nogil:
-    """Turn the sizes counted so far into runs without gaps, all of them still empty."""
+    """Turn the counted sizes into runs without gaps; all runs are still empty."""
     cdef int32_t b
     t.end = 0
     for b in range(t.n_buckets):
@@ -117,7 +126,7 @@ cdef void lay_out(lsh_table *t) noexcept nogil:
 
 
 cdef int build_table(lsh_state *s, Py_ssize_t which, const uint64_t *keys, Py_ssize_t n) noexcept nogil:
-    """One table of the items 0..n-1, members in rising order."""
+    """Build one table of the items 0..n-1 with members in ascending order."""
     cdef lsh_table *t = s.tables + which
     cdef Py_ssize_t i
     cdef int32_t number
@@ -144,7 +153,10 @@ cdef void free_table(lsh_table *t) noexcept nogil:
 
 cdef int fill_table(lsh_state *s, Py_ssize_t which, const int32_t *members, const int64_t *sizes, const uint64_t *keys,
                     Py_ssize_t n_buckets) noexcept nogil:
-    """One table from buckets laid end to end; an item met twice or a key met twice: -2, no memory: -1."""
+    """Build one table from consecutive buckets.
+
+    Returns -1 without memory and -2 for a duplicate item or key.
+    """
     cdef lsh_table *t = s.tables + which
     cdef Py_ssize_t b, _p, at = 0, n = 0
     cdef int32_t number
@@ -170,7 +182,10 @@ cdef int fill_table(lsh_state *s, Py_ssize_t which, const int32_t *members, cons
 
 
 cdef int compact(lsh_state *s, Py_ssize_t which) noexcept nogil:
-    """One table without gaps and without empty buckets; the order within buckets is kept. -1 without memory."""
+    """Remove gaps and empty buckets of one table; the order in buckets does not change.
+
+    Returns -1 without memory.
+    """
     cdef lsh_table fresh
     cdef lsh_table *t = s.tables + which
     cdef int32_t b, p, number = 0
@@ -183,7 +198,7 @@ cdef int compact(lsh_state *s, Py_ssize_t which) noexcept nogil:
                 free_table(&fresh)
                 return -1
             find_or_open(&fresh, t.buckets[b].key)
-    for b in range(t.n_buckets):  # nothing can fail from here on
+    for b in range(t.n_buckets):  # from here on nothing can fail
         if t.buckets[b].size:
             fresh.buckets[number].start = fresh.end
             fresh.buckets[number].size = fresh.buckets[number].capacity = t.buckets[b].size
@@ -199,12 +214,15 @@ cdef int compact(lsh_state *s, Py_ssize_t which) noexcept nogil:
 
 
 cdef bint is_wasteful(const lsh_state *s, const lsh_table *t) noexcept nogil:
-    # both bounds are a multiple of the items, so that O(n_items) for a compaction is paid by as many changes
+    # both bounds are a multiple of n_items, so a compaction in O(n_items) happens only after as many changes
     return t.end > 4 * s.n_items + 64 or t.n_empty > s.n_items / 2 + 32
 
 
 cdef int prepare_insert(lsh_state *s, const uint64_t *keys) noexcept nogil:
-    """Reserve what `place` will need in every table, so that an insertion happens in all of them or in none."""
+    """Reserve the room that `place` needs in every table.
+
+    So an insertion happens in all tables or in none.
+    """
     cdef Py_ssize_t which
     cdef int32_t number
     cdef int64_t extra

@@ -1,4 +1,4 @@
-# Hash tables over any keys: who shares a bucket with item i, drawn in O(1) without the gil.
+# Hash tables over any keys: draws of an item in the same bucket as item i, in O(1) without the gil.
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
@@ -7,7 +7,10 @@ from expfam.structures.hashing._buckets cimport lsh_bucket, lsh_state
 
 
 cdef inline uint32_t lsh_below(uint32_t half, uint32_t n, bitgen_t *rng) noexcept nogil:
-    """Uniform on 0..n-1 from 32 random bits, and further words where they fall into the uneven rest (Lemire 2019)."""
+    """Draw a uniform number of 0..n-1 from 32 random bits.
+
+    Further words are read where the 32 bits would favour some numbers (Lemire 2019).
+    """
     cdef uint64_t product = <uint64_t> half * n
     cdef uint32_t uneven
     if <uint32_t> product < n:
@@ -18,7 +21,10 @@ cdef inline uint32_t lsh_below(uint32_t half, uint32_t n, bitgen_t *rng) noexcep
 
 
 cdef inline Py_ssize_t lsh_draw(const lsh_state *s, Py_ssize_t i, bitgen_t *rng) noexcept nogil:
-    """A neighbour of i, or -1 when every try met a bucket with nobody else, or i is absent. One word a try."""
+    """Draw a neighbour of i with one word for each try.
+
+    Returns -1 if i was alone in its bucket in every try, or if i is absent.
+    """
     cdef const int32_t *own = s.bucket + i * s.n_tables
     cdef const lsh_bucket *bucket
     cdef Py_ssize_t _attempt, which

@@ -1,11 +1,14 @@
-"""Hash tables over the keys of any locality-sensitive hash, with the exact law of a drawn neighbour.
+"""Hash tables over the keys of any locality-sensitive hash.
 
-Items are numbers 0, 1, ...; each has one 64-bit key a table, and items with equal keys share a bucket. A bucket is a
-run of one array, and each item knows its place in it, so removal swaps with the last member. Build O(N L), insert and
-remove O(L) amortised, draw O(1) expected, 36 bytes or less for an item and table when buckets hold a few items.
+The tables give the exact law of a drawn neighbour.
 
-Invariant: what is drawn depends on the random words and on the order of members within buckets, never on the
-numbers of buckets or on memory layout; `to_arrays` keeps that order, hence resumed runs repeat bit by bit.
+Items are numbers 0, 1, ...; each item has one 64-bit key for each table, and items with equal keys share a bucket. A
+bucket is a run of one array, and each item knows its position in its bucket, so a removal swaps it with the last
+member. For L tables, building costs O(N L), insert and remove O(L) amortised, and a draw O(1) on average. An item needs
+at most 36 bytes for each table if buckets contain a few items.
+
+Invariant: a draw depends on the random words and on the order of members in buckets, never on the numbers of buckets or
+on the memory layout. `to_arrays` keeps that order, so resumed runs give bitwise the same draws.
 """
 
 import numpy as np
@@ -35,7 +38,10 @@ from expfam.structures.ground.threads import resolve_n_threads, run
 
 
 cdef double lsh_found(const lsh_state *s, Py_ssize_t i, Py_ssize_t *n_open) noexcept nogil:
-    """Probability that the tries for i end with a neighbour; n_open: tables where it has one."""
+    """Return the probability that the tries for i find a neighbour.
+
+    `n_open` receives the number of tables where i has a neighbour.
+    """
     cdef const int32_t *own = s.bucket + i * s.n_tables
     cdef Py_ssize_t which
     n_open[0] = 0
@@ -47,7 +53,10 @@ cdef double lsh_found(const lsh_state *s, Py_ssize_t i, Py_ssize_t *n_open) noex
 
 
 cdef double lsh_probability(const lsh_state *s, Py_ssize_t i, Py_ssize_t j, bint found) noexcept nogil:
-    """Law of `lsh_draw`, j given i; `found`: given that a neighbour was found at all. O(n_tables)."""
+    """Return the probability that `lsh_draw` for i gives j. O(n_tables).
+
+    If `found` is set, it is conditional on the event that the tries find a neighbour.
+    """
     cdef const int32_t *own = s.bucket + i * s.n_tables
     cdef const int32_t *other = s.bucket + j * s.n_tables
     cdef Py_ssize_t which, n_open
@@ -63,7 +72,7 @@ cdef double lsh_probability(const lsh_state *s, Py_ssize_t i, Py_ssize_t j, bint
     return total / <double> n_open if found else success * total / <double> n_open
 
 
-cdef struct nearest_draw:        # what the draws of nearest ones share
+cdef struct nearest_draw:        # common arguments of all draws of nearest items
     const uint64_t *codes       # (N, n_words)
     Py_ssize_t n_words
     bint by_bits
@@ -84,7 +93,10 @@ cdef inline Py_ssize_t code_distance(const nearest_draw *d, Py_ssize_t i, Py_ssi
 
 cdef Py_ssize_t draw_nearest_of(const lsh_state *s, const nearest_draw *d, Py_ssize_t i, Py_ssize_t n_candidates,
                                 bitgen_t *rng) noexcept nogil:
-    """The candidate nearest to i, of runs of its buckets; -1 where it is alone in all of them. One word a table."""
+    """Draw runs of the buckets of i and return the nearest candidate in them.
+
+    Returns -1 if i is alone in all its buckets. This uses one word for each table.
+    """
     cdef const int32_t *own = s.bucket + i * s.n_tables
     cdef const lsh_bucket *bucket
     cdef const int32_t *members
@@ -97,7 +109,7 @@ cdef Py_ssize_t draw_nearest_of(const lsh_state *s, const nearest_draw *d, Py_ss
             members = s.tables[which].members + bucket.start
             r = lsh_below(<uint32_t> (rng.next_uint64(rng.state) >> 32), <uint32_t> (bucket.size - 1), rng)
             for _n in range(min(each, min(n_candidates, <Py_ssize_t> bucket.size - 1))):
-                # the run begins anywhere and goes round, over the places of the others
+                # the run starts at a random position and wraps around the positions of the other members
                 j = members[r + (r >= s.position[i * s.n_tables + which])]
                 distance = code_distance(d, i, j)
                 if best < 0 or distance < least:
@@ -111,37 +123,40 @@ cdef Py_ssize_t draw_nearest_of(const lsh_state *s, const nearest_draw *d, Py_ss
 
 
 cdef class LshTables:
-    """Buckets of items with equal keys in several tables, from which neighbours are drawn.
+    """Several hash tables; items with equal keys share a bucket and are neighbours.
 
     Parameters
     ----------
     keys : (N, n_tables) uint64 array_like
-        Key of each item in each table, from any hash: sign projections, weighted min-hash, cells of a tree.
-        N may be 0. Items get the numbers 0..N-1.
+        Key of each item in each table, from any hash: sign projections, weighted min-hash, cells of a tree. N may be 0.
+        Items have the numbers 0..N-1.
     n_tries : int, optional
-        Tables that one draw looks at before it gives up; ``3 * n_tables`` when not given.
+        Number of tables that one draw tries before it gives up; ``3 * n_tables`` if not given.
     n_threads : int or None
-        Threads for building, a table each; no result depends on it.
+        Threads for building, one table each. No result depends on it.
 
     Attributes
     ----------
     n_tables, n_items, n_tries : int
+        Number of tables, of items in the tables, and of tries of a draw.
 
     Raises
     ------
     ValueError
-        For keys of wrong shape or type, or ``n_tries < 1``.
+        The keys have a wrong shape or type, or ``n_tries < 1``.
 
     Notes
     -----
-    A draw for item i looks at a table chosen uniformly; where the bucket of i holds others, one of them is returned,
-    each equally likely; otherwise a table is chosen anew, `n_tries` times at most. With T(i) the tables in which i is
-    not alone, B(i, l) its bucket, R the number of tries and L of tables, the law of the draw for these very tables is
+    A draw for item i chooses a table uniformly. If the bucket of i in this table contains other items, one of them is
+    returned, each with the same probability. Otherwise a table is chosen again, `n_tries` times at most. Let T(i) be
+    the set of tables in which i is not alone, B(i, l) its bucket, R the number of tries and L the number of tables.
+    Given the tables, the law of the draw is
 
         P(j | i) = [1 - (1 - |T(i)|/L)^R] / |T(i)| * sum over l in T(i) of [j in B(i, l)] / (|B(i, l)| - 1).
 
-    It is not 1 - (1 - p^K)^L over the bucket's size, as printed for these samplers by Luo and Shrivastava (2018):
-    one bucket is looked at, not the union of L, and the mean of a reciprocal is not the reciprocal of the mean.
+    It is not 1 - (1 - p^K)^L divided by the size of the bucket, the formula of Luo and Shrivastava (2018) for these
+    samplers: a draw uses one bucket and not the union of L, and the mean of a reciprocal is not the reciprocal of the
+    mean.
 
     Examples
     --------
@@ -183,7 +198,7 @@ cdef class LshTables:
         self.state.n_items = view.shape[0]
 
     cdef int allocate(self, Py_ssize_t capacity) except -1:
-        """Room for items below `capacity`, all absent."""
+        """Reserve room for items below `capacity`; new items are absent."""
         cdef lsh_state *s = &self.state
         cdef Py_ssize_t cells = (capacity if capacity else 1) * s.n_tables
         if capacity > INT32_MAX:
@@ -223,17 +238,17 @@ cdef class LshTables:
 
     @property
     def n_tables(self):
-        """Number of tables."""
+        """Return the number of tables."""
         return self.state.n_tables
 
     @property
     def n_items(self):
-        """Number of items that are in the tables."""
+        """Return the number of items in the tables."""
         return self.state.n_items
 
     @property
     def n_tries(self):
-        """Tables that one draw looks at before it gives up."""
+        """Return the number of tables that one draw tries before it gives up."""
         return self.state.n_tries
 
     def __len__(self):
@@ -251,18 +266,19 @@ cdef class LshTables:
         return item
 
     def insert(self, item, keys):
-        """Put an absent item into its bucket of each table; O(n_tables) amortised.
+        """Insert an absent item into its bucket of each table. O(n_tables) amortised.
 
         Parameters
         ----------
         item : int in [0, 2**31 - 1)
-            Its number; memory is proportional to the largest.
+            Number of the item. Memory is proportional to the largest number.
         keys : (n_tables,) uint64 array_like
+            Key of the item in each table.
 
         Raises
         ------
         ValueError
-            When the item is present already, or keys or number are out of shape or range.
+            The item is already in the tables, or the keys or the number have a wrong shape or range.
         """
         cdef lsh_state *s = &self.state
         cdef const uint64_t[::1] view = key_matrix(keys[None] if isinstance(keys, np.ndarray) else [keys])[0]
@@ -286,7 +302,7 @@ cdef class LshTables:
         self._tidy()
 
     def remove(self, item):
-        """Take an item out of all tables; O(n_tables) amortised.
+        """Remove an item from all tables. O(n_tables) amortised.
 
         Parameters
         ----------
@@ -295,7 +311,7 @@ cdef class LshTables:
         Raises
         ------
         ValueError
-            When it is not in the tables.
+            The item is not in the tables.
         """
         take_out(&self.state, self.known(item))
         self._tidy()
@@ -307,24 +323,24 @@ cdef class LshTables:
                 raise MemoryError("no memory to compact a table; the tables are intact")
 
     def draw_neighbours(self, items, rng):
-        """A neighbour of each item, drawn by the law of `lss_probability`; O(1) each.
+        """Draw a neighbour of each item by the law of `lss_probability`. O(1) each.
 
         Parameters
         ----------
         items : (M,) int array_like
             Repetitions are independent draws.
         rng : numpy.random.Generator
-            Advanced by one word a try, and rarely one more to keep the law exact.
+            Advanced by one word for each try, and rarely by one more to keep the law exact.
 
         Returns
         -------
         (M,) int64 ndarray
-            -1 where all tries met buckets with nobody else.
+            Neighbours; -1 where the item was alone in its bucket in all tries.
 
         Raises
         ------
         ValueError
-            For an item that is not in the tables.
+            An item is not in the tables.
         """
         cdef const int64_t[::1] who = item_array(items)
         cdef Py_ssize_t m
@@ -339,34 +355,36 @@ cdef class LshTables:
         return result
 
     def draw_nearest(self, items, codes, n_candidates, rng, *, by_bits):
-        """Of some others in the buckets of each item, drawn at random, the one whose code is most like its own.
+        """Draw candidates from the buckets of each item; return the one with the nearest code.
 
         Parameters
         ----------
         items : (M,) int array_like
         codes : (N, n_words) uint64 ndarray
-            One of each item, such as the keys that the tables were made from.
+            Code of each item, for example the keys of the tables.
         n_candidates : (M,) int array_like
-            How many others are looked at, positive; fewer where the buckets hold fewer.
+            Number of candidates for each item, positive. There are fewer if the buckets contain fewer.
         rng : numpy.random.Generator
         by_bits : bool
-            Codes differ in so many bits, as those of sign hashes; else in so many words.
+            Whether the distance of two codes is the number of different bits, as for sign hashes, or of different
+            words.
 
         Returns
         -------
         (M,) int64 ndarray
-            -1 where an item has no other in any bucket.
+            Nearest candidates; -1 where an item is alone in all its buckets.
 
         Raises
         ------
         ValueError
-            For an item that is not in the tables, too few codes, or numbers of candidates below 1.
+            An item is not in the tables, there are too few codes, or a number of candidates is below 1.
 
         Notes
         -----
-        Tables are visited in turn from a random one. Each gives a run of neighbours in its bucket that begins at a
-        random place, long enough for all tables together to give so many. With one candidate this is the law of
-        `draw_neighbours` but for where the search goes on after a bucket without others.
+        The search starts at a random table and continues with the next ones. Each table gives a run of neighbours in
+        the bucket of the item, from a random position on. The runs are long enough for all tables together to give
+        `n_candidates`. With one candidate this is the law of `draw_neighbours`, except for the next table after a
+        bucket in which the item is alone.
         """
         cdef const int64_t[::1] who = item_array(items)
         cdef const int64_t[::1] number = item_array(n_candidates)
@@ -400,24 +418,27 @@ cdef class LshTables:
                 raise ValueError(f"item {who[m]} is not in the tables")
 
     def lss_probability(self, i, j, *, given_found=False):
-        """Probability that a draw for i returns j, these tables given; O(n_tables) a pair.
+        """Return the probability that a draw for i returns j, given the tables.
+
+        This costs O(n_tables) for each pair.
 
         Parameters
         ----------
         i, j : int or int array_like
-            Items; arrays are broadcast against each other.
+            Items. Arrays are broadcast against each other.
         given_found : bool
-            Condition on the tries having found a neighbour: the probabilities of a row then sum to 1 if it has any.
+            Whether to condition on the event that the tries find a neighbour. The probabilities for an item i that has
+            neighbours then sum to 1 over j.
 
         Returns
         -------
         float64 scalar or ndarray of the broadcast shape
-            0.0 where i == j or the two share no bucket.
+            0.0 where i == j or where i and j share no bucket.
 
         Raises
         ------
         ValueError
-            For an item that is not in the tables.
+            An item is not in the tables.
         """
         left, right = np.broadcast_arrays(np.asarray(i), np.asarray(j))
         cdef const int64_t[::1] a = item_array(left.ravel())
@@ -434,7 +455,9 @@ cdef class LshTables:
         return result.reshape(left.shape)[()]
 
     def found_probability(self, items):
-        """Probability that the tries for each item end with a neighbour; O(n_tables) each.
+        """Return the probability that the tries for each item find a neighbour.
+
+        This costs O(n_tables) for each item.
 
         Parameters
         ----------
@@ -447,7 +470,7 @@ cdef class LshTables:
         Raises
         ------
         ValueError
-            For an item that is not in the tables.
+            An item is not in the tables.
         """
         cdef const int64_t[::1] who = item_array(items)
         cdef Py_ssize_t m, n_open
@@ -459,7 +482,9 @@ cdef class LshTables:
         return result
 
     def neighbours(self, item):
-        """All items that share a bucket with an item; O(sum of its buckets' sizes), up to a logarithm.
+        """Return all items that share a bucket with an item.
+
+        This costs O(s log s), where s is the total size of the buckets of the item.
 
         Parameters
         ----------
@@ -468,18 +493,18 @@ cdef class LshTables:
         Returns
         -------
         (M,) int64 ndarray
-            Rising, without the item itself.
+            Ascending, without the item itself.
 
         Raises
         ------
         ValueError
-            When it is not in the tables.
+            The item is not in the tables.
         """
         found = np.unique(np.concatenate([self.bucket(item, table=which) for which in range(self.n_tables)]))
         return found[found != item]
 
     def bucket(self, item, *, table):
-        """Members of an item's bucket, itself included, in the order in which draws number them.
+        """Return the members of an item's bucket, including the item, in the order of draws.
 
         Parameters
         ----------
@@ -492,13 +517,13 @@ cdef class LshTables:
         Raises
         ------
         ValueError
-            For an absent item or table.
+            The item is not in the tables, or there is no such table.
         """
         cdef Py_ssize_t i = self.known(item), which = self._table(table)
         return self._members(which, self.state.bucket[i * self.state.n_tables + which])
 
     def find(self, key, *, table):
-        """Members of the bucket with a key, none when there is no such bucket.
+        """Return the members of the bucket with a key; none if there is no such bucket.
 
         Parameters
         ----------
@@ -512,7 +537,7 @@ cdef class LshTables:
         Raises
         ------
         ValueError
-            For an absent table.
+            There is no such table.
         """
         cdef Py_ssize_t which = self._table(table)
         cdef int32_t number = find(self.state.tables + which, key) if self.state.tables[which].index != NULL else -1
@@ -533,7 +558,7 @@ cdef class LshTables:
         return result
 
     def buckets(self, *, table):
-        """All buckets of a table, laid end to end; O(n_items).
+        """Return all buckets of a table, one after another. O(n_items).
 
         Parameters
         ----------
@@ -543,13 +568,14 @@ cdef class LshTables:
         -------
         members : (n_items,) int32 ndarray
         sizes : (B,) int64 ndarray
-            Of the buckets, none of them empty: ``np.split(members, np.cumsum(sizes)[:-1])`` lists them.
+            Sizes of the buckets; none is empty. ``np.split(members, np.cumsum(sizes)[:-1])`` lists the buckets.
         keys : (B,) uint64 ndarray
+            Key of each bucket.
 
         Raises
         ------
         ValueError
-            For an absent table.
+            There is no such table.
         """
         cdef Py_ssize_t which = self._table(table)
         cdef lsh_table *t = self.state.tables + which
@@ -570,14 +596,14 @@ cdef class LshTables:
         return members, sizes, keys
 
     def statistics(self):
-        """How the buckets of each table came out; O(n_items n_tables).
+        """Return statistics of the buckets of each table. O(n_items n_tables).
 
         Returns
         -------
         dict of ndarray
-            By table: ``n_buckets``, ``n_alone`` (items with a bucket to themselves), ``largest`` (size of the largest
-            bucket) and ``mean_others`` (other members of the bucket of an average item). A largest bucket of more
-            than half of the items means that the keys of that table hardly tell the items apart.
+            By table: ``n_buckets``, ``n_alone`` (number of items that are alone in their bucket), ``largest`` (size of
+            the largest bucket) and ``mean_others`` (number of other members in the bucket of an average item). If the
+            largest bucket has more than half of the items, the keys of that table hardly distinguish the items.
         """
         sizes = [self.buckets(table=which)[1] for which in range(self.n_tables)]
         items = max(self.n_items, 1)
@@ -590,7 +616,7 @@ cdef class LshTables:
 
     @property
     def nbytes(self):
-        """Bytes held, gaps included."""
+        """Return the number of allocated bytes, gaps included."""
         cdef Py_ssize_t which
         cdef lsh_table *t
         cdef size_t total = self.state.capacity * self.state.n_tables * 2 * sizeof(int32_t)
@@ -601,7 +627,7 @@ cdef class LshTables:
         return total
 
     def to_arrays(self):
-        """Everything a later draw reads, as arrays.
+        """Return everything that a later draw reads as arrays.
 
         Returns
         -------
@@ -620,12 +646,12 @@ cdef class LshTables:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Tables that draw what the exported ones would.
+        """Make tables from the arrays of `to_arrays`; their draws are the same.
 
         Parameters
         ----------
         arrays : dict of ndarray
-            From `to_arrays`.
+            The arrays that `to_arrays` returned.
 
         Returns
         -------
@@ -634,7 +660,7 @@ cdef class LshTables:
         Raises
         ------
         ValueError
-            When the arrays contradict each other.
+            The arrays contradict each other.
         """
         cdef LshTables tables = cls.__new__(cls)
         cdef Py_ssize_t which, start = 0, stop
@@ -663,12 +689,12 @@ cdef class LshTables:
         return LshTables.from_arrays, (self.to_arrays(),)
 
     def check(self):
-        """Verify every invariant; O(n_items n_tables).
+        """Check every invariant. O(n_items n_tables).
 
         Raises
         ------
         AssertionError
-            Naming the table and what is wrong with it.
+            An invariant does not hold; the message names the table and the error.
         """
         cdef lsh_table *t
         cdef lsh_bucket *bucket
@@ -705,7 +731,7 @@ cdef class LshTables:
 def key_matrix(keys):
     array = np.asarray(keys)
     if array.dtype.kind == "f" and not isinstance(keys, np.ndarray):
-        # NumPy makes floats of Python integers on both sides of 2**63
+        # NumPy makes floats of a list with Python integers below and above 2**63
         exact = np.array(keys, dtype=object)
         if all(isinstance(key, (int, np.integer)) for key in exact.ravel()):
             array = exact.astype(np.uint64)
@@ -736,7 +762,7 @@ def number_of_tries(n_tries, Py_ssize_t n_tables):
 
 def check_arrays(capacity, n_tables, n_buckets, const int32_t[::1] members, const int64_t[::1] sizes,
                  const uint64_t[::1] keys):
-    """Number of items, after everything is checked that would make filling the tables unsafe."""
+    """Return the number of items after all checks that make filling the tables safe."""
     if n_tables < 1 or capacity < 0 or n_buckets.shape != (n_tables,) or n_buckets.min() < 0:
         raise ValueError(f"{n_tables} tables of capacity {capacity} with bucket counts {n_buckets} cannot be")
     if sizes.shape[0] != n_buckets.sum() or keys.shape[0] != sizes.shape[0] or members.shape[0] % n_tables:

@@ -3,24 +3,25 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef enum:
-    MIN_HASH_FINE = -1          # results of `hash_row` below 0; from 0 on: the position of an entry that is refused
-    MIN_HASH_SCARCE = -2        # the weights are too small beside `upper` for rejection
+    MIN_HASH_FINE = -1          # results of `hash_row`; a number from 0 on is the position of an entry that is refused
+    MIN_HASH_SCARCE = -2        # the weights are too small relative to `upper` for rejection
 
 cdef class WeightedMinHash:
     cdef readonly Py_ssize_t n_features
     cdef readonly Py_ssize_t n_tables
-    cdef readonly Py_ssize_t n_hashes   # of each table; its key tells all of them
-    cdef readonly Py_ssize_t work_size  # doubles that `hash_row` needs, zeros at the first call
+    cdef readonly Py_ssize_t n_hashes   # number of hashes in the key of each table
+    cdef readonly Py_ssize_t work_size  # number of doubles that `hash_row` needs; they are zeros at the first call
     cdef readonly str method
     cdef readonly bint is_signed
     cdef readonly uint64_t seed
     cdef readonly object upper
     cdef bint is_icws
     cdef Py_ssize_t n_weights           # n_features, or twice that with signs
-    cdef Py_ssize_t block               # hashes worked on together
+    cdef Py_ssize_t block               # number of hashes computed together
     cdef double[::1] bounds             # (n_weights,) upper, flat
     cdef double[::1] ends               # (n_weights,) its cumulative sums
-    # entries of one row; columns NULL: all of them in order. codes (n_tables * n_hashes,), all 0 for a row of zeros
+    # Hash the entries of one row; columns NULL: all columns in order. codes (n_tables * n_hashes,): 0 for a row of
+    # zeros.
     cdef Py_ssize_t hash_row(self, const int64_t *columns, const double *values, Py_ssize_t n, uint64_t *codes,
                              double *work) noexcept nogil
     cdef Py_ssize_t icws_row(self, const int64_t *columns, const double *values, Py_ssize_t n, Py_ssize_t first,

@@ -1,12 +1,13 @@
-"""Weighted min-hash: two non-negative vectors collide with probability sum min / sum max, k of them likewise.
+"""Weighted min-hash: non-negative vectors collide with probability sum min / sum max.
 
-Two ways to draw such a hash. "icws" (Ioffe 2010) needs no bounds and O(non-zeros) a hash; its random numbers are
-functions of (seed, feature, hash), so nothing is stored however many features there are. "rejection" (Shrivastava
-2016) throws darts at the line of the columns' upper bounds until one falls below the vector: O(sum upper / sum x)
-expected a hash, the faster one where rows are dense and fill their bounds. A table's key combines `n_hashes` hashes.
+The same formula holds for k vectors. There are two methods. "icws" (Ioffe 2010) needs no bounds and costs O(non-zeros)
+for each hash; its random numbers are functions of (seed, feature, hash), so nothing is stored, for any number of
+features. "rejection" (Shrivastava 2016) throws darts at the line of the columns' upper bounds until one falls below the
+vector; a hash needs O(sum upper / sum x) darts on average. It is the faster method if rows are dense and close to their
+bounds. The key of a table combines `n_hashes` hashes.
 
-Invariant: a hash is a function of the settings and of the row's numbers alone, whatever their storage, their
-company in a call, or the number of threads. Vectors of zeros share a key of their own, 0.
+Invariant: a hash is a function of the settings and of the numbers in the row alone. It does not depend on storage, on
+other rows in a call, or on the number of threads. All vectors of zeros have the key 0, and no other vector has it.
 """
 
 import numpy as np
@@ -22,17 +23,17 @@ from expfam.structures.ground.rng cimport Purpose, philox_aim, philox_double, ph
 from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
-    ROWS = 512                  # of a task
-    TABLE_BYTES = 1 << 26       # of tabulated draws
-    READY_DARTS = 512           # of each hash, thrown before the rows come
-    MOST_DARTS = 1 << 16        # expected for a row
+    ROWS = 512                  # rows in a task
+    TABLE_BYTES = 1 << 26       # bytes of tabulated draws
+    READY_DARTS = 512           # darts of each hash that are thrown before the rows are read
+    MOST_DARTS = 1 << 16        # largest expected number for a row
 
-cdef uint64_t ICWS = <uint64_t> 1 << 40         # added to the hash's number: no two methods read one stream
+cdef uint64_t ICWS = <uint64_t> 1 << 40         # added to the number of the hash: the two methods use different streams
 cdef uint64_t REJECTION = <uint64_t> 2 << 40
 
 
 cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
-    # MurmurHash3's finaliser
+    # finaliser of MurmurHash3
     key ^= key >> 33
     key *= <uint64_t> 0xff51afd7ed558ccd
     key ^= key >> 33
@@ -41,16 +42,19 @@ cdef inline uint64_t scramble(uint64_t key) noexcept nogil:
 
 
 cdef inline double open_uniform(uint64_t half) noexcept nogil:
-    """Inside (0, 1), from 32 bits."""
+    """Return a number in the open interval (0, 1) from 32 bits."""
     return (<double> (half & <uint64_t> 0xffffffff) + 0.5) * (1.0 / 4294967296.0)
 
 
 cdef inline double log_weight(double x) noexcept nogil:
-    return log(x) if x < 2.3e-308 else expfam_log1(x)  # expfam_log1 knows no denormals
+    return log(x) if x < 2.3e-308 else expfam_log1(x)  # expfam_log1 is wrong for denormal numbers
 
 
 cdef void icws_draws(uint64_t seed, uint64_t feature, Py_ssize_t first, Py_ssize_t size, double *out) noexcept nogil:
-    """r ~ Gamma(2, 1), b uniform and log c, c ~ Gamma(2, 1), of `size` hashes: one block of four words each."""
+    """Draw r, b and log c for `size` hashes; each hash uses one block of four words.
+
+    r and c have the law Gamma(2, 1), and b is uniform.
+    """
     cdef philox_stream stream
     cdef Py_ssize_t h
     cdef uint64_t w0, w1, w2
@@ -66,44 +70,47 @@ cdef void icws_draws(uint64_t seed, uint64_t feature, Py_ssize_t first, Py_ssize
 
 
 cdef class WeightedMinHash:
-    """Keys of non-negative (or signed) vectors: equal with the probability sum min / sum max for each hash.
+    """Weighted min-hash of non-negative (or signed) vectors.
+
+    For each hash, two vectors have the same value with probability sum min / sum max.
 
     Parameters
     ----------
     n_features : int
-        Columns of the data, D.
+        Number of columns of the data, D.
     n_tables : int
-        Keys of each row.
+        Number of keys of each row.
     n_hashes : int
-        Hashes that one key combines: two rows of similarity J get the same key with probability J ** n_hashes.
+        Number of hashes in one key. Two rows of similarity J have the same key with probability J ** n_hashes.
     method : {"icws", "rejection"}
-        See the module. Rejection needs `upper`.
-    upper : (D,) float64 array_like, or (D, 2) when signed
-        Upper bound of each column; with signs, of its positive part and of its negative part. `column_bounds` reads
-        them from data. A row beyond them is refused.
+        Rejection needs `upper`. It is faster for dense rows that are close to their bounds.
+    upper : (D,) float64 array_like, or (D, 2) if signed
+        Upper bound of each column; with signs, the bounds of its positive part and of its negative part.
+        `column_bounds` computes them from data. A row that exceeds them is refused.
     is_signed : bool
-        Take x for the 2 D weights max(x, 0), max(-x, 0), without storing them. Otherwise negative numbers are refused.
+        Whether x stands for the 2 D weights max(x, 0), max(-x, 0), which are not stored. Otherwise negative numbers are
+        refused.
     seed : int in [0, 2**64)
-        Two objects of equal settings and seed agree in every key.
+        Two objects with equal settings and seed give the same keys.
 
     Attributes
     ----------
     n_features, n_tables, n_hashes, method, upper, is_signed, seed
-        As given.
+        Arguments of the constructor.
 
     Raises
     ------
     ValueError
-        For settings out of range, or `upper` missing, in excess, or of a wrong shape.
+        A setting is out of range, or `upper` is missing, not needed, or of a wrong shape.
 
     Notes
     -----
-    ICWS: for every feature of weight x > 0, r, c ~ Gamma(2, 1), b ~ U(0, 1), t = floor(log x / r + b),
-    log a = log c - r (t - b + 1); the hash is (j, t) of the smallest a (Ioffe 2010, "Improved consistent sampling,
-    weighted minhash and L1 sketching", algorithm 1). Uniforms have 32 bits; the pair is mixed into 64 bits.
-    Rejection: darts uniform on [0, sum upper); the hash is the number of the first that falls on a column within x
-    (Shrivastava 2016, "Simple and efficient weighted minwise hashing"). Between machines with different instruction
-    sets an ICWS key differs where rounding decides, about once in 10^15 weights.
+    ICWS: for every feature j of weight x > 0 draw r, c ~ Gamma(2, 1) and b ~ U(0, 1), and compute
+    t = floor(log x / r + b) and log a = log c - r (t - b + 1). The hash is (j, t) of the smallest a (Ioffe 2010,
+    "Improved consistent sampling, weighted minhash and L1 sketching", algorithm 1). Uniform numbers have 32 bits, and
+    the pair is mixed into 64 bits. Rejection: darts are uniform on [0, sum upper), and the hash is the number of the
+    first dart that falls below x in its column (Shrivastava 2016, "Simple and efficient weighted minwise hashing").
+    On machines with different instruction sets, an ICWS key can differ by rounding, about once in 10^15 weights.
 
     Examples
     --------
@@ -132,7 +139,8 @@ cdef class WeightedMinHash:
         self.is_icws = method == "icws"
         self.n_weights = n_features * (2 if is_signed else 1)
         self.upper = self._bounds(upper)
-        # fixed by the sizes alone: a hash's place in its block, hence its rounding, never depends on the data
+        # The sizes alone define blocks, so that the position of a hash in its block, and its rounding, never depend on
+        # the data.
         self.block = max(1, min(n_tables * n_hashes, 64, TABLE_BYTES // (24 * self.n_weights)))
         self.work_size = 6 * self.block if self.is_icws else self.n_weights
 
@@ -185,7 +193,7 @@ cdef class WeightedMinHash:
 
     cdef Py_ssize_t hash_row(self, const int64_t *columns, const double *values, Py_ssize_t n, uint64_t *codes,
                              double *work) noexcept nogil:
-        """Codes of one row without any tabulated draws, as streaming inserts need them."""
+        """Compute the codes of one row without tabulated draws, as streaming inserts need."""
         cdef Py_ssize_t first = 0, size, code = MIN_HASH_FINE
         if not self.is_icws:
             return self.rejection_row(columns, values, n, NULL, NULL, 0, codes, work)
@@ -197,7 +205,10 @@ cdef class WeightedMinHash:
 
     cdef Py_ssize_t icws_row(self, const int64_t *columns, const double *values, Py_ssize_t n, Py_ssize_t first,
                              Py_ssize_t size, const double *table, uint64_t *codes, double *work) noexcept nogil:
-        """Codes of the hashes first..first+size-1; `table` (n_weights, 3, size) holds their draws, or is NULL."""
+        """Compute the codes of the hashes first..first+size-1.
+
+        `table` (n_weights, 3, size) contains their draws, or is NULL.
+        """
         cdef double *best = work
         cdef double *level = work + size
         cdef double *winner = work + 2 * size
@@ -234,7 +245,7 @@ cdef class WeightedMinHash:
         return MIN_HASH_FINE
 
     cdef int32_t dart(self, Py_ssize_t h, Py_ssize_t number, double *offset) noexcept nogil:
-        """Column that a dart of hash h falls on, and how far from its left end."""
+        """Return the column of a dart of hash h; `offset` receives the distance from its left end."""
         cdef philox_stream stream
         cdef Py_ssize_t low = 0, high = self.n_weights - 1, middle, _word
         cdef double at
@@ -255,7 +266,7 @@ cdef class WeightedMinHash:
     cdef Py_ssize_t rejection_row(self, const int64_t *columns, const double *values, Py_ssize_t n,
                                   const int32_t *components, const double *offsets, Py_ssize_t n_ready,
                                   uint64_t *codes, double *work) noexcept nogil:
-        """Codes of all hashes; the first darts of each may stand ready in (hashes, n_ready) arrays."""
+        """Compute all codes; arrays (hashes, n_ready) may contain the first darts of each."""
         cdef Py_ssize_t p, h, d, j, code = MIN_HASH_FINE, n_used = 0
         cdef double x, offset, total = 0.0
         for p in range(n):
@@ -302,7 +313,10 @@ cdef class WeightedMinHash:
 
     cdef void fold(self, const uint64_t *codes, Py_ssize_t first, Py_ssize_t size, Py_ssize_t n_hashes,
                    uint64_t *keys) noexcept nogil:
-        """Take the codes of the hashes first..first+size-1 into the keys of a row, `n_hashes` to a key, in order."""
+        """Mix the codes of the hashes first..first+size-1 into the keys of a row.
+
+        Each key combines `n_hashes` codes in order.
+        """
         cdef Py_ssize_t h, which
         cdef uint64_t mixed
         for h in range(size):
@@ -314,29 +328,29 @@ cdef class WeightedMinHash:
                 keys[which] = mixed if mixed else 1
 
     def keys(self, X, *, n_threads=None):
-        """Key of each row in each table.
+        """Return the key of each row in each table.
 
         Parameters
         ----------
         X : (N, D) array_like or CSR
-            Finite; not negative unless signed.
+            Finite, and not negative unless signed.
         n_threads : int or None
-            No result depends on it.
+            Results do not depend on it.
 
         Returns
         -------
         (N, n_tables) uint64 ndarray
-            0 for a row of zeros and for no other.
+            0 for a row of zeros and for no other row.
 
         Raises
         ------
         ValueError
-            For a wrong shape, or naming row and column of a value that is refused.
+            X has a wrong shape, or a value is refused; the message names its row and column.
         """
         return self._hash(X, self.n_hashes, n_threads)
 
     def hashes(self, X, *, n_threads=None):
-        """Every single hash of each row: what `keys` combines.
+        """Return the single hashes of each row, which `keys` combines.
 
         Parameters
         ----------
@@ -346,12 +360,12 @@ cdef class WeightedMinHash:
         Returns
         -------
         (N, n_tables * n_hashes) uint64 ndarray
-            Table l combines the columns l * n_hashes to (l + 1) * n_hashes - 1.
+            The key of table l combines the columns l * n_hashes to (l + 1) * n_hashes - 1.
 
         Raises
         ------
         ValueError
-            As for `keys`.
+            As in `keys`.
         """
         return self._hash(X, 1, n_threads)
 
@@ -365,7 +379,10 @@ cdef class WeightedMinHash:
         return out
 
     def _take_in(self, X, out, part, n_threads):
-        """Fold a block of hashes, `part` (first, number, number to a key), into the keys of all rows."""
+        """Mix a block of hashes into the keys of all rows.
+
+        `part` is (first hash, number of hashes, hashes in each key).
+        """
         ready = None
         if not self.is_icws:
             ready = self._throw(min(X.shape[0], READY_DARTS))
@@ -373,7 +390,7 @@ cdef class WeightedMinHash:
             used = np.ones(self.n_features, dtype=np.uint8)
             if sparse.issparse(X):
                 used[:] = np.bincount(X.indices, minlength=self.n_features)[: self.n_features] > 0
-            # tabulated draws pay when each is read more than once; they change no bit of the result
+            # tabulated draws save time if each is read more than once; results are bitwise the same
             if (X.nnz if sparse.issparse(X) else X.size) > np.count_nonzero(used) * (self.n_weights // self.n_features):
                 ready = self._tabulate(part[0], part[1], used, n_threads)
 
@@ -425,7 +442,10 @@ cdef class WeightedMinHash:
         return components, offsets
 
     def _chunk(self, X, start, stop, ready, uint64_t[:, ::1] keys, part):
-        """Hash some rows; `ready` is what `_tabulate` or `_throw` prepared, `part` as in `_take_in`."""
+        """Hash some rows.
+
+        `ready` is the result of `_tabulate` or `_throw`; `part` is as in `_take_in`.
+        """
         cdef Py_ssize_t first = part[0], size = part[1], n_hashes = part[2]
         cdef Py_ssize_t i, p, n_ready = 0, code = MIN_HASH_FINE
         cdef const int64_t *columns = NULL
@@ -484,12 +504,15 @@ cdef class WeightedMinHash:
 
 
 def make_hash(n_features, settings):
-    """Constructor for pickling."""
+    """Make a hash from its settings, for pickling."""
     return WeightedMinHash(n_features, **settings)
 
 
 def entries(X, start, stop):
-    """Row pointers, columns (None: all of them) and values of some rows, in the types that the loops read."""
+    """Return row pointers, columns and values of some rows in the types of the loops.
+
+    Columns are None if all are present.
+    """
     if not sparse.issparse(X):
         values = np.ascontiguousarray(X[start:stop], dtype=np.float64).ravel()
         return np.arange(stop - start + 1, dtype=np.int64) * X.shape[1], None, values
@@ -499,13 +522,13 @@ def entries(X, start, stop):
 
 
 def column_bounds(X, *, is_signed=False):
-    """Upper bound of each column of some data, for the rejection hash.
+    """Return the upper bound of each column of some data, for the rejection hash.
 
     Parameters
     ----------
     X : (N, D) array_like or CSR
     is_signed : bool
-        Bounds of the positive and of the negative parts apart.
+        Whether to bound the positive and the negative parts separately.
 
     Returns
     -------
@@ -530,7 +553,7 @@ def column_bounds(X, *, is_signed=False):
 
 
 def weights_of(W, is_signed, name):
-    """Rows as dense non-negative weights, doubled where signed."""
+    """Return rows as dense non-negative weights, 2 D columns if signed."""
     W = np.asarray(W.toarray() if sparse.issparse(W) else W, dtype=np.float64)
     W = W[None] if W.ndim == 1 else W
     if W.ndim != 2 or W.shape[0] < 1:
@@ -546,18 +569,18 @@ def weights_of(W, is_signed, name):
 
 
 def collision(W, *, is_signed=False):
-    """Probability that all rows get the same hash: sum of their minima over sum of their maxima.
+    """Return the probability that all rows have the same hash, sum min / sum max.
 
     Parameters
     ----------
     W : (m, D) float64 array_like or CSR
-        Two rows or more, or one, for which it is 1.
+        One or more rows; for one row the probability is 1.
     is_signed : bool
 
     Returns
     -------
     float
-        1.0 for rows of zeros only, which share the key of zeros. O(m D).
+        1.0 if all rows are zeros, because they have the same key. The cost is O(m D).
 
     Notes
     -----
@@ -579,7 +602,9 @@ cdef double ratio(low, high) except -1.0:
 
 
 def first_dart(A, B, *, is_signed=False):
-    """Probability that the first dart below any row lies below all rows of A and above all of B.
+    """Return the probability that the first dart below any row is below A and above B.
+
+    "Below A" means below all rows of A, and "above B" means above all rows of B.
 
     Parameters
     ----------
@@ -589,13 +614,13 @@ def first_dart(A, B, *, is_signed=False):
     Returns
     -------
     float
-        0.0 where all rows are zeros. O((a + b) D).
+        0.0 if all rows are zeros. The cost is O((a + b) D).
 
     Notes
     -----
-    sum_j max(0, min_A x_j - max_B x_j) / sum_j max x_j: Luo and Shrivastava 2018, eq. 4. Departs from the paper's
-    reading: this is a lower bound of `split_probability`, not that probability itself, because a row of B whose own
-    first dart comes later may differ from A as well.
+    sum_j max(0, min_A x_j - max_B x_j) / sum_j max x_j: Luo and Shrivastava 2018, eq. 4. The paper takes this for
+    `split_probability`, but it is only a lower bound of it, because a row of B whose own first dart comes later may
+    differ from A as well.
 
     Examples
     --------
@@ -610,28 +635,30 @@ def first_dart(A, B, *, is_signed=False):
 
 
 def split_probability(A, B, *, is_signed=False):
-    """Probability that one hash gives all rows of A the same value and every row of B another one.
+    """Return the probability that one hash separates A from B.
+
+    A hash separates them if all rows of A have the same value and every row of B has another one.
 
     Parameters
     ----------
     A : (a, D) float64 array_like or CSR
     B : (b, D) float64 array_like or CSR
-        At most 20 rows: the cost is O(2**b D).
+        At most 20 rows, because the cost is O(2**b D).
     is_signed : bool
 
     Returns
     -------
     float
-        Off by up to 2**b rounding errors.
+        The error is at most 2**b rounding errors.
 
     Raises
     ------
     ValueError
-        For more than 20 rows in B.
+        B has more than 20 rows.
 
     Notes
     -----
-    Inclusion and exclusion over the subsets of B: sum over T of (-1)^|T| collision(A and T).
+    Inclusion and exclusion over the subsets T of B: the sum over T of (-1)^|T| collision(A and T).
     """
     A, B = weights_of(A, is_signed, "A"), weights_of(B, is_signed, "B")
     if B.shape[0] > 20:

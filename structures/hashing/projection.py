@@ -1,25 +1,30 @@
-"""Sparse random signs that carry many columns into few and roughly keep distances.
+"""Sparse random projections that replace many columns by few and roughly keep distances.
 
-Each old column is added to, or subtracted from, one new column of each of several blocks. Squared lengths are kept in
-expectation, with a relative standard deviation of at most sqrt(2 / n_columns). O(n_signs) work for each stored entry.
+The new columns form blocks. Each old column is added to, or subtracted from, one new column of each block. The expected
+squared length of a row is its old squared length, with a relative standard deviation of at most sqrt(2 / n_columns).
+The work is O(n_signs) for each stored entry.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 
-def sign_projection(n_features, rng, *, n_columns=64, n_signs=8):
-    """Matrix of signs for ``X @ matrix``.
+def sign_projection(n_features: int, rng: np.random.Generator, *, n_columns: int = 64, n_signs: int = 8) -> Any:
+    """Draw a sparse matrix of random signs for ``X @ matrix``.
 
     Parameters
     ----------
     n_features : int
-        Columns of X.
+        Number of columns of X.
     rng : numpy.random.Generator
     n_columns : int
-        Columns of the product.
+        Number of columns of the product.
     n_signs : int
-        Entries of a row; divides `n_columns`.
+        Number of entries in each row of the matrix; it must divide `n_columns`.
 
     Returns
     -------
@@ -34,7 +39,7 @@ def sign_projection(n_features, rng, *, n_columns=64, n_signs=8):
     Notes
     -----
     Kane and Nelson 2014, "Sparser Johnson-Lindenstrauss transforms", the block construction. Two rows with one entry
-    in different columns fall together with probability (2 n_columns / n_signs) ** -n_signs: 2e-10 by default.
+    in different columns become equal with probability (2 n_columns / n_signs) ** -n_signs: 2e-10 by default.
 
     Examples
     --------

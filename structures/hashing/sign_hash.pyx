@@ -1,11 +1,13 @@
-"""Signs of random projections without a stored matrix, and the sign codes of K vectors under exact updates.
+"""Sign hashes: signs of random projections without a stored matrix.
 
-Row j of the random matrix has, at coordinate w, a sign that is bit j mod 64 of a hash of (w, j div 64, seed): nothing
-is stored, and one hash gives 64 entries. Two vectors at an angle t differ in each bit of their codes with probability
-t/pi, so the Hamming distance h of codes of l bits estimates the angle by pi h/l (Charikar 2002; Ahmed et al. 2012).
-Dot products of the K vectors are kept as integers of a fixed-point grid: an update adds integers, so that dots, bits
-and norms after any updates in any order are those of a rebuild, bit for bit. Cost: O(l) a nonzero coordinate for codes
-and updates (one addition a bit), O(K l/64) for the distances of a code to K codes, O(K) more for the draw.
+The module also keeps the sign codes of K vectors, which updates change exactly.
+
+The sign of the random matrix in row j and coordinate w is bit j mod 64 of a hash of (w, j div 64, seed): nothing is
+stored, and one hash gives 64 entries. Two vectors at an angle t differ in each bit of their codes with probability
+t/pi, so the Hamming distance h of codes of l bits estimates the angle by pi h/l (Charikar 2002; Ahmed et al. 2012). Dot
+products of the K vectors are stored as integers on a fixed-point grid. An update adds integers, so after any updates in
+any order, dots, bits and norms are bitwise those of a rebuild. Codes and updates cost O(l) for each nonzero coordinate
+(one addition for each bit). The distances of a code to K codes cost O(K l/64), and a draw costs O(K) more.
 """
 
 import math
@@ -43,13 +45,13 @@ from expfam.errors import DataError, DataTypeError
 from expfam.structures.ground.threads import run
 
 cdef enum:
-    CHUNK = 64                  # coordinates hashed at once
-    MAX_WORDS = 64              # of a code: 4096 bits
+    CHUNK = 64                  # number of coordinates hashed together
+    MAX_WORDS = 64              # largest size of a code: 4096 bits
 
-_ROWS = 512                     # rows of a task
-_GAUSSIAN_SCALE = 44.0          # the outermost of 256 quantiles, 2.885, becomes 127
-_NARROW_BITS = 31               # dots below 2^31 in absolute value
-_COARSE = 6                     # exponents below this would round away too much: the dots become int64
+_ROWS = 512                     # rows in a task
+_GAUSSIAN_SCALE = 44.0          # the largest of 256 quantiles, 2.885, becomes 127
+_NARROW_BITS = 31               # int32 dots are below 2^31 in absolute value
+_COARSE = 6                     # an exponent below this would round too much: then the dots are int64
 
 ctypedef fused lane:
     uint32_t
@@ -61,14 +63,16 @@ ctypedef fused lane:
 
 
 def hoeffding_bound(n_bits, n_codes, delta):
-    """Largest deviation of K fractions of differing bits from their means, all at once with probability 1 - delta.
+    """Return a bound of the deviation of K fractions of differing bits from their means.
+
+    With probability 1 - delta it holds for all K fractions together.
 
     Parameters
     ----------
     n_bits : int
         Length l of the codes.
     n_codes : int
-        Number K of codes compared with one.
+        Number K of codes that are compared with one code.
     delta : float in (0, 1)
 
     Returns
@@ -78,7 +82,7 @@ def hoeffding_bound(n_bits, n_codes, delta):
 
     Notes
     -----
-    Hoeffding's inequality and a union bound. Departs from Ahmed et al. 2012, remark 5: its figure lacks the 2.
+    This is Hoeffding's inequality with a union bound. In Ahmed et al. 2012, remark 5, the factor 2 is missing.
 
     Examples
     --------
@@ -91,7 +95,9 @@ def hoeffding_bound(n_bits, n_codes, delta):
 
 
 def kl_bound(n_bits, n_codes, delta):
-    """Lower confidence limits of the probability of a differing bit, for each Hamming distance.
+    """Return lower confidence limits of the probability of a differing bit.
+
+    There is one limit for each Hamming distance.
 
     Parameters
     ----------
@@ -101,11 +107,12 @@ def kl_bound(n_bits, n_codes, delta):
     Returns
     -------
     (n_bits + 1,) float64 ndarray
-        For each distance h the smallest p <= h/l with l kl(h/l || p) <= log(K / delta), kl of Bernoulli laws in nats.
+        For each distance h the smallest p <= h/l with l kl(h/l || p) <= log(K / delta), where kl is the divergence of
+        two Bernoulli laws in nats.
 
     Notes
     -----
-    Chernoff's bound in its relative-entropy form and a union bound; never looser than Hoeffding's. O(l).
+    This is Chernoff's bound in its relative-entropy form with a union bound. It is never looser than Hoeffding's. O(l).
 
     Examples
     --------
@@ -125,7 +132,7 @@ def kl_bound(n_bits, n_codes, delta):
 
 
 def cosine_table(n_bits, *, beta=1.0, bound=None, n_codes=1, delta=0.01):
-    """Cosine of the angle that each Hamming distance estimates, times a temperature.
+    """Return the cosine of the angle that each Hamming distance estimates, times beta.
 
     Parameters
     ----------
@@ -134,9 +141,9 @@ def cosine_table(n_bits, *, beta=1.0, bound=None, n_codes=1, delta=0.01):
     beta : float in (0, 1]
         Factor of all entries: the inverse temperature of a proposal by noisy scores.
     bound : {None, "hoeffding", "kl"}
-        Take the lower end of a confidence interval of the angle, for pruning, instead of the estimate.
+        Whether to use the lower end of a confidence interval of the angle, for pruning, in place of the estimate.
     n_codes, delta
-        Of the bound, see `hoeffding_bound`.
+        Arguments of the bound, see `hoeffding_bound`.
 
     Returns
     -------
@@ -160,7 +167,7 @@ def cosine_table(n_bits, *, beta=1.0, bound=None, n_codes=1, delta=0.01):
         z = kl_bound(n_bits, n_codes, delta)
     elif bound is not None:
         raise ValueError(f"bound must be None, 'hoeffding' or 'kl'; got {bound!r}")
-    # sin keeps the middle at zero and the ends symmetric, where cos(pi z) rounds pi
+    # With sin the middle is exactly 0 and the ends are symmetric; cos(pi z) would round pi
     return (beta * np.sin(np.pi * (0.5 - z))).astype(np.float32)
 
 
@@ -172,7 +179,7 @@ def _check_bound(n_bits, n_codes, delta):
 
 
 def _bernoulli_kl(z, p):
-    """kl(z || p) in nats, elementwise, with 0 log 0 = 0."""
+    """Return kl(z || p) in nats, elementwise, with 0 log 0 = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         differ = np.where(z > 0, z * np.log(z / p), 0.0)
         agree = np.where(z < 1, (1 - z) * np.log((1 - z) / (1 - p)), 0.0)
@@ -183,36 +190,40 @@ def _bernoulli_kl(z, p):
 
 
 def nearest_codes(codes, norms, of_codes, of_norms, bias, n_top):
-    """For each row the clusters whose vectors have the largest inner products with it, as far as sign codes tell.
+    """Find for each row the clusters with the largest inner products, by sign codes.
+
+    The inner products are estimates.
 
     Parameters
     ----------
     codes : (N, n_words) uint64 ndarray
         Codes of the rows by one `SignHash`.
     norms : (N,) array_like
-        Lengths of the rows' vectors.
+        Norms of the vectors of the rows.
     of_codes : (K, n_words) uint64 ndarray
         Codes of the clusters by the same hash.
     of_norms : (K,) array_like
+        Norms of the vectors of the clusters.
     bias : (K,) array_like
-        What is known exactly of a cluster's score, in the units of the inner products.
+        Exact part of the score of each cluster, in the units of the inner products.
     n_top : int
-        From 1 to K.
+        Number of clusters to find for each row, from 1 to K.
 
     Returns
     -------
     (N, n_top) int32 ndarray
-        Clusters by their number.
+        The clusters of each row, in ascending order of their numbers.
 
     Raises
     ------
     DataError
-        For arrays that do not fit, or a row for which no score is finite.
+        The shapes do not fit, or a row has no finite score.
 
     Notes
     -----
-    Scores norms_i of_norms_k cos(pi h_ik / l) + bias_k in single precision: their error has a standard deviation of up
-    to pi / (2 sqrt(l)) of the product of the norms. O(K l / 64 + K) a row; releases the gil.
+    The scores are norms_i of_norms_k cos(pi h_ik / l) + bias_k in single precision. The standard deviation of their
+    error is at most pi / (2 sqrt(l)) times the product of the norms. A row costs O(K l / 64 + K). The function releases
+    the gil.
 
     Examples
     --------
@@ -257,7 +268,7 @@ def nearest_codes(codes, norms, of_codes, of_norms, bias, n_top):
 
 
 cdef void accumulate(SignHash h, const int64_t *coordinates, const lane *v, Py_ssize_t n, lane *dots) noexcept nogil:
-    """dots[j] += sum_i entry(j, coordinates[i]) v[i], for all bits j."""
+    """Add sum_i entry(j, coordinates[i]) v[i] to dots[j] for all bits j."""
     cdef uint64_t keys[CHUNK]
     cdef uint64_t words[CHUNK]
     cdef Py_ssize_t at, m, p, b
@@ -286,15 +297,17 @@ cdef void accumulate(SignHash h, const int64_t *coordinates, const lane *v, Py_s
 
 @final
 cdef class SignHash:
-    """A random matrix of signs or quantiles, of any number of columns, that exists only as a hash function.
+    """Random matrix of signs or quantiles that is computed by a hash function.
+
+    It has any number of columns, and it is not stored.
 
     Parameters
     ----------
     n_bits : int in [1, 4096]
-        Rows of the matrix, bits of a code; rounded up to a multiple of 64, see the attribute.
+        Number of rows of the matrix and of bits of a code. It is rounded up to a multiple of 64, see the attribute.
     entries : {"rademacher", "gaussian8"}
-        Signs, or 256 quantiles of the normal law as integers up to 127. Quantiles cost several times more and are
-        closer to spherical: with signs, a vector of one coordinate has the code of that coordinate whatever its size.
+        Signs, or 256 quantiles of the normal law as integers up to 127. Quantiles cost several times more, but their
+        law is closer to spherical: with signs, all vectors with the same single coordinate have the same code.
     seed : int in [0, 2**64)
 
     Attributes
@@ -302,14 +315,16 @@ cdef class SignHash:
     n_bits, n_words : int
         Length l of a code in bits and in 64-bit words.
     n_bits_asked : int
+        The number of bits that was given.
     largest_entry : int
-        1 or 127.
+        Largest absolute value of an entry: 1 or 127.
 
     Notes
     -----
-    The hash word p of coordinate w is mix(mix(w c1 + s) + p c2), mix the 64-bit finaliser of MurmurHash3. A dot product
-    that equals the centre's takes a bit of another hash of (owner, j), never a constant: with integer data ties are
-    common, and a constant would make all such codes alike. All results are the same bits on all instruction sets.
+    The hash word p of coordinate w is mix(mix(w c1 + s) + p c2), where mix is the 64-bit finaliser of MurmurHash3. If a
+    dot product equals that of the centre, its bit is a bit of another hash of (owner, j) and not a constant: ties are
+    common with integer data, and a constant would make all these codes equal. Results are bitwise the same on all
+    instruction sets.
 
     Examples
     --------
@@ -338,7 +353,7 @@ cdef class SignHash:
         self.n_bits_asked, self.n_words = n_bits, (n_bits + 63) // 64
         self.n_bits = 64 * self.n_words
         self.entries, self.seed = entries, seed
-        # mixed, because the finaliser maps 0 to 0: seed 0 would give coordinate 0 a constant word
+        # mixed, because the finaliser maps 0 to 0: with seed 0, coordinate 0 would have a constant word
         self.key = expfam_mix64(self.seed + <uint64_t>0x2545f4914f6cdd1d)
         self.tie_key = expfam_mix64(self.key + <uint64_t>0x2545f4914f6cdd1d)
         self.by_bytes = entries == "gaussian8"
@@ -369,7 +384,7 @@ cdef class SignHash:
         return expfam_mix64(key + <uint64_t>p * EXPFAM_HASH_WORD)
 
     def matrix(self, coordinates):
-        """Columns of the random matrix, written out.
+        """Return columns of the random matrix as an array.
 
         Parameters
         ----------
@@ -390,7 +405,7 @@ cdef class SignHash:
         return columns.T
 
     def tie_bits(self, owners):
-        """Words whose bits decide ties of the code of each owner.
+        """Return the words whose bits break ties in the code of each owner.
 
         Parameters
         ----------
@@ -411,7 +426,7 @@ cdef class SignHash:
         return words
 
     def project(self, X, *, scale=None, n_threads=1):
-        """Inner products of each row with each row of the random matrix.
+        """Compute the inner products of each row with each row of the random matrix.
 
         Parameters
         ----------
@@ -424,7 +439,8 @@ cdef class SignHash:
         Returns
         -------
         (N, n_bits) float64 ndarray
-            Sums in the order of a row's coordinates; exact where all partial sums are integers below 2**53.
+            Sums run in the order of the coordinates of a row. They are exact if all partial sums are integers below
+            2**53.
         """
         rows = _Rows(X, scale)
         out = np.empty((rows.n_rows, self.n_bits))
@@ -436,7 +452,7 @@ cdef class SignHash:
         return out
 
     def codes(self, X, *, scale=None, centre=None, factor=None, first_row=0, n_threads=1):
-        """Sign codes of the rows of c o (x_i - f_i m).
+        """Compute the sign codes of the rows c o (x_i - f_i m).
 
         Parameters
         ----------
@@ -447,9 +463,9 @@ cdef class SignHash:
         centre : (D,) float64, optional
             m, subtracted from each row before scaling.
         factor : (N,) float64, optional
-            f, multiple of the centre that is subtracted, such as a document's length; ones by default.
+            f, multiple of the centre that is subtracted, for example the length of a document; 1 by default.
         first_row : int
-            Number of the first row among all data: ties are decided by the row's number.
+            Number of the first row among all data, because ties are broken by the number of the row.
         n_threads : int or None
             The result does not depend on it.
 
@@ -461,14 +477,14 @@ cdef class SignHash:
         Raises
         ------
         DataError
-            Values that are not finite, wrong shapes.
+            Values are not finite, or shapes are wrong.
         DataTypeError
-            Values that are not real numbers.
+            Values are not real numbers.
 
         Notes
         -----
-        The centre is never subtracted from a row: its inner products are subtracted from the row's, so sparse rows cost
-        O(nnz l).
+        The centre is not subtracted from the rows. Its inner products are subtracted from those of the rows, so sparse
+        rows cost O(nnz l).
         """
         rows = _Rows(X, scale)
         dots = np.zeros(self.n_bits)
@@ -485,7 +501,7 @@ cdef class SignHash:
         return out
 
     def angle(self, h):
-        """Angle that a Hamming distance estimates.
+        """Return the angle that a Hamming distance estimates.
 
         Parameters
         ----------
@@ -504,7 +520,7 @@ def _sign_hash(n_bits, entries, seed):
 
 
 def _quantiles():
-    """The 256 midpoint quantiles of the normal law, scaled and rounded to integers in [-127, 127]."""
+    """Return the 256 midpoint quantiles of the normal law as integers in [-127, 127]."""
     law = NormalDist()
     upper = [round(_GAUSSIAN_SCALE * law.inv_cdf((b + 0.5) / 256)) for b in range(128, 256)]
     return [-q for q in reversed(upper)] + upper
@@ -520,7 +536,10 @@ def _vector(name, values, n):
 
 
 class _Rows:
-    """Rows of a dense array or CSR matrix, handed out by blocks as float64 values of int64 coordinates."""
+    """Blocks of rows of a dense array or CSR matrix.
+
+    A block has float64 values and int64 coordinates.
+    """
 
     def __init__(self, X, scale=None):
         self.is_sparse = hasattr(X, "indptr")
@@ -539,7 +558,10 @@ class _Rows:
         return [(start, min(start + _ROWS, self.n_rows)) for start in range(0, self.n_rows, _ROWS)]
 
     def block(self, start, stop):
-        """Values, coordinates and bounds of the rows; coordinates of dense rows are given once, bounds tell."""
+        """Return values, coordinates and bounds of some rows.
+
+        Dense rows share their coordinates, which are returned once.
+        """
         if self.is_sparse:
             bounds = np.asarray(self.X.indptr[start : stop + 1], dtype=np.int64)
             inside = slice(bounds[0], bounds[stop - start])
@@ -564,7 +586,7 @@ class _Rows:
 
 def _project(SignHash h not None, const double[::1] values, const int64_t[::1] coordinates, const int64_t[::1] bounds,
              double[:, ::1] out):
-    """Inner products of a block of rows."""
+    """Compute the inner products of a block of rows."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(out.shape[0]):
@@ -577,13 +599,13 @@ cdef void project_row(SignHash h, const double[::1] values, const int64_t[::1] c
     memset(dots, 0, h.n_bits * sizeof(double))
     if n == 0:
         return
-    # dense rows share their coordinates: fewer of them than values unless there is one row
+    # dense rows share their coordinates: there are fewer coordinates than values unless there is one row
     h.add_real(&coordinates[start if coordinates.shape[0] == values.shape[0] else 0], &values[start], n, dots)
 
 
 def _code(SignHash h not None, const double[::1] values, const int64_t[::1] coordinates, const int64_t[::1] bounds,
           const double[::1] centre_dots, const double[::1] factor, int64_t first_row, uint64_t[:, ::1] out):
-    """Codes of a block of rows."""
+    """Compute the codes of a block of rows."""
     cdef double dots[64 * MAX_WORDS]
     cdef double against[64]
     cdef Py_ssize_t i, p, j
@@ -601,43 +623,45 @@ def _code(SignHash h not None, const double[::1] values, const int64_t[::1] coor
 
 @final
 cdef class SignCodes:
-    """Sign codes, norms and one inner product of K vectors v_k - m, exact under any sequence of updates.
+    """Sign codes, norms and one inner product of K vectors v_k - m.
+
+    They are exact after any sequence of updates.
 
     Parameters
     ----------
     hash : SignHash
     n_codes : int
-        K. All vectors start as zero.
+        Number K of vectors. All vectors are zero at first.
     bound : (D,) float64
-        Largest absolute value that each coordinate of any vector will ever take. Sets the grid: values are kept as
-        multiples of 2**-exponent, the finest grid on which no sum can overflow.
+        Largest absolute value that each coordinate of any vector will ever have. It defines the grid: values are stored
+        as multiples of 2**-exponent, the finest grid on which no sum can overflow.
     centre : (D,) float64, optional
-        m, subtracted from all vectors: a bit says that a vector's inner product is above the centre's.
+        m, subtracted from all vectors. A bit says that the inner product of a vector is above that of the centre.
     direction : (D,) float64, optional
-        a; the inner products <a, v_k - m> are then kept too, as `slopes`.
+        a; if given, the inner products <a, v_k - m> are stored too, as `slopes`.
     dots : {"auto", "int32", "int64"}
-        Type of the inner products; "auto" takes int64 where int32 would leave a grid coarser than 2**-6.
+        Type of the inner products; "auto" chooses int64 where the grid of int32 would be coarser than 2**-6.
 
     Attributes
     ----------
     exponent : int
-        log2 of the number of grid points in a unit.
+        log2 of the number of grid points per unit.
     n_padded : int
         K rounded up to a multiple of 64, the length of weights.
 
     Raises
     ------
     DataError
-        A bound that is negative or not finite, or a value above its bound.
+        A bound is negative or not finite, or a value is above its bound.
     ValueError
-        n_codes below 1, or a name that is not listed.
+        `n_codes` is below 1, or `dots` is another name.
 
     Notes
     -----
-    An update replaces round(2^s old) by round(2^s new) in each coordinate; the sums of these integers telescope, so
-    that dots, bits, norms and slopes are those of a rebuild from the present vectors, whatever happened before and in
-    any order. Bits of one word position lie together for all K codes. Memory: K (4 l + l/8 + 24) + 12 D bytes, int32.
-    Layout and temperature of the proposal follow Ahmed et al. 2012, sections 3 and 4; the centre is an addition.
+    An update replaces round(2^s old) by round(2^s new) in each coordinate. The sums of these integers telescope, so
+    dots, bits, norms and slopes are those of a rebuild from the present vectors, for any sequence of updates. For each
+    word position, the words of all K codes are contiguous. Memory: K (4 l + l/8 + 24) + 12 D bytes with int32. Layout
+    and temperature of the proposal follow Ahmed et al. 2012, sections 3 and 4; the centre is an addition.
 
     Examples
     --------
@@ -677,7 +701,7 @@ cdef class SignCodes:
 
     cdef _set_up(self, SignHash hash, Py_ssize_t n_codes, bint wide, int exponent, int slope_exponent, limit, centre,
                  direction):
-        """Allocate, and compute what the centre alone determines."""
+        """Allocate memory and compute the values that depend only on the centre."""
         cdef const int32_t[::1] ints
         cdef uint64_t[:, ::1] planes
         cdef int64_t[::1] longs
@@ -713,7 +737,7 @@ cdef class SignCodes:
             ints = direction
             self.direction = &ints[0]
             self.empty_slope = -int((direction.astype(np.int64) * centre).sum())
-        values = centre.astype(np.uint64 if wide else np.uint32)  # modulo 2^64 or 2^32, as the sums are
+        values = centre.astype(np.uint64 if wide else np.uint32)  # modulo 2^64 or 2^32, like the sums
         columns = np.arange(self.n_features)
         if wide:
             hash.add_64(&columns[0], <uint64_t *>address(values), self.n_features, <uint64_t *>self.centre_dots)
@@ -725,7 +749,7 @@ cdef class SignCodes:
         self.squares[k], self.slopes[k] = self.empty_square, self.empty_slope
         self.sign(k)
 
-    # -- the C face --
+    # -- C interface --
 
     cdef void move(self, Py_ssize_t k, const int64_t *coordinates, const int32_t *old, const int32_t *new,
                    Py_ssize_t n) noexcept nogil:
@@ -748,7 +772,7 @@ cdef class SignCodes:
                 self.hash.add_64(coordinates + at, step_64, m, (<uint64_t *>self.dots) + k * self.hash.n_bits)
             else:
                 self.hash.add_32(coordinates + at, step_32, m, (<uint32_t *>self.dots) + k * self.hash.n_bits)
-        self.squares[k] = self.squares[k] + square  # in place needs the gil when checks are on
+        self.squares[k] = self.squares[k] + square  # no `+=`: with checks it needs the gil
         self.slopes[k] = self.slopes[k] + slope
         self.sign(k)
 
@@ -811,40 +835,46 @@ cdef class SignCodes:
             return -1
         return expfam_sign_pick(weights, sums, total[0], uniform, self.n_codes)
 
-    # -- the Python face --
+    # -- Python interface --
 
     @property
     def dots(self):
-        """(K, n_bits) int32 or int64, inner products on the grid, the centre not subtracted; read-only."""
+        """Return the inner products on the grid: (K, n_bits) int32 or int64, read-only.
+
+        The centre is not subtracted.
+        """
         return _frozen(self._dots)
 
     @property
     def planes(self):
-        """(n_words, K) uint64, word p of all codes in row p; read-only."""
+        """Return the codes: (n_words, K) uint64, read-only; row p has word p of all codes."""
         return _frozen(self._planes[:, : self.n_codes])
 
     @property
     def squares(self):
-        """(K,) int64, squared norms of v_k - m in units of 4**-exponent; read-only."""
+        """Return |v_k - m|^2 in units of 4**-exponent: (K,) int64, read-only."""
         return _frozen(self._squares)
 
     @property
     def norms(self):
-        """(K,) float64, norms of v_k - m, from the exact squares."""
+        """Return the norms of v_k - m from the exact squares: (K,) float64."""
         return np.ldexp(np.sqrt(self._squares.astype(np.float64)), -self.exponent)
 
     @property
     def slopes(self):
-        """(K,) float64, inner products of v_k - m with the direction; zeros without one."""
+        """Return the inner products of v_k - m with the direction: (K,) float64.
+
+        They are zeros without a direction.
+        """
         return np.ldexp(self._slopes.astype(np.float64), -self.exponent - self.slope_exponent)
 
     def code(self, k):
-        """Code of vector k: (n_words,) uint64."""
+        """Return the code of vector k: (n_words,) uint64."""
         self._check_code(k)
         return self._planes[:, k].copy()
 
     def quantise(self, coordinates, values):
-        """Values on the grid, as updates use them.
+        """Return values on the grid, as updates use them.
 
         Parameters
         ----------
@@ -859,7 +889,7 @@ cdef class SignCodes:
         Raises
         ------
         DataError
-            A coordinate outside [0, D), or a value above its bound or not finite.
+            A coordinate is outside [0, D), or a value is above its bound or not finite.
         """
         coordinates, values = np.asarray(coordinates, dtype=np.int64), np.asarray(values, dtype=np.float64)
         if coordinates.ndim != 1 or coordinates.shape != values.shape:
@@ -878,22 +908,23 @@ cdef class SignCodes:
         return grid.astype(np.int32)
 
     def update(self, k, coordinates, *, old, new):
-        """Replace values of vector k.
+        """Replace values of some coordinates of vector k.
 
         Parameters
         ----------
         k : int
         coordinates : (n,) int64 array-like in [0, D)
         old : (n,) float64 array-like
-            Values that the coordinates have now, as they were given. They are not stored: the caller keeps the vectors.
+            Present values of the coordinates, as they were given. They are not stored, so you must keep the vectors.
         new : (n,) float64 array-like
+            New values.
 
         Raises
         ------
         DataError
-            As `quantise`; nothing is changed then.
+            As in `quantise`; nothing is changed then.
         IndexError
-            k outside [0, K).
+            k is outside [0, K).
 
         Notes
         -----
@@ -909,12 +940,12 @@ cdef class SignCodes:
                 self.move(k, &coordinates[0], &old[0], &new[0], coordinates.shape[0])
 
     def clear(self, k):
-        """Make vector k zero."""
+        """Set vector k to zero."""
         self._check_code(k)
         self._clear(k)
 
     def save_code(self, k):
-        """All that is kept of vector k, to undo updates of it: O(l), no hashing.
+        """Return a record of vector k, to undo updates of it. O(l), no hashing.
 
         Parameters
         ----------
@@ -923,7 +954,7 @@ cdef class SignCodes:
         Returns
         -------
         bytes
-            For `restore_code` of this object, vector k.
+            Record for `restore_code` of the same object and vector k.
         """
         self._check_code(k)
         cdef bytes record = bytes(self.record_size())
@@ -931,7 +962,7 @@ cdef class SignCodes:
         return record
 
     def restore_code(self, k, bytes record not None):
-        """Put back what `save_code` gave for vector k.
+        """Restore vector k from the record of `save_code`.
 
         Parameters
         ----------
@@ -952,7 +983,7 @@ cdef class SignCodes:
 
         Notes
         -----
-        O(nnz l). The result is the same bits as any sequence of updates to the same vectors.
+        O(nnz l). The result is bitwise that of any sequence of updates to the same vectors.
         """
         if hasattr(V, "indptr") and not V.has_canonical_format:
             V = V.copy()
@@ -961,7 +992,7 @@ cdef class SignCodes:
         if (rows.n_rows, rows.n_columns) != (self.n_codes, self.n_features):
             raise DataError(f"V has shape {V.shape}; expected ({self.n_codes}, {self.n_features})")
         vectors = []
-        for k in range(self.n_codes):  # all are checked before one is changed
+        for k in range(self.n_codes):  # check all rows before the first change
             values, coordinates, _ = rows.block(k, k + 1)
             kept = np.flatnonzero(values)
             vectors.append((coordinates[kept], self.quantise(coordinates[kept], values[kept])))
@@ -970,7 +1001,7 @@ cdef class SignCodes:
             self._move(k, coordinates, np.zeros_like(values), values)
 
     def hamming(self, code):
-        """Numbers of differing bits between one code and all K.
+        """Return the number of differing bits between one code and each of the K codes.
 
         Parameters
         ----------
@@ -987,7 +1018,7 @@ cdef class SignCodes:
         return h
 
     def propose(self, code, uniform, *, norm, bias, factor=0.0, table=None):
-        """One draw over the K codes, with the weights that it used.
+        """Draw one of the K codes; return it with the weights of the draw.
 
         Parameters
         ----------
@@ -997,9 +1028,9 @@ cdef class SignCodes:
         norm : float
             Norm of the datum's vector.
         bias : (K,) float32 array-like, nats
-            What is known of the score exactly; -inf excludes a code.
+            Exact part of the score; -inf excludes a code.
         factor : float
-            Multiple of `slopes` added to the scores.
+            Multiple of `slopes` that is added to the scores.
         table : (n_bits + 1,) float32, optional
             Cosine of each distance, `cosine_table(n_bits)` by default.
 
@@ -1017,15 +1048,15 @@ cdef class SignCodes:
 
         Notes
         -----
-        score_k = norm * norms_k * table[h_k] + factor * slopes_k + bias_k in float32. The exponential is approximate,
-        to 8e-5 relative; a Metropolis-Hastings test with these very weights is exact all the same.
+        score_k = norm * norms_k * table[h_k] + factor * slopes_k + bias_k in float32. The exponential has a relative
+        error of up to 8e-5. A Metropolis-Hastings test is exact nevertheless, because it uses these same weights.
         """
         words = self._check_words(code, 1)
         labels, weights, totals = self._draw(words, [norm], bias, [factor], table, [uniform], True)
         return int(labels[0]), weights, float(totals[0])
 
     def draws(self, codes, uniforms, *, norms, bias, factors=None, table=None):
-        """Independent draws of many data under one bias.
+        """Draw one code for each of many data, independently, with one bias for all.
 
         Parameters
         ----------
@@ -1040,7 +1071,7 @@ cdef class SignCodes:
         -------
         labels : (N,) int64 ndarray
         q : (N,) float64 ndarray
-            Probability with which each label was drawn.
+            Probability of each drawn label.
         """
         words = self._check_words(codes, 2)
         factors = np.zeros(len(words)) if factors is None else factors
@@ -1081,7 +1112,7 @@ cdef class SignCodes:
         return (labels, scratch[: self.n_codes], q) if keep else (labels, q)
 
     def to_arrays(self):
-        """State as arrays: what `from_arrays` needs beside the hash; bits are derived from it."""
+        """Return the state as arrays; `from_arrays` needs them and the hash."""
         arrays = {
             "dots": self._dots.copy(),
             "squares": self._squares.copy(),
@@ -1096,7 +1127,7 @@ cdef class SignCodes:
 
     @staticmethod
     def from_arrays(SignHash hash not None, arrays):
-        """Codes from the arrays of `to_arrays` and a hash of the same parameters.
+        """Make the codes from the arrays of `to_arrays` and a hash with the same parameters.
 
         Parameters
         ----------
@@ -1153,7 +1184,7 @@ cdef class SignCodes:
 
 
 cdef char *address(array):
-    """Memory of a contiguous array, which the caller keeps alive."""
+    """Return the memory of a contiguous array, which the caller keeps alive."""
     cdef size_t where = array.ctypes.data
     return <char *>where
 
@@ -1169,14 +1200,17 @@ def _fixed(values, exponent):
 
 
 def _descend(exponent, fits):
-    """Largest exponent at or below a guess for which no sum overflows; rounding may add half a unit to each value."""
+    """Return the largest exponent, at most a guess, for which no sum overflows.
+
+    Rounding may add half a unit to each value.
+    """
     while not fits(exponent):
         exponent -= 1
     return exponent
 
 
 def _narrow_exponent(bound, centre, largest_entry):
-    """Finest grid with largest_entry * sum(|v| + |m|) below 2^31."""
+    """Return the exponent of the finest grid with largest_entry * sum(|v| + |m|) < 2^31."""
     largest, total = 2**_NARROW_BITS - 1, float((bound + np.abs(centre)).sum()) * largest_entry
     if total == 0:
         return 0
@@ -1189,7 +1223,10 @@ def _narrow_exponent(bound, centre, largest_entry):
 
 
 def _wide_exponent(bound, centre, largest_entry):
-    """Finest grid with sum((|v| + |m|)^2) and all dots below 2^62; each value is then below 2^31."""
+    """Return the exponent of the finest grid for int64 dots.
+
+    sum((|v| + |m|)^2) and all dots are below 2^62; each value is then below 2^31.
+    """
     norm = float(np.linalg.norm(bound + np.abs(centre)))
     if norm == 0:
         return 0
@@ -1202,7 +1239,10 @@ def _wide_exponent(bound, centre, largest_entry):
 
 
 def _slope_exponent(direction, limit, centre):
-    """Finest grid of a direction with sum(|a| (|v| + |m|)) below 2^62 and |a| below 2^31."""
+    """Return the exponent of the finest grid of a direction.
+
+    sum(|a| (|v| + |m|)) is below 2^62, and |a| is below 2^31.
+    """
     sizes = limit.astype(np.float64) + np.abs(centre.astype(np.float64))
     largest = float(np.abs(direction).max(initial=0.0))
     if largest == 0:

@@ -1,1 +1,1 @@
-"""Vector loops for three instruction sets, chosen when a module is loaded."""
+"""Vector loops for three instruction sets; each module chooses one when it is loaded."""

@@ -1,7 +1,8 @@
-/* Inner loops in one instance for each instruction set, picked once when a module is loaded.
- * EXPFAM_ISA=base|avx2|avx512 forces one (tests run them all on one machine). Wheels are built with baseline flags;
- * only the bodies below are compiled for more. Float results differ between instances in their last bits
- * (fused multiply-add, order of sums); integer results never. Everything is static: each module owns its copy.
+/* Inner loops with one instance for each instruction set; the instance is chosen once, when a module is loaded.
+ * EXPFAM_ISA=base|avx2|avx512 lowers the choice, so tests can run all instances on one machine. Wheels are built with
+ * baseline flags; only the bodies below are compiled for more. Float results can differ between instances in their last
+ * bits (fused multiply-add, order of sums); integer results never differ. Everything is static: each module has its own
+ * copy.
  */
 #ifndef EXPFAM_KERNELS_H
 #define EXPFAM_KERNELS_H
@@ -33,8 +34,8 @@
 #define EXPFAM_SIMD_MAX(variable)
 #endif
 
-/* 64 bytes as lanes, for sums that end at once: a reduction clause adds the lanes up one after the other, through memory,
- * which costs a short product more than its own terms. */
+/* 64 bytes as lanes, for short sums: a reduction clause adds the lanes one after the other, through memory, which costs
+ * more than all terms of a short product. */
 #if defined(__GNUC__)
 #define EXPFAM_WIDE 1
 typedef float expfam_floats __attribute__((vector_size(64)));
@@ -77,7 +78,7 @@ typedef double expfam_half_doubles __attribute__((vector_size(32)));
     BODY(name##_base, ) EXPFAM_UNUSED static result (*name) arguments = name##_base;
 #endif
 
-/* 0 base, 1 AVX2, 2 AVX-512; what the machine has, lowered by EXPFAM_ISA. */
+/* Return the instruction set of the machine, lowered by EXPFAM_ISA: 0 base, 1 AVX2, 2 AVX-512. */
 EXPFAM_UNUSED static int expfam_isa(void) {
 #if EXPFAM_DISPATCH
     int level = 0;
@@ -94,15 +95,15 @@ EXPFAM_UNUSED static int expfam_isa(void) {
 #endif
 }
 
-/* Natural logarithm of a positive finite double, below 1 ulp; branch-free so that loops over it vectorise.
- * Mantissa in [sqrt(1/2), sqrt(2)), then the classical odd series in s = f / (2 + f). Zero and denormals are not
- * handled: callers keep arguments normal. */
+/* Natural logarithm of a positive finite double, error below 1 ulp; there is no branch, so loops over it vectorise.
+ * The mantissa is in [sqrt(1/2), sqrt(2)), then the odd series in s = f / (2 + f) is used. Zero and denormal numbers
+ * are not handled: callers pass normal numbers only. */
 EXPFAM_INLINE double expfam_log1(double x) {
     uint64_t bits, exponent;
     double f, s, z, r, half, e;
     memcpy(&bits, &x, 8);
-    /* Unsigned and biased by 1024, and made a double by its bits: below AVX-512 vectors have neither an arithmetic
-     * shift nor a conversion of 64-bit integers. */
+    /* The exponent is unsigned and biased by 1024, and its bits are made a double: without AVX-512, vectors have
+     * neither an arithmetic shift nor a conversion of 64-bit integers. */
     exponent = (bits - UINT64_C(0x3fe6a09e667f3bcd) + UINT64_C(0x4000000000000000)) >> 52;
     bits = bits - (exponent << 52) + UINT64_C(0x4000000000000000);
     exponent |= UINT64_C(0x4330000000000000);
@@ -119,7 +120,7 @@ EXPFAM_INLINE double expfam_log1(double x) {
     return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
 }
 
-/* exp(x) for x <= 709, relative error below 2e-16 x 3; below -708 it returns the value at -708 (3e-308). */
+/* exp(x) for x <= 709, relative error below 6e-16; for x < -708 it returns the value at -708 (3e-308). */
 EXPFAM_INLINE double expfam_exp1(double x) {
     double n, r, p, scale;
     int64_t bits;
@@ -145,12 +146,12 @@ EXPFAM_INLINE double expfam_exp1(double x) {
     return p * scale;
 }
 
-/* lgamma(z + m) - lgamma(z) for z > 0, m >= 0, without the cancellation of the two: Stirling's series of the
- * difference, cut at an absolute error of 1 / (1188 z^9), 1.2e-14 at z = 16, beside a few ulp of m log z + m;
- * `shift` = 16 lifts smaller z by the recurrence. */
+/* lgamma(z + m) - lgamma(z) for z > 0, m >= 0 without cancellation: Stirling's series of the difference, truncated with
+ * an absolute error of 1 / (1188 z^9), 1.2e-14 at z = 16, plus a few ulp of m log z + m. With `shift` = 16 the
+ * recurrence is used to raise smaller z. */
 EXPFAM_INLINE double expfam_log_rising1(double z, double m, int shift) {
     double below = 1.0, above = 1.0, u, inv, inv_m, series, series_m;
-    for (int t = 0; t < shift; t++) { /* two products and one division: 16 divisions would be most of the cost */
+    for (int t = 0; t < shift; t++) { /* two products and one division: 16 divisions would dominate the cost */
         below *= z + t;
         above *= z + m + t;
     }
@@ -195,7 +196,7 @@ EXPFAM_INSTANCES(EXPFAM_LOG, void, expfam_log, (const double *, double *, ptrdif
     }
 EXPFAM_INSTANCES(EXPFAM_LOG_RISING, void, expfam_log_rising, (const double *, double, int, double *, ptrdiff_t))
 
-/* out += factor * row; a row of -inf masks entries for good */
+/* out += factor * row; an entry -inf of the row makes the entry of out -inf for good */
 #define EXPFAM_ADD_ROW(NAME, TARGET)                                                                        \
     TARGET static void NAME(double *out, const double *row, double factor, ptrdiff_t n) {                   \
         EXPFAM_SIMD                                                                                         \
@@ -212,8 +213,8 @@ EXPFAM_INSTANCES(EXPFAM_ADD_ROW, void, expfam_add_row, (double *, const double *
     }
 EXPFAM_INSTANCES(EXPFAM_MAX, double, expfam_max, (const double *, ptrdiff_t))
 
-/* x := exp(x - shift), with exact zeros 700 nats below the shift (so -inf is 0); sums of each 64 into `sums`; returns the total.
- * The weights and sums written here are the law of the draw that follows. */
+/* x := exp(x - shift), exactly 0 from 700 nats below the shift on (so -inf gives 0). The sum of each block of 64 is
+ * written to `sums`; the total is returned. These weights and sums are the law of the draw that follows. */
 #define EXPFAM_BLOCK 64
 #define EXPFAM_EXP_BLOCKS(NAME, TARGET)                                                                     \
     TARGET static double NAME(double *x, double shift, double *sums, ptrdiff_t n) {                         \
@@ -224,7 +225,7 @@ EXPFAM_INSTANCES(EXPFAM_MAX, double, expfam_max, (const double *, ptrdiff_t))
             EXPFAM_SIMD_SUM(sum)                                                                            \
             for (ptrdiff_t i = 0; i < m; i++) {                                                             \
                 double t = row[i] - shift, w = expfam_exp1(t);                                              \
-                w = t <= -700.0 ? 0.0 : w; /* a NaN stays one, and the total tells */                        \
+                w = t <= -700.0 ? 0.0 : w; /* a NaN stays a NaN, also in the total */                        \
                 row[i] = w;                                                                                 \
                 sum += w;                                                                                   \
             }                                                                                               \
@@ -235,27 +236,27 @@ EXPFAM_INSTANCES(EXPFAM_MAX, double, expfam_max, (const double *, ptrdiff_t))
     }
 EXPFAM_INSTANCES(EXPFAM_EXP_BLOCKS, double, expfam_exp_blocks, (double *, double, double *, ptrdiff_t))
 
-/* Index drawn with the weights of expfam_exp_blocks by one uniform in [0, 1): a block first, then inside it. */
+/* Draw an index with the weights of expfam_exp_blocks by one uniform number in [0, 1): first a block, then in it. */
 EXPFAM_UNUSED static ptrdiff_t expfam_pick(const double *w, const double *sums, double total, double uniform, ptrdiff_t n) {
     double left = uniform * total;
     ptrdiff_t b = 0, last = (n - 1) / EXPFAM_BLOCK, i, stop;
     while (b < last && left >= sums[b]) left -= sums[b++];
     stop = (b + 1) * EXPFAM_BLOCK < n ? (b + 1) * EXPFAM_BLOCK : n;
     for (i = b * EXPFAM_BLOCK; i < stop - 1 && left >= w[i]; i++) left -= w[i];
-    /* rounding may run past the last positive weight: step back to it */
+    /* rounding may lead past the last positive weight: step back to it */
     while (i > 0 && w[i] == 0.0) i--;
     if (w[i] == 0.0) while (i < n - 1 && w[i] == 0.0) i++;
     return i;
 }
 
 /* ---- count tables: products of (count + pseudo-count) over the rows of a word-major table ------------------------
- * A row holds the counts of one word in all clusters, one for each slot, padded to EXPFAM_LINE entries and aligned to
- * 64 bytes. The logarithm of a product of up to 32 factors replaces 32 logarithms; the caller bounds the number of
- * factors so that products stay normal. Rows of a table are far apart in memory and end before the hardware prefetcher
- * has warmed up: the next four rows are asked for while four are read. */
+ * A row has the counts of one word in all clusters, one for each slot, padded to EXPFAM_LINE entries and aligned to
+ * 64 bytes. The logarithm of a product of up to 32 factors replaces 32 logarithms; the caller limits the number of
+ * factors so that products stay normal. Rows of a table are far apart in memory and too short for the hardware
+ * prefetcher, so the next four rows are prefetched while four are read. */
 #define EXPFAM_LINE 16
 #if defined(__GNUC__) || defined(__clang__)
-/* The empty statement counts as an effect: calls of functions without one are dropped, prefetches and all. */
+/* The empty statement counts as an effect: compilers drop calls of functions without effects, and their prefetches. */
 #define EXPFAM_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile("" : : "r"(address)); } while (0)
 #else
 #define EXPFAM_PREFETCH(address) ((void)(address))
@@ -301,8 +302,8 @@ EXPFAM_INSTANCES(EXPFAM_COUNT_PRODUCTS_INT, void, expfam_count_products_int,
 EXPFAM_INSTANCES(EXPFAM_COUNT_PRODUCTS_REAL, void, expfam_count_products_real,
                  (const double *const *, const double *, ptrdiff_t, double *, ptrdiff_t))
 
-/* p[j] = prod_{t < m} (z[j] + t) for j < n, n a multiple of EXPFAM_LINE: four factors at a time from y (y + 3) = u and
- * (y + 1) (y + 2) = u + 2, all terms positive. */
+/* p[j] = prod_{t < m} (z[j] + t) for j < n, n a multiple of EXPFAM_LINE. Four factors at a time are computed from
+ * y (y + 3) = u and (y + 1) (y + 2) = u + 2, where all terms are positive. */
 #define EXPFAM_RISING_PRODUCTS(NAME, TARGET)                                                                \
     TARGET static void NAME(const double *z, ptrdiff_t m, double *p, ptrdiff_t n) {                         \
         ptrdiff_t t = 0;                                                                                    \
@@ -338,7 +339,7 @@ EXPFAM_INSTANCES(EXPFAM_RISING_PRODUCTS, void, expfam_rising_products, (const do
 EXPFAM_INSTANCES(EXPFAM_ADD_LOG_RATIO, void, expfam_add_log_ratio,
                  (const double *, const double *, double *, ptrdiff_t))
 
-/* p[j] *= prod_t (rows[t][ks[j]] + a[t]): for few slots, whose entries are fetched side by side. */
+/* p[j] *= prod_t (rows[t][ks[j]] + a[t]), for a few slots; their entries are loaded together. */
 EXPFAM_UNUSED static void expfam_gathered_products_int(const int32_t *const *rows, const double *a, ptrdiff_t n_rows,
                                                        const ptrdiff_t *ks, double *p, ptrdiff_t n) {
     for (ptrdiff_t j = 0; j < n; j++) {
@@ -356,7 +357,7 @@ EXPFAM_UNUSED static void expfam_gathered_products_real(const double *const *row
     }
 }
 
-/* A double that several reading threads may fill with the same bits at the same time. */
+/* A double that several reading threads may write with the same bits at the same time. */
 EXPFAM_INLINE double expfam_load_shared(const double *address) {
 #if defined(__GNUC__) || defined(__clang__)
     double value;
@@ -376,9 +377,10 @@ EXPFAM_INLINE void expfam_store_shared(double *address, double value) {
 /* ---- end of count tables ------------------------------------------------------------------------------------- */
 
 /* ---- Gaussian clusters -------------------------------------------------------------------------------------------
- * Clusters stand in blocks of EXPFAM_LANES: row r of a block holds one number of each of its clusters, so that a datum
- * is scored against all of them at once by plain vector arithmetic, in one stream through memory. Scores return 1 when
- * a lane left the range of doubles; the caller then scores that datum cluster by cluster with scaled arithmetic. */
+ * Clusters are stored in blocks of EXPFAM_LANES: row r of a block has one number of each of its clusters. So a datum is
+ * scored against all clusters of a block together by plain vector arithmetic, in one stream through memory. The
+ * functions return 1 if a lane left the range of doubles; the caller then scores that datum cluster by cluster with
+ * scaled arithmetic. */
 #if defined(__GNUC__) || defined(__clang__)
 #define EXPFAM_LANES 8
 #define EXPFAM_VECTOR(bytes) __attribute__((vector_size(bytes), aligned(8), may_alias))
@@ -391,8 +393,8 @@ typedef double expfam_double2, expfam_double4, expfam_double8;
 #endif
 #define EXPFAM_HUGE 1e290
 
-/* Instances with vectors of the target's own width: a block is gone through in EXPFAM_LANES / width parts, since
- * compilers break wider vectors up badly. BODY is a macro taking (name, target, vector type). */
+/* Instances with vectors of the target's own width: a block is processed in EXPFAM_LANES / width parts, because
+ * compilers generate bad code for wider vectors. BODY is a macro taking (name, target, vector type). */
 #if EXPFAM_DISPATCH
 #define EXPFAM_LANE_INSTANCES(BODY, result, name, arguments)                                                \
     BODY(name##_base, , expfam_double2)                                                                     \
@@ -409,7 +411,7 @@ typedef double expfam_double2, expfam_double4, expfam_double8;
 #endif
 #define EXPFAM_WIDTH(VECTOR) ((ptrdiff_t)(sizeof(VECTOR) / sizeof(double)))
 
-/* Logarithm of each lane, in place; through memory, because functions of vectors have no common calling convention. */
+/* Logarithm of each lane, in place, through memory: functions of vectors have no common calling convention. */
 #define EXPFAM_LOG_LANES(VECTOR, VALUE)                                                                     \
     do {                                                                                                    \
         double lane[sizeof(VECTOR) / sizeof(double)];                                                       \
@@ -419,13 +421,13 @@ typedef double expfam_double2, expfam_double4, expfam_double8;
         memcpy(&(VALUE), lane, sizeof lane);                                                                \
     } while (0)
 
-/* The lanes of clusters start, start + 1, ... that were asked for. */
+/* Copy the requested lanes of clusters start, start + 1, ... */
 EXPFAM_INLINE void expfam_store(double *out, ptrdiff_t start, ptrdiff_t count, const void *lanes, ptrdiff_t width) {
     if (count - start >= width) memcpy(out + start, lanes, (size_t)width * sizeof(double));
     else if (count > start) memcpy(out + start, lanes, (size_t)(count - start) * sizeof(double));
 }
 
-/* Whether some lane is NaN or beyond the range in which scores are computed plainly. */
+/* Say whether a lane is NaN or outside of the range of plain arithmetic. */
 EXPFAM_INLINE int expfam_is_wild(const void *lanes, ptrdiff_t width) {
     double lane[EXPFAM_LANES], total = 0.0;
     memcpy(lane, lanes, (size_t)width * sizeof(double));
@@ -490,8 +492,8 @@ EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
                       (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
 
 /* Rows of a block: constant, half, weight, the location of each column, then by rows the inverse W of the Cholesky
- * factor. score = constant - half * log(1 + weight |W (x - location)|^2). Two rows at a time share their loads and make
- * two chains of additions. `scratch` holds EXPFAM_LANES * d numbers. */
+ * factor. score = constant - half * log(1 + weight |W (x - location)|^2). Two rows at a time share their loads and form
+ * two chains of additions. `scratch` has EXPFAM_LANES * d numbers. */
 #define EXPFAM_GAUSS_SCAN(NAME, TARGET, VECTOR)                                                             \
     TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out, \
                            double *scratch) {                                                               \
@@ -532,11 +534,11 @@ EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
 EXPFAM_LANE_INSTANCES(EXPFAM_GAUSS_SCAN, int, expfam_gauss_scan,
                       (const double *, const double *, ptrdiff_t, ptrdiff_t, double *, double *))
 
-/* ---- W = L^-1 of one cluster in panels: EXPFAM_PANEL rows each, a panel's columns one after another up to the column
- * of its last row. Zero rows in front fill the first panel, so that the panels that end the triangle are whole. With W
- * at hand |W v|^2 is a product without a chain of dependent rows, a cluster is contiguous, and a change of one datum
- * writes one stream. Panels of 4 rows hold fewer zeros above the diagonal than of 8: large tables are read at the
- * speed of the cache. */
+/* ---- W = L^-1 of one cluster in panels of EXPFAM_PANEL rows. A panel stores its columns one after another, up to the
+ * column of its last row. Zero rows in front fill the first panel, so that the last panels are whole. With a stored W,
+ * |W v|^2 is a product without a chain of dependent rows, the memory of a cluster is contiguous, and a change of one
+ * datum writes one stream. Panels of 4 rows have fewer zeros above the diagonal than panels of 8, which matters for
+ * large tables: they are read at the speed of the cache. */
 #if EXPFAM_LANES == 8
 #define EXPFAM_PANEL 4
 typedef expfam_double4 expfam_panel;
@@ -547,7 +549,7 @@ typedef double expfam_panel;
 
 EXPFAM_INLINE ptrdiff_t expfam_padding(ptrdiff_t d) { return (EXPFAM_PANEL - d % EXPFAM_PANEL) % EXPFAM_PANEL; }
 
-/* Where the panel with padded row r begins; with r = d + padding, the numbers in all panels. */
+/* Return the start of the panel with padded row r; with r = d + padding, the size of all panels. */
 EXPFAM_INLINE ptrdiff_t expfam_panel_start(ptrdiff_t r, ptrdiff_t padding) {
     ptrdiff_t p = r / EXPFAM_PANEL;
     return EXPFAM_PANEL * (EXPFAM_PANEL * p * (p + 1) / 2 - padding * p);
@@ -567,7 +569,7 @@ EXPFAM_UNUSED static void expfam_panel_diagonal(const double *panels, double *di
     }
 }
 
-/* W by rows, its entries EXPFAM_LANES apart: into a block of expfam_gauss_scan. */
+/* Copy W by rows into a block of expfam_gauss_scan, where its entries are EXPFAM_LANES apart. */
 EXPFAM_UNUSED static void expfam_panel_weave(const double *panels, double *out, ptrdiff_t d) {
     ptrdiff_t r = expfam_padding(d), columns = EXPFAM_PANEL - r;
     for (ptrdiff_t i = 0; i < d; columns += EXPFAM_PANEL) {
@@ -578,7 +580,7 @@ EXPFAM_UNUSED static void expfam_panel_weave(const double *panels, double *out, 
     }
 }
 
-/* Sum of the entries by halves. */
+/* Sum the entries by adding halves. */
 EXPFAM_INLINE double expfam_panel_sum(const void *entries) {
     double a[EXPFAM_PANEL], total = 0.0;
     memcpy(a, entries, sizeof a);
@@ -587,8 +589,8 @@ EXPFAM_INLINE double expfam_panel_sum(const void *entries) {
     return total;
 }
 
-/* W v of the rows of one panel. The odd columns of the first panel come first, then as many at a time as a panel has
- * rows; four partial sums shorten the chain of additions. */
+/* Compute W v for the rows of one panel. The odd columns of the first panel come first, then EXPFAM_PANEL columns at a
+ * time; four partial sums shorten the chain of additions. */
 #define EXPFAM_PANEL_PRODUCT(panel, v, odd, columns, z)                                                     \
     do {                                                                                                    \
         expfam_panel z1 = (z) * 0.0, z2 = z1, z3 = z1;                                                      \
@@ -604,7 +606,7 @@ EXPFAM_INLINE double expfam_panel_sum(const void *entries) {
         (z) += z1 + (z2 + z3);                                                                              \
     } while (0)
 
-/* |W v|^2, and z = W v with the padding in front. */
+/* Return |W v|^2 and write z = W v with the padding in front. */
 #define EXPFAM_PANEL_SQUARE(NAME, TARGET)                                                                   \
     TARGET static double NAME(const double *panels, const double *v, ptrdiff_t d, double *z) {              \
         const expfam_panel *panel = (const expfam_panel *)panels;                                           \
@@ -621,9 +623,9 @@ EXPFAM_INLINE double expfam_panel_sum(const void *entries) {
 EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
                  (const double *, const double *, ptrdiff_t, double *))
 
-/* Scores as of expfam_gauss_scan, from blocks of constant, half and weight alone and from one record a cluster, `width`
- * apart: its location, padded at its end as x is, then its panels. Two panels are gone through together, since the
- * entries of v cost as many loads as W. `scratch` holds d + EXPFAM_PANEL + 8 numbers. */
+/* Compute the scores of expfam_gauss_scan from blocks that have only constant, half and weight, and from one record for
+ * each cluster, `width` apart: its location, padded at its end like x, then its panels. Two panels are processed
+ * together, because the entries of v need as many loads as W. `scratch` has d + EXPFAM_PANEL + 8 numbers. */
 #define EXPFAM_PANEL_SCAN(NAME, TARGET, VECTOR)                                                             \
     TARGET static int NAME(const double *x, const double *block, const double *record, ptrdiff_t width, ptrdiff_t d, \
                            ptrdiff_t count, double *out, double *scratch) {                                 \
@@ -638,7 +640,7 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
                 ptrdiff_t columns = odd ? odd : EXPFAM_PANEL;                                               \
                 for (ptrdiff_t j = 0; j < padded; j += EXPFAM_PANEL)                                        \
                     *(expfam_panel *)(v + j) = *(const expfam_panel *)(x + j) - *(const expfam_panel *)(record + j); \
-                if (sizeof(VECTOR) < sizeof(expfam_panel)) { /* two columns of halves in place of two panels */ \
+                if (sizeof(VECTOR) < sizeof(expfam_panel)) { /* two columns of half vectors, not two panels */  \
                     const VECTOR *half = (const VECTOR *)panel;                                             \
                     VECTOR both = half[0] * 0.0;                                                            \
                     double lane[EXPFAM_LANES];                                                              \
@@ -703,11 +705,11 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_SQUARE, double, expfam_panel_square,
 EXPFAM_LANE_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
                       (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, double *))
 
-/* W of L L' + sign v v' in place, from p = W v with its padding; 1, and nothing changed, unless the determinant grows
- * by a finite factor above `least`. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
+/* Replace W by the one of L L' + sign v v', from p = W v with its padding. Unless the determinant changes by a finite
+ * factor above `least`, return 1 and change nothing. With t_r = 1 + sign (p_0^2 + ... + p_r^2), row r becomes
  *     sqrt(t_{r-1} / t_r) (w_r - sign p_r / t_{r-1} (p_0 w_0 + ... + p_{r-1} w_{r-1})),
- * since these rows have the inner products of (I + sign p p')^-1. `scratch` holds 4 (d + EXPFAM_PANEL) numbers: by
- * column the sums over the panels above, then t and what follows from it. */
+ * because these rows have the inner products of (I + sign p p')^-1. `scratch` has 4 (d + EXPFAM_PANEL) numbers: for
+ * each column the sums over the panels above, then t and the numbers that depend on it. */
 #define EXPFAM_PANEL_ROTATE(NAME, TARGET)                                                                   \
     TARGET static int NAME(double *panels, const double *p, double sign, double least, ptrdiff_t d, double *scratch) { \
         ptrdiff_t rows = d + expfam_padding(d);                                                             \
@@ -749,8 +751,8 @@ EXPFAM_LANE_INSTANCES(EXPFAM_PANEL_SCAN, int, expfam_panel_scan,
 EXPFAM_INSTANCES(EXPFAM_PANEL_ROTATE, int, expfam_panel_rotate,
                  (double *, const double *, double, double, ptrdiff_t, double *))
 
-/* Panels of W = L^-1 from L by columns and the reciprocals of its diagonal, EXPFAM_PANEL columns of W at a time.
- * `scratch` holds EXPFAM_PANEL * d numbers. */
+/* Compute the panels of W = L^-1 from L by columns and the reciprocals of its diagonal, EXPFAM_PANEL columns of W at a
+ * time. `scratch` has EXPFAM_PANEL * d numbers. */
 #define EXPFAM_PANEL_INVERT(NAME, TARGET)                                                                   \
     TARGET static void NAME(const double *a, const double *reciprocal, double *panels, ptrdiff_t d, double *scratch) { \
         ptrdiff_t padding = expfam_padding(d);                                                              \
@@ -777,10 +779,10 @@ EXPFAM_INSTANCES(EXPFAM_PANEL_ROTATE, int, expfam_panel_rotate,
 EXPFAM_INSTANCES(EXPFAM_PANEL_INVERT, void, expfam_panel_invert,
                  (const double *, const double *, double *, ptrdiff_t, double *))
 
-/* Factors of one cluster: lower triangle by columns, each beginning with its diagonal; this is also the order of the
- * upper triangle by rows, in which statistics are packed with off-diagonals times sqrt 2. */
+/* Cholesky factors of one cluster: the lower triangle by columns, each starting at the diagonal. This is also the order
+ * of the upper triangle by rows, in which statistics are packed with off-diagonals times sqrt 2. */
 
-/* In place; 1 when a pivot is not positive. */
+/* Factorise in place; return 1 if a pivot is not positive. */
 #define EXPFAM_CHOLESKY(NAME, TARGET)                                                                       \
     TARGET static int NAME(double *a, ptrdiff_t d) {                                                        \
         double *column = a;                                                                                 \
@@ -820,7 +822,8 @@ EXPFAM_INSTANCES(EXPFAM_CHOLESKY, int, expfam_cholesky, (double *, ptrdiff_t))
     }
 EXPFAM_INSTANCES(EXPFAM_SVEC_ADD, void, expfam_svec_add, (const double *, const double *, double, double *, ptrdiff_t))
 
-/* Posterior scale: out = prior + unsvec(S) - shift first' - first shift' + n shift shift' - weight about about'. */
+/* Compute the posterior scale:
+ * out = prior + unsvec(S) - shift first' - first shift' + n shift shift' - weight about about'. */
 #define EXPFAM_SCALE(NAME, TARGET)                                                                          \
     TARGET static void NAME(const double *prior, const double *S, const double *first, const double *shift, double n, \
                             const double *about, double weight, double *out, ptrdiff_t d) {                 \
@@ -841,9 +844,9 @@ EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
                   double *, ptrdiff_t))
 /* ---- end of Gaussian clusters ---- */
 
-/* ---- sign codes: random signs from hash bits, Hamming distances, weights of a proposal -------------------------------
- * Every instance gives the same bits here, of floats too: sums run in lanes whose order is fixed below, and a product
- * is never fused with a sum. Popcounts of whole vectors need AVX-512 VPOPCNTDQ; without it the AVX2 instance is taken. */
+/* ---- sign codes: random signs from hash bits, Hamming distances, weights of a proposal ------------------------------
+ * All instances give bitwise the same results here, also floats: sums run in lanes in a fixed order, and a product is
+ * never fused with a sum. Popcounts of whole vectors need AVX-512 VPOPCNTDQ; without it the AVX2 instance is used. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define EXPFAM_UNFUSED __attribute__((optimize("fp-contract=off")))
 #else
@@ -856,7 +859,7 @@ EXPFAM_INSTANCES(EXPFAM_SCALE, void, expfam_scale,
 #endif
 #define EXPFAM_LANES_SIGN 16
 
-/* Bits set in a word without an instruction for it: shifts and sums, so that loops over it vectorise. */
+/* Count the bits of a word by shifts and sums, so that loops over it vectorise without a popcount instruction. */
 EXPFAM_INLINE uint64_t expfam_popcount1(uint64_t x) {
     x -= x >> 1 & UINT64_C(0x5555555555555555);
     x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
@@ -897,7 +900,7 @@ EXPFAM_UNUSED static int expfam_popcount_isa(void) {
 #endif
 }
 
-/* 64-bit finaliser of MurmurHash3 (Appleby): a bijection whose output bits each depend on all input bits. */
+/* 64-bit finaliser of MurmurHash3 (Appleby): a bijection; each output bit depends on all input bits. */
 EXPFAM_INLINE uint64_t expfam_mix64(uint64_t x) {
     x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
     x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -906,7 +909,7 @@ EXPFAM_INLINE uint64_t expfam_mix64(uint64_t x) {
 #define EXPFAM_HASH_COORDINATE UINT64_C(0x9e3779b97f4a7c15)
 #define EXPFAM_HASH_WORD UINT64_C(0xd1b54a32d192ed03)
 
-/* keys[i] = mix(coordinate c1 + seed): what the hash words of one coordinate share. */
+/* keys[i] = mix(coordinate c1 + seed), the common part of the hash words of one coordinate. */
 #define EXPFAM_SIGN_KEYS(NAME, TARGET)                                                                      \
     TARGET static void NAME(const int64_t *coordinates, uint64_t seed, uint64_t *keys, ptrdiff_t n) {       \
         for (ptrdiff_t i = 0; i < n; i++)                                                                   \
@@ -921,9 +924,9 @@ EXPFAM_INSTANCES(EXPFAM_SIGN_KEYS, void, expfam_sign_keys, (const int64_t *, uin
     }
 EXPFAM_INSTANCES(EXPFAM_SIGN_WORDS, void, expfam_sign_words, (const uint64_t *, uint64_t, uint64_t *, ptrdiff_t))
 
-/* dots[j] += sum_i (bit j of words[i] ? v[i] : -v[i]), j < 64. Integers modulo 2^32 or 2^64: twice the sum over set bits
- * less the sum of all, one addition a lane. Doubles: each lane sums in the order of i. The instances are written out,
- * because no compiler was seen to keep 64 sums in registers and to use bits as a mask of lanes. */
+/* dots[j] += sum_i (bit j of words[i] ? v[i] : -v[i]), j < 64. Integers modulo 2^32 or 2^64: twice the sum over set
+ * bits minus the sum of all, one addition for each lane. Doubles: each lane sums in the order of i. The instances are
+ * written out, because compilers did not keep 64 sums in registers and did not use bits as a mask of lanes. */
 #define EXPFAM_SIGN_ADD(NAME, TYPE)                                                                         \
     static void NAME(const uint64_t *words, const TYPE *v, ptrdiff_t n, TYPE *dots) {                       \
         for (ptrdiff_t i = 0; i < n; i++) {                                                                 \
@@ -979,7 +982,7 @@ EXPFAM_AVX2 static void expfam_sign_add_64_avx2(const uint64_t *words, const uin
         const __m256i bits = _mm256_setr_epi64x(1, 2, 4, 8), bits_b = _mm256_slli_epi64(bits, 4);
         __m256i a = _mm256_loadu_si256((const __m256i *)(dots + j));
         __m256i b = _mm256_loadu_si256((const __m256i *)(dots + j + 4));
-        for (ptrdiff_t i = 0; i < n; i++) { /* x xor -1 less -1 is -x */
+        for (ptrdiff_t i = 0; i < n; i++) { /* (x xor -1) - (-1) is -x */
             const __m256i word = _mm256_set1_epi64x((int64_t)(words[i] >> j)), add = _mm256_set1_epi64x((int64_t)v[i]);
             const __m256i off = _mm256_cmpeq_epi64(_mm256_and_si256(word, bits), _mm256_setzero_si256());
             const __m256i off_b = _mm256_cmpeq_epi64(_mm256_and_si256(word, bits_b), _mm256_setzero_si256());
@@ -997,7 +1000,7 @@ EXPFAM_AVX2 static void expfam_sign_add_real_avx2(const uint64_t *words, const d
     for (int j = 0; j < 64; j += 16) {
         __m256d a = _mm256_loadu_pd(dots + j), b = _mm256_loadu_pd(dots + j + 4);
         __m256d c = _mm256_loadu_pd(dots + j + 8), d = _mm256_loadu_pd(dots + j + 12);
-        for (ptrdiff_t i = 0; i < n; i++) { /* the complement of bit j + lane, moved to the sign */
+        for (ptrdiff_t i = 0; i < n; i++) { /* complement of bit j + lane, moved to the sign bit */
             const __m256i word = _mm256_sllv_epi64(_mm256_set1_epi64x((int64_t)(~words[i] >> j)), shifts);
             const __m256d add = _mm256_set1_pd(v[i]);
 #define EXPFAM_TURN(by) _mm256_xor_pd(add, _mm256_and_pd(sign, _mm256_castsi256_pd(by)))
@@ -1077,12 +1080,12 @@ EXPFAM_AVX512 static void expfam_sign_add_real_avx512(const uint64_t *words, con
     }
 }
 #endif
-#define EXPFAM_WRITTEN(NAME, TARGET) /* its instances stand above */
+#define EXPFAM_WRITTEN(NAME, TARGET) /* its instances are written above */
 EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_32, (const uint64_t *, const uint32_t *, ptrdiff_t, uint32_t *))
 EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_64, (const uint64_t *, const uint64_t *, ptrdiff_t, uint64_t *))
 EXPFAM_INSTANCES(EXPFAM_WRITTEN, void, expfam_sign_add_real, (const uint64_t *, const double *, ptrdiff_t, double *))
 
-/* dots[t] += sum_i table[byte t of words[i]] v[i], t < 8: entries by quantiles instead of signs. */
+/* dots[t] += sum_i table[byte t of words[i]] v[i], t < 8: entries are quantiles, not signs. */
 #define EXPFAM_BYTE_ADD(NAME, TARGET, TYPE)                                                                 \
     TARGET EXPFAM_UNFUSED static void NAME(const uint64_t *words, const TYPE *v, const TYPE *table, ptrdiff_t n, \
                                            TYPE *dots) {                                                    \
@@ -1100,7 +1103,7 @@ EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_64, void, expfam_byte_add_64,
 EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_REAL, void, expfam_byte_add_real,
                  (const uint64_t *, const double *, const double *, ptrdiff_t, double *))
 
-/* Word whose bit j says dots[j] > centre[j], or bit j of `tie` where the two are equal. */
+/* Return the word whose bit j says dots[j] > centre[j]; if both are equal, it is bit j of `tie`. */
 #define EXPFAM_SIGN_BITS(NAME, TARGET, TYPE)                                                                \
     TARGET static uint64_t NAME(const TYPE *dots, const TYPE *centre, uint64_t tie) {                       \
         uint64_t above = 0, equal = 0;                                                                      \
@@ -1118,7 +1121,7 @@ EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_32, uint64_t, expfam_sign_bits_32, (const int3
 EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_64, uint64_t, expfam_sign_bits_64, (const int64_t *, const int64_t *, uint64_t))
 EXPFAM_INSTANCES(EXPFAM_SIGN_BITS_REAL, uint64_t, expfam_sign_bits_real, (const double *, const double *, uint64_t))
 
-/* Distances h[0..63] of one code to the 64 codes whose words p lie at planes + p stride. */
+/* Compute the distances h[0..63] of one code to the 64 codes whose words p are at planes + p stride. */
 EXPFAM_INLINE void expfam_distances_base(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words,
                                          int32_t *h) {
     for (int i = 0; i < 64; i++) h[i] = (int32_t)expfam_popcount1(planes[i] ^ code[0]);
@@ -1126,8 +1129,8 @@ EXPFAM_INLINE void expfam_distances_base(const uint64_t *planes, ptrdiff_t strid
         for (int i = 0; i < 64; i++) h[i] += (int32_t)expfam_popcount1(planes[p * stride + i] ^ code[p]);
 }
 #if EXPFAM_DISPATCH
-/* Nibbles looked up in a register (Mula, Kurz, Lemire 2018): twice as fast as one popcount a word. Bytes hold the sums
- * of up to 31 words of code. */
+/* Look up nibbles in a register (Mula, Kurz, Lemire 2018): twice as fast as one popcount for each word. A byte can hold
+ * the sum of up to 31 words of code. */
 EXPFAM_AVX2 EXPFAM_INLINE void expfam_distances_avx2(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
                                                      ptrdiff_t n_words, int32_t *h) {
     const __m256i bits = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2,
@@ -1157,7 +1160,7 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_distances_avx2(const uint64_t *planes, ptr
 EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE __m512i expfam_differ_avx512(const uint64_t *plane, uint64_t word) {
     return _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(plane), _mm512_set1_epi64((int64_t)word)));
 }
-/* Distances less `first`. Sums are narrowed last: one shuffle for sixteen codes, not one a word. */
+/* Compute distances minus `first`. Sums are narrowed at the end: one shuffle for sixteen codes, not for each word. */
 EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_count_avx512(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
                                                              ptrdiff_t n_words, ptrdiff_t first, __m512i *h) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -1191,7 +1194,7 @@ EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_distances_avx512(const uint64_t 
 EXPFAM_POPCOUNT_INSTANCES(EXPFAM_HAMMING, void, expfam_hamming,
                           (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, int32_t *, ptrdiff_t), expfam_distances)
 
-/* cosines[i] = table[h_i], i < 64. Compilers will not gather of themselves; loads are the same bits either way. */
+/* cosines[i] = table[h_i], i < 64. Compilers do not generate gathers here; both ways load the same bits. */
 EXPFAM_INLINE void expfam_cosines_base(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, ptrdiff_t n_words,
                                        const float *table, float *cosines) {
     int32_t h[64];
@@ -1206,8 +1209,9 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_cosines_avx2(const uint64_t *planes, ptrdi
     for (int i = 0; i < 64; i += 8)
         _mm256_storeu_ps(cosines + i, _mm256_i32gather_ps(table, _mm256_loadu_si256((const __m256i *)(h + i)), 4));
 }
-/* Codes of unrelated vectors of many dimensions lie at l/2 give or take sqrt(l)/2: up to 256 bits, four deviations are the
- * 64 entries in the middle of the table, which four registers hold. A block with a distance outside them is gathered. */
+/* Distances of unrelated vectors of many dimensions have mean l/2 and standard deviation sqrt(l)/2. Up to 256 bits,
+ * four standard deviations are covered by the 64 middle entries of the table, which fit in four registers. A block with
+ * a distance outside of them uses gathers. */
 EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_cosines_avx512(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code,
                                                                ptrdiff_t n_words, const float *table, float *cosines) {
     const ptrdiff_t first = 32 * (n_words - 1);
@@ -1229,8 +1233,8 @@ EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_cosines_avx512(const uint64_t *p
 }
 #endif
 
-/* scores[k] = norm norms[k] table[h_k] (+ factor slopes[k]) + bias[k] for k < n, -inf up to the next multiple of 64;
- * returns the largest. `slopes` may be NULL. */
+/* scores[k] = norm norms[k] table[h_k] (+ factor slopes[k]) + bias[k] for k < n, and -inf up to the next multiple of
+ * 64. Return the largest. `slopes` may be NULL. */
 #define EXPFAM_SIGN_SCORES(NAME, TARGET, COSINES)                                                           \
     TARGET EXPFAM_UNFUSED static float NAME(const uint64_t *planes, ptrdiff_t stride, const uint64_t *code, \
                                             ptrdiff_t n_words, const float *table, const float *norms, float norm, \
@@ -1239,7 +1243,7 @@ EXPFAM_AVX512_VPOPCNT EXPFAM_INLINE void expfam_cosines_avx512(const uint64_t *p
         EXPFAM_UNFUSED_BODY                                                                                 \
         float cosines[64], tops[16], last[64];                                                              \
         for (int j = 0; j < 16; j++) tops[j] = -INFINITY;                                                   \
-        for (int i = 0; i < 64; i++) last[i] = -INFINITY; /* the bias of the last block, filled up */       \
+        for (int i = 0; i < 64; i++) last[i] = -INFINITY; /* bias of the last block, padded */              \
         for (ptrdiff_t b = 0; b < n; b += 64) {                                                             \
             const ptrdiff_t m = n - b < 64 ? n - b : 64;                                                    \
             const float *add = bias + b;                                                                    \
@@ -1271,8 +1275,8 @@ EXPFAM_POPCOUNT_INSTANCES(EXPFAM_SIGN_SCORES, float, expfam_sign_scores,
                           (const uint64_t *, ptrdiff_t, const uint64_t *, ptrdiff_t, const float *, const float *, float,
                            const float *, float, const float *, float *, ptrdiff_t), expfam_cosines)
 
-/* x := exp(max(x - shift, -80)), 0 where x is -inf; sums of each 64 into `sums`; returns the total. The exponential has a
- * relative error of 8e-5: these weights are the law of the draw, whatever they are. */
+/* x := exp(max(x - shift, -80)), 0 where x is -inf. The sum of each block of 64 is written to `sums`; the total is
+ * returned. The exponential has a relative error of 8e-5. The draw is exact nevertheless: its law is these weights. */
 #define EXPFAM_SIGN_WEIGHTS(NAME, TARGET)                                                                   \
     TARGET EXPFAM_UNFUSED static double NAME(float *x, float shift, float *sums, ptrdiff_t n_blocks) {      \
         EXPFAM_UNFUSED_BODY                                                                                 \
@@ -1290,7 +1294,7 @@ EXPFAM_POPCOUNT_INSTANCES(EXPFAM_SIGN_SCORES, float, expfam_sign_scores,
                 memcpy(&steps, &whole, 4);                                                                  \
                 memcpy(&bits, &w, 4);                                                                       \
                 bits += steps << 23; /* 12582912 = 0x4b400000 is 0 modulo 2^9 */                            \
-                bits &= before == UINT32_C(0xff800000) ? 0 : UINT32_C(0xffffffff); /* -inf; a NaN stays one */ \
+                bits &= before == UINT32_C(0xff800000) ? 0 : UINT32_C(0xffffffff); /* -inf; a NaN stays a NaN */ \
                 memcpy(row + i, &bits, 4);                                                                  \
             }                                                                                               \
             EXPFAM_SIMD                                                                                     \
@@ -1307,14 +1311,14 @@ EXPFAM_POPCOUNT_INSTANCES(EXPFAM_SIGN_SCORES, float, expfam_sign_scores,
     }
 EXPFAM_INSTANCES(EXPFAM_SIGN_WEIGHTS, double, expfam_sign_weights, (float *, float, float *, ptrdiff_t))
 
-/* Index drawn with the weights of expfam_sign_weights by one uniform in [0, 1): a block first, then inside it. */
+/* Draw an index with the weights of expfam_sign_weights by one uniform number in [0, 1): first a block, then in it. */
 EXPFAM_UNUSED static ptrdiff_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform, ptrdiff_t n) {
     double left = uniform * total;
     ptrdiff_t b = 0, last = (n - 1) / 64, i, stop;
     while (b < last && left >= sums[b]) left -= sums[b++];
     stop = 64 * b + 64 < n ? 64 * b + 64 : n;
     for (i = 64 * b; i < stop - 1 && left >= w[i]; i++) left -= w[i];
-    /* rounding may run past the last positive weight: step back to it */
+    /* rounding may lead past the last positive weight: step back to it */
     while (i > 0 && w[i] == 0.0f) i--;
     if (w[i] == 0.0f) while (i < n - 1 && w[i] == 0.0f) i++;
     return i;
@@ -1322,8 +1326,8 @@ EXPFAM_UNUSED static ptrdiff_t expfam_sign_pick(const float *w, const float *sum
 /* ---- end of sign codes ---- */
 /* ---- weighted min-hash ---- */
 
-/* One feature of weight exp(log_x) against n hashes at once: `draws` holds r, b and log c of each (Ioffe 2010); what is
- * kept is the smallest log a = log c - r (t - b + 1), its t = floor(log_x / r + b) and its feature. */
+/* Process one feature of weight exp(log_x) for n hashes: `draws` has r, b and log c of each (Ioffe 2010). For each hash
+ * the smallest log a = log c - r (t - b + 1), its t = floor(log_x / r + b) and its feature are kept. */
 #define EXPFAM_ICWS(NAME, TARGET)                                                                              \
     TARGET static void NAME(const double *draws, double log_x, double feature, double *best, double *level,    \
                             double *winner, ptrdiff_t n) {                                                     \
@@ -1341,8 +1345,8 @@ EXPFAM_INSTANCES(EXPFAM_ICWS, void, expfam_icws,
                  (const double *, double, double, double *, double *, double *, ptrdiff_t))
 /* ---- end of weighted min-hash ---- */
 /* ---- geometry in single precision ----
- * Squared Euclidean distance by direct differences: the expansion into norms cancels. Sums run in float over at most
- * 4096 terms, then in double. */
+ * Squared Euclidean distances are computed from differences, because the expansion into norms cancels. Sums run in
+ * float over at most 4096 terms, then in double. */
 #define EXPFAM_SQUARE_DISTANCE(NAME, TARGET)                                                                \
     TARGET static double NAME(const float *a, const float *b, ptrdiff_t n) {                               \
         double total = 0.0;                                                                                 \
@@ -1356,8 +1360,8 @@ EXPFAM_INSTANCES(EXPFAM_ICWS, void, expfam_icws,
         return total;                                                                                       \
     }
 EXPFAM_INSTANCES(EXPFAM_SQUARE_DISTANCE, double, expfam_square_distance, (const float *, const float *, ptrdiff_t))
-/* Sixteen vectors lie side by side in a tile, coordinate by coordinate: one pass gives sixteen distances without a sum
- * across lanes, and four tiles hide the latency of the multiply-add. */
+/* A tile stores sixteen vectors coordinate by coordinate: one pass gives sixteen distances without a sum across lanes,
+ * and four tiles hide the latency of the multiply-add. */
 #define EXPFAM_TILE 16
 #if defined(__GNUC__) || defined(__clang__)
 typedef float expfam_lanes __attribute__((vector_size(64), aligned(4), may_alias));
@@ -1381,8 +1385,8 @@ typedef float expfam_lanes __attribute__((vector_size(64), aligned(4), may_alias
             }
 #endif
 
-/* Gives the vectors of some tiles to centre `label` at q where that is nearer than near[i]; returns the first vector
- * that is then farthest. Lanes that hold no vector have near = -1. */
+/* Move the vectors of some tiles to centre `label` at q where it is nearer than near[i]; return the first vector with
+ * the then largest distance. Lanes without a vector have near = -1. */
 #define EXPFAM_TILE_RELAX(NAME, TARGET)                                                                     \
     TARGET static ptrdiff_t NAME(const float *tiles, ptrdiff_t n_tiles, const float *q, ptrdiff_t n_features, \
                                  int32_t label, float *near, int32_t *owner) {                              \
@@ -1418,23 +1422,24 @@ typedef float expfam_lanes __attribute__((vector_size(64), aligned(4), may_alias
 EXPFAM_INSTANCES(EXPFAM_TILE_RELAX, ptrdiff_t, expfam_tile_relax,
                  (const float *, ptrdiff_t, const float *, ptrdiff_t, int32_t, float *, int32_t *))
 
-/* The vectors row[0..15] as one tile. */
+/* Write the vectors row[0..15] as one tile. */
 EXPFAM_UNUSED static void expfam_tile_fill(const float *const *row, ptrdiff_t n_features, float *tile) {
     for (ptrdiff_t j = 0; j < n_features; j++)
         for (int i = 0; i < EXPFAM_TILE; i++) tile[j * EXPFAM_TILE + i] = row[i][j];
 }
 /* ---- end of geometry ---- */
 /* ---- logs of counts as bytes or floats ----
- * Rows of a table of logs, one entry a column, added up for the entries of a datum; n is a multiple of 64. A word that
- * occurs more than once has the byte of each column looked up in 256 sums of its own: their low bytes, then their high
- * ones; that of byte 0 is 0. All sums are whole and below 2^16, and no product is fused with a sum: every instance gives
- * the same bits. Columns go in stretches whose sums stay in the nearest cache. */
+ * Rows of a table of logs are added for the entries of a datum; a row has one entry for each column, and n is a
+ * multiple of 64. For a word that occurs more than once, the byte of each column is looked up in the word's own table
+ * of 256 sums: first their low bytes, then their high bytes; the sum of byte 0 is 0. All sums are integers below 2^16,
+ * and no product is fused with a sum, so all instances give bitwise the same results. Columns are processed in ranges
+ * whose sums stay in the nearest cache. */
 #define EXPFAM_STRETCH 2048
 EXPFAM_INLINE void expfam_look_up_base(const uint8_t *row, const uint8_t *table, uint16_t *sums, ptrdiff_t m) {
     for (ptrdiff_t j = 0; j < m; j += 8) {
         uint64_t eight;
         memcpy(&eight, row + j, 8);
-        if (eight) /* most words are in few clusters */
+        if (eight) /* most words occur in few clusters */
             for (int i = 0; i < 8; i++) sums[j + i] = (uint16_t)(sums[j + i] + table[row[j + i]] + 256 * table[256 + row[j + i]]);
     }
 }
@@ -1444,7 +1449,7 @@ EXPFAM_INLINE void expfam_widen_base(const uint8_t *a, const uint8_t *b, const u
     for (ptrdiff_t j = 0; j < m; j++) sums[j] = (uint16_t)(sums[j] + a[j] + b[j] + c[j] + d[j]);
 }
 #if EXPFAM_DISPATCH
-/* Written out: compilers take registers of bytes apart in halves. */
+/* Written out, because compilers split registers of bytes into halves. */
 #define EXPFAM_WIDE_256(row) _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(row)))
 EXPFAM_AVX2 EXPFAM_INLINE void expfam_widen_avx2(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d,
                                                  uint16_t *sums, ptrdiff_t m) {
@@ -1455,14 +1460,14 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_widen_avx2(const uint8_t *a, const uint8_t
         _mm256_storeu_si256((__m256i *)(sums + j), _mm256_add_epi16(old, _mm256_add_epi16(ab, cd)));
     }
 }
-/* Sixteen entries at a time, picked by the low four bits of those bytes whose high four bits are theirs. */
+/* Look up sixteen entries at a time: bytes with the right high four bits select by their low four bits. */
 EXPFAM_AVX2 EXPFAM_INLINE void expfam_look_up_avx2(const uint8_t *row, const uint8_t *table, uint16_t *sums, ptrdiff_t m) {
     for (ptrdiff_t j = 0; j < m; j += 32) {
         const __m256i byte = _mm256_loadu_si256((const __m256i *)(row + j));
         __m256i low = _mm256_setzero_si256(), high = low, *out = (__m256i *)(sums + j);
         const int parts = _mm256_movemask_epi8(byte) ? 16 : 8; /* counts of a hundred and more are rare */
         if (_mm256_testz_si256(byte, byte)) continue;
-        for (int part = 0; part < parts; part++) { /* other bytes come out above 127, for which a shuffle gives 0 */
+        for (int part = 0; part < parts; part++) { /* other bytes become larger than 127, for which a shuffle gives 0 */
             const __m256i own = _mm256_xor_si256(byte, _mm256_set1_epi8((char)(16 * part)));
             const __m256i at = _mm256_adds_epu8(own, _mm256_set1_epi8(112));
             const __m128i *from = (const __m128i *)(table + 16 * part);
@@ -1476,7 +1481,7 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_look_up_avx2(const uint8_t *row, const uin
     }
 }
 #endif
-/* sums of columns first..first + m - 1; a missing row of the last four is one of zeros. */
+/* Sum columns first..first + m - 1; if the last four rows are not complete, a row of zeros is used. */
 #define EXPFAM_SUM_BYTES(WIDEN, LOOK_UP)                                                                             \
     static const uint8_t none[EXPFAM_STRETCH];                                                              \
     memset(sums, 0, m * sizeof(uint16_t));                                                                  \
@@ -1497,15 +1502,15 @@ EXPFAM_AVX2 EXPFAM_INLINE void expfam_sum_bytes_avx2(const uint8_t *const *rows,
 }
 #define EXPFAM_AVX512_VBMI                                                                                  \
     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi,avx2,fma,prefer-vector-width=512")))
-/* 64 entries of the low or the high bytes of a table; k marks those from 128 on. */
+/* Look up 64 entries of the low or the high bytes of a table; k marks bytes from 128 on. */
 EXPFAM_AVX512_VBMI EXPFAM_INLINE __m512i expfam_look_up_64(const uint8_t *table, __m512i x, __mmask64 k) {
     const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table), x, _mm512_loadu_si512(table + 64));
     if (!k) return low; /* counts of a hundred and more are rare */
     return _mm512_mask_blend_epi8(
         k, low, _mm512_permutex2var_epi8(_mm512_loadu_si512(table + 128), x, _mm512_loadu_si512(table + 192)));
 }
-/* Bytes taken two by two as x = even + 256 odd: sums of x and of odd = x >> 8 give those of even, without taking bytes
- * apart. High bytes of tables come 256 fold, which leaves of x only its even part. All modulo 2^16. */
+/* Two bytes are read as x = even + 256 odd: the sums of x and of odd = x >> 8 give the sum of even, without separating
+ * the bytes. High bytes of tables are multiplied by 256, so that only the even part of x remains. All modulo 2^16. */
 EXPFAM_AVX512_VBMI EXPFAM_INLINE void expfam_sum_lines(const uint8_t *const *rows, ptrdiff_t n_rows,
                                                        const uint8_t *const *repeated, const uint8_t *const *tables,
                                                        ptrdiff_t n_repeated, ptrdiff_t at, uint16_t *sums, const int lines) {
@@ -1561,7 +1566,7 @@ EXPFAM_AVX512_VBMI EXPFAM_INLINE void expfam_sum_bytes_avx512(const uint8_t *con
             for (ptrdiff_t j = 0; j < m; j++) scores[first + j] += step * (float)sums[j];                   \
         }                                                                                                   \
     }
-/* expfam_isa() for loops that look bytes up in registers: 2 only where vectors have VBMI. */
+/* expfam_isa() for loops that look up bytes in registers: 2 only where vectors have VBMI. */
 EXPFAM_UNUSED static int expfam_vbmi_isa(void) {
 #if EXPFAM_DISPATCH
     int level = expfam_isa();
@@ -1626,9 +1631,9 @@ EXPFAM_INSTANCES(EXPFAM_FLOAT_ROWS, void, expfam_float_rows, (const float *const
         return best;                                                                                        \
     }
 EXPFAM_INSTANCES(EXPFAM_MAX_FLOAT, float, expfam_max_float, (const float *, ptrdiff_t))
-/* Ask for the cache lines of memory that is read soon. */
+/* Prefetch the cache lines of memory that is read soon. */
 #if defined(__GNUC__) || defined(__clang__)
-/* The empty statement counts as an effect: calls of functions without one are dropped, prefetches and all. */
+/* The empty statement counts as an effect: compilers drop calls of functions without effects, and their prefetches. */
 #define EXPFAM_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile("" : : "r"(address)); } while (0)
 #else
 #define EXPFAM_PREFETCH(address) ((void)(address))
@@ -1638,11 +1643,11 @@ EXPFAM_UNUSED static void expfam_prefetch(const void *start, ptrdiff_t n_bytes) 
 }
 /* ---- end of logs of counts ---- */
 /* ---- int8 scores: one query against many rows of small integers -----------------------------------------------------
- * 64 rows lie side by side, four features of each beside each other: byte t of row j in group g of its block is at
- * 256 g + 4 j + t, so that one instruction serves 8 or 16 rows. Row entries are stored with 128 added; they and the
- * query's lie in -127..127, where no sum of two products leaves 16 bits. All instances give the same integers and, as no
- * product is fused with a sum, the same floats. Whole vectors of four-byte products need AVX-512 VNNI; without it the
- * AVX2 instance is taken. */
+ * A block stores 64 rows in groups of four features: byte t of row j in group g of its block is at 256 g + 4 j + t, so
+ * that one instruction handles 8 or 16 rows. Entries of rows are stored plus 128. The entries of rows and query are in
+ * -127..127, where no sum of two products exceeds 16 bits. All instances give the same integers and, because no product
+ * is fused with a sum, the same floats. Whole vectors of four-byte products need AVX-512 VNNI; without it the AVX2
+ * instance is used. */
 #define EXPFAM_INT8_GROUP 256
 EXPFAM_INLINE void expfam_int8_block_base(const uint8_t *rows, const int8_t *query, ptrdiff_t n_groups, int32_t *dots) {
     memset(dots, 0, 64 * sizeof *dots);
@@ -1658,7 +1663,7 @@ EXPFAM_INLINE void expfam_int8_block_base(const uint8_t *rows, const int8_t *que
 #define EXPFAM_AVX512_VNNI                                                                                  \
     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,prefer-vector-width=512")))
 
-/* Products of unsigned and signed bytes are what there is: the query's sign is moved to the rows. */
+/* The instruction multiplies unsigned by signed bytes, so the sign of the query is moved to the rows. */
 EXPFAM_AVX2 EXPFAM_INLINE void expfam_int8_block_avx2(const uint8_t *rows, const int8_t *query, ptrdiff_t n_groups,
                                                       int32_t *dots) {
     const __m256i ones = _mm256_set1_epi16(1), bias = _mm256_set1_epi8(-128);
@@ -1685,7 +1690,7 @@ EXPFAM_AVX512_VNNI EXPFAM_INLINE void expfam_int8_block_avx512(const uint8_t *ro
         int32_t four;
         memcpy(&four, query + 4 * g, 4);
         const __m512i q = _mm512_set1_epi32(four);
-        all = _mm512_dpbusd_epi32(all, bias, q); /* 128 as an unsigned byte: what the added 128 contribute */
+        all = _mm512_dpbusd_epi32(all, bias, q); /* 128 as an unsigned byte: the contribution of the added 128 */
         a = _mm512_dpbusd_epi32(a, _mm512_loadu_si512(rows), q);
         b = _mm512_dpbusd_epi32(b, _mm512_loadu_si512(rows + 64), q);
         c = _mm512_dpbusd_epi32(c, _mm512_loadu_si512(rows + 128), q);
@@ -1725,7 +1730,7 @@ EXPFAM_UNUSED static int expfam_int8_isa(void) {
 EXPFAM_INT8_INSTANCES(EXPFAM_INT8_DOTS, void, expfam_int8_dots,
                       (const uint8_t *, const int8_t *, ptrdiff_t, int32_t *, ptrdiff_t))
 
-/* scores = (dots unit scales + offsets + bias) factor; returns the largest. A bias of -inf stays one. */
+/* scores = (dots unit scales + offsets + bias) factor; return the largest. A bias of -inf gives the score -inf. */
 #define EXPFAM_INT8_SCORES(NAME, TARGET, BLOCK)                                                             \
     TARGET EXPFAM_UNFUSED static float NAME(const uint8_t *rows, const int8_t *query, ptrdiff_t n_groups, float unit, \
                                             const float *scales, const float *offsets, const float *bias,   \
@@ -1752,7 +1757,7 @@ EXPFAM_INT8_INSTANCES(EXPFAM_INT8_SCORES, float, expfam_int8_scores,
 /* ---- dense labels: scores of all clusters in single precision ----
  * Rows of scores are `n` wide, a multiple of 16; blocks are of EXPFAM_BLOCK entries, the last may be shorter. */
 
-/* out = (x - centre) * scale; returns a bound on |<x - centre, theta>| from the largest |theta_j| in `reach`. */
+/* out = (x - centre) * scale; return a bound of |<x - centre, theta>| from the largest |theta_j| in `reach`. */
 #define EXPFAM_NARROW(NAME, TARGET)                                                                         \
     TARGET static double NAME(const double *x, const double *centre, const double *scale, const double *reach, \
                               float *out, ptrdiff_t n) {                                                    \
@@ -1768,7 +1773,7 @@ EXPFAM_INT8_INSTANCES(EXPFAM_INT8_SCORES, float, expfam_int8_scores,
 EXPFAM_INSTANCES(EXPFAM_NARROW, double, expfam_narrow,
                  (const double *, const double *, const double *, const double *, float *, ptrdiff_t))
 
-/* Largest entry of each block into `tops`; returns the largest of all. */
+/* Write the largest entry of each block to `tops`; return the largest of all. */
 #define EXPFAM_TOPS(NAME, TARGET)                                                                           \
     TARGET static float NAME(const float *x, float *tops, ptrdiff_t n) {                                    \
         float best = -INFINITY, lanes[16];                                                                  \
@@ -1800,9 +1805,10 @@ EXPFAM_INSTANCES(EXPFAM_NARROW, double, expfam_narrow,
     }
 EXPFAM_INSTANCES(EXPFAM_TOPS, float, expfam_tops, (const float *, float *, ptrdiff_t))
 
-/* x := exp(x - shift) in blocks whose largest entry is within `depth` of the shift, 0 where that is below e^-80; sums of
- * blocks in double, 0 for the others, whose entries stay as they are; returns the total. The exponential has a relative
- * error of 8e-8 beside the rounding of its argument; what is drawn from are the weights written here. */
+/* x := exp(x - shift) in blocks whose largest entry is within `depth` of the shift, 0 where that is below e^-80. The
+ * other blocks are not changed. The sums of blocks are in double, and 0 for the other blocks; the total is returned.
+ * The exponential has a relative error of 8e-8, plus the rounding of its argument. The draw uses the weights written
+ * here. */
 #define EXPFAM_NEAR_WEIGHTS(NAME, TARGET)                                                                   \
     TARGET static double NAME(float *x, float shift, float depth, const float *tops, double *sums, ptrdiff_t n) { \
         const float low = shift - 80.0f; /* a variable: a constant bound becomes a branch */                \
@@ -1836,23 +1842,23 @@ EXPFAM_INSTANCES(EXPFAM_TOPS, float, expfam_tops, (const float *, float *, ptrdi
 EXPFAM_INSTANCES(EXPFAM_NEAR_WEIGHTS, double, expfam_near_weights,
                  (float *, float, float, const float *, double *, ptrdiff_t))
 
-/* Index drawn with the weights of expfam_near_weights by one uniform in [0, 1): a block first, then inside it. */
+/* Draw an index with the weights of expfam_near_weights by one uniform number in [0, 1): first a block, then in it. */
 EXPFAM_UNUSED static ptrdiff_t expfam_near_pick(const float *w, const double *sums, double total, double uniform, ptrdiff_t n) {
     double left = uniform * total;
     const ptrdiff_t n_blocks = (n + EXPFAM_BLOCK - 1) / EXPFAM_BLOCK;
     ptrdiff_t b = 0, last = n_blocks - 1, i, stop;
-    while (sums[last] == 0.0) last--; /* the block of the largest weight has a sum */
+    while (sums[last] == 0.0) last--; /* the block of the largest weight has a positive sum */
     while (b < last && left >= sums[b]) left -= sums[b++];
     while (sums[b] == 0.0) b++;
     stop = (b + 1) * EXPFAM_BLOCK < n ? (b + 1) * EXPFAM_BLOCK : n;
     for (i = b * EXPFAM_BLOCK; i < stop - 1 && left >= w[i]; i++) left -= w[i];
-    /* rounding may run past the last positive weight: step back to it */
+    /* rounding may lead past the last positive weight: step back to it */
     while (i > b * EXPFAM_BLOCK && w[i] == 0.0f) i--;
     while (w[i] == 0.0f) i++;
     return i;
 }
 
-/* Entries of blocks without a sum become 0, the others are multiplied by `factor`. */
+/* Set the entries of blocks with sum 0 to 0, and multiply all others by `factor`. */
 #define EXPFAM_NEAR_SCALE(NAME, TARGET)                                                                     \
     TARGET static void NAME(float *x, float factor, const double *sums, ptrdiff_t n) {                      \
         for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
@@ -1888,7 +1894,7 @@ EXPFAM_INSTANCES(EXPFAM_NEAR_SCALE, void, expfam_near_scale, (float *, float, co
 EXPFAM_INSTANCES(EXPFAM_ADD_SCALED, void, expfam_add_scaled,
                  (float *, const float *const *, const float *, ptrdiff_t, ptrdiff_t))
 
-/* out += factor x in blocks that have a sum. */
+/* out += factor x in blocks with a positive sum. */
 #define EXPFAM_ADD_NEAR(NAME, TARGET)                                                                       \
     TARGET static void NAME(double *out, const float *x, double factor, const double *sums, ptrdiff_t n) {  \
         for (ptrdiff_t b = 0; b * EXPFAM_BLOCK < n; b++) {                                                  \
@@ -1900,8 +1906,8 @@ EXPFAM_INSTANCES(EXPFAM_ADD_SCALED, void, expfam_add_scaled,
     }
 EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float *, double, const double *, ptrdiff_t))
 /* ---- end of dense labels ---- */
-/* ---- prototypes: scores of tables, and what a move between two clusters changes ---- */
-/* <x, a - b>, without the cancellation of two inner products. */
+/* ---- prototypes: scores of tables, and changes by a move between two clusters ---- */
+/* Return <x, a - b> without the cancellation of two inner products. */
 #if EXPFAM_WIDE
 #define EXPFAM_DOT_DIFFERENCE(NAME, TARGET)                                                                 \
     TARGET static double NAME(const double *x, const double *a, const double *b, ptrdiff_t n) {            \
@@ -1937,7 +1943,7 @@ EXPFAM_INSTANCES(EXPFAM_ADD_NEAR, void, expfam_add_near, (double *, const float 
 EXPFAM_INSTANCES(EXPFAM_DOT_DIFFERENCE, double, expfam_dot_difference,
                  (const double *, const double *, const double *, ptrdiff_t))
 
-/* x += bias, the largest of each 16 entries in `tops`; returns the largest of all. */
+/* x += bias; write the largest of each 16 entries to `tops`; return the largest of all. */
 #define EXPFAM_BIASED_TOPS(NAME, TARGET)                                                                           \
     TARGET static float NAME(float *x, const float *bias, float *tops, ptrdiff_t n) {                       \
         float best = -INFINITY;                                                                             \
@@ -1967,14 +1973,14 @@ EXPFAM_INSTANCES(EXPFAM_DOT_DIFFERENCE, double, expfam_dot_difference,
     }
 EXPFAM_INSTANCES(EXPFAM_BIASED_TOPS, float, expfam_biased_tops, (float *, const float *, float *, ptrdiff_t))
 
-/* The entries above `least` with their places, by the tops of expfam_biased_tops; room for 16 more than there are. */
+/* Collect the entries above `least` with their positions, by the tops of expfam_biased_tops; needs room for 16 more. */
 EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, float least, ptrdiff_t n,
                                             float *values, uint32_t *places) {
     ptrdiff_t found = 0, n_blocks = (n + 15) / 16;
     for (ptrdiff_t b = 0; b < n_blocks; b++) {
         if (tops[b] > least) {
             const ptrdiff_t stop = 16 * b + 16 < n ? 16 * b + 16 : n;
-            for (ptrdiff_t k = 16 * b; k < stop; k++) { /* written always and kept sometimes: nothing to mispredict */
+            for (ptrdiff_t k = 16 * b; k < stop; k++) { /* written always, kept sometimes: no branch to mispredict */
                 values[found] = x[k];
                 places[found] = (uint32_t)k;
                 found += x[k] > least;
@@ -1984,14 +1990,14 @@ EXPFAM_UNUSED static ptrdiff_t expfam_above(const float *x, const float *tops, f
     return found;
 }
 
-/* out = bias + sum_f x[f] table[f]: one datum against a list of clusters; rows of `table` are `m` long, m % 32 == 0. */
+/* out = bias + sum_f x[f] table[f]: one datum and a list of clusters; rows of `table` have length `m`, m % 32 == 0. */
 #define EXPFAM_LIST_ENTRIES 8
 #if EXPFAM_WIDE
 #define EXPFAM_LIST_SCORES(NAME, TARGET)                                                                    \
     TARGET static void NAME(const double *x, const double *table, const double *bias, ptrdiff_t n_features, \
                             ptrdiff_t m, double *out) {                                                     \
         for (ptrdiff_t first = 0; first < m; first += EXPFAM_LIST_ENTRIES) {                                \
-            expfam_doubles s0, s1 = {0}, s2 = {0}, s3 = {0}, v; /* a sum waits for the one before it */     \
+            expfam_doubles s0, s1 = {0}, s2 = {0}, s3 = {0}, v; /* a sum must wait for the previous one */  \
             const double *row = table + first;                                                              \
             ptrdiff_t f = 0;                                                                                \
             memcpy(&s0, bias + first, 64);                                                                  \
@@ -2028,15 +2034,15 @@ EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
                  (const double *, const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
 /* ---- end of prototypes ---- */
 /* ---- products of single precision ----
- * out[j] = <x, rows[which[j]]> for rows of `n_features` floats. No product goes through more than 256 + n_features / 256
- * + 1 additions, whatever the instance: callers bound the rounding by that. */
+ * out[j] = <x, rows[which[j]]> for rows of `n_features` floats. No product goes through more than 256 + n_features /
+ * 256 + 1 additions, in any instance; callers use this to bound the rounding. */
 #define EXPFAM_FLOAT_CHUNK 256
 #if EXPFAM_WIDE
 #define EXPFAM_FLOAT_DOTS(NAME, TARGET)                                                                     \
     TARGET static void NAME(const float *x, ptrdiff_t n_features, const float *rows, const int32_t *which, ptrdiff_t n, \
                             float *out) {                                                                   \
         for (ptrdiff_t j = 0; j < n; j += 4) {                                                              \
-            const ptrdiff_t last = n - 1; /* once more where there are no four */                           \
+            const ptrdiff_t last = n - 1; /* repeats the last row if fewer than four are left */            \
             const float *r0 = rows + which[j] * n_features;                                                 \
             const float *r1 = rows + which[j + 1 < n ? j + 1 : last] * n_features;                          \
             const float *r2 = rows + which[j + 2 < n ? j + 2 : last] * n_features;                          \
@@ -2120,8 +2126,8 @@ EXPFAM_INSTANCES(EXPFAM_LIST_SCORES, void, expfam_list_scores,
 EXPFAM_INSTANCES(EXPFAM_FLOAT_DOTS, void, expfam_float_dots,
                  (const float *, ptrdiff_t, const float *, const int32_t *, ptrdiff_t, float *))
 
-/* out[j] = sum_t x[t] tile[columns[t]][j] for j < width: vectors that lie side by side, coordinate by coordinate. Every
- * product goes through at most nnz additions. */
+/* out[j] = sum_t x[t] tile[columns[t]][j] for j < width: vectors stored coordinate by coordinate. Every product goes
+ * through at most nnz additions. */
 #define EXPFAM_SPARSE_DOTS(NAME, TARGET)                                                                    \
     TARGET static void NAME(const float *x, const int32_t *columns, ptrdiff_t nnz, const float *tile, ptrdiff_t width, \
                             float *out) {                                                                   \
@@ -2138,10 +2144,11 @@ EXPFAM_INSTANCES(EXPFAM_SPARSE_DOTS, void, expfam_sparse_dots,
                  (const float *, const int32_t *, ptrdiff_t, const float *, ptrdiff_t, float *))
 /* ---- end of products of single precision ---- */
 /* ---- reaches of cells ----
- * Upper bounds of the scores of the members of m cells at a distance from their common centre. `reach` holds six rows of
- * m: the least and the largest t of a member, 1 / curvature, curvature, least b and excess; the largest of
- * min(distance t - least, distance t - curvature t^2 / 2 + excess), which the parabola has at distance / curvature or at
- * an end. out[j] = min(base + that, most), mass[j] = out[j] + weight[j]. m is a multiple of EXPFAM_REACHES. */
+ * Upper bounds of the scores of the members of m cells at a distance from their common centre. `reach` has six rows of
+ * length m: the smallest and the largest t of a member, 1 / curvature, curvature, smallest b and excess. The rise of a
+ * cell is the largest value of min(distance t - least, distance t - curvature t^2 / 2 + excess); the parabola has its
+ * maximum at distance / curvature or at an end. out[j] = min(base + rise, most), mass[j] = out[j] + weight[j]. m is a
+ * multiple of EXPFAM_REACHES. */
 #define EXPFAM_REACHES 8
 #define EXPFAM_RISES(NAME, TARGET)                                                                          \
     TARGET static void NAME(const double *reach, const double *weight, ptrdiff_t m, double base, double distance, \

@@ -1,4 +1,4 @@
-# The instances by instruction set of kernels.h, as nogil functions.
+# The functions of kernels.h, one instance for each instruction set, as nogil functions.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

@@ -1,22 +1,25 @@
-"""Python face of the vectorised inner loops, for tests and benchmarks of each instruction set."""
+"""Python interface of the vectorised inner loops, for tests and benchmarks."""
 
 import numpy as np
 
 
 def instruction_set():
-    """Name of the instances in use: ``"base"``, ``"avx2"`` or ``"avx512"``; EXPFAM_ISA lowers it."""
+    """Return the instruction set in use: ``"base"``, ``"avx2"`` or ``"avx512"``.
+
+    The environment variable EXPFAM_ISA can lower it.
+    """
     return ("base", "avx2", "avx512")[expfam_isa()]
 
 
 def dot(const double[::1] a, const double[::1] b):
-    """Inner product of two vectors of one length."""
+    """Return the inner product of two vectors of the same length."""
     if a.shape[0] != b.shape[0]:
         raise ValueError(f"lengths differ: {a.shape[0]} and {b.shape[0]}")
     return expfam_dot(&a[0], &b[0], a.shape[0]) if a.shape[0] else 0.0
 
 
 def log(const double[::1] x):
-    """Natural logarithm of positive normal numbers."""
+    """Return the natural logarithm of positive normal numbers."""
     out = np.empty(x.shape[0])
     cdef double[::1] view = out
     if x.shape[0]:
@@ -25,7 +28,7 @@ def log(const double[::1] x):
 
 
 def log_rising(const double[::1] z, double m):
-    """lgamma(z + m) - lgamma(z) without their cancellation, for z > 0 and m >= 0."""
+    """Return lgamma(z + m) - lgamma(z) without cancellation, for z > 0 and m >= 0."""
     out = np.empty(z.shape[0])
     cdef double[::1] view = out
     if z.shape[0]:
@@ -34,7 +37,7 @@ def log_rising(const double[::1] z, double m):
 
 
 def add_row(const double[::1] out, const double[::1] row, double factor):
-    """out + factor * row."""
+    """Return out + factor * row."""
     if out.shape[0] != row.shape[0]:
         raise ValueError(f"lengths differ: {out.shape[0]} and {row.shape[0]}")
     total = np.array(out)
@@ -45,7 +48,10 @@ def add_row(const double[::1] out, const double[::1] row, double factor):
 
 
 def softmax_weights(const double[::1] x):
-    """Unnormalised weights exp(x - max x), their sums by block of 64, and the total, as a draw uses them."""
+    """Return unnormalised weights exp(x - max x), their sums by blocks of 64, and the total.
+
+    These are the numbers that a draw uses.
+    """
     weights = np.array(x)
     sums = np.empty((x.shape[0] + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK)
     cdef double[::1] w = weights
@@ -55,19 +61,21 @@ def softmax_weights(const double[::1] x):
 
 
 def pick(const double[::1] weights, const double[::1] sums, double total, double uniform):
-    """Index drawn by one uniform from the weights of `softmax_weights`."""
+    """Draw an index from the weights of `softmax_weights` by one uniform number."""
     return expfam_pick(&weights[0], &sums[0], total, uniform, weights.shape[0])
 
 
 def int8_dots(const uint8_t[:, :, :, ::1] rows, const int8_t[::1] query):
-    """Inner products of a query with rows of small integers, as proposals store them.
+    """Return the inner products of a query with rows of small integers.
+
+    Rows are stored as proposals store them.
 
     Parameters
     ----------
     rows : (B, n_groups, 64, 4) uint8 ndarray
-        Entry f of row k, with 128 added, is at ``[k // 64, f // 4, k % 64, f % 4]``; 1 to 255.
+        Entry f of row k plus 128 is at ``[k // 64, f // 4, k % 64, f % 4]``; 1 to 255.
     query : (4 n_groups,) int8 ndarray
-        -127 to 127.
+        Numbers from -127 to 127.
 
     Returns
     -------

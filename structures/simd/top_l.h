@@ -1,5 +1,5 @@
-/* Inner loops of the selection of the largest values: one body for each instruction set, see kernels.h.
- * Every result is a comparison or a count, so all instances agree to the last bit.
+/* Inner loops of the selection of the largest values: one instance for each instruction set, see kernels.h.
+ * Every result is a comparison or a count, so all instances give bitwise the same results.
  */
 #ifndef EXPFAM_TOP_L_H
 #define EXPFAM_TOP_L_H
@@ -13,10 +13,10 @@
 #define EXPFAM_SIMD_MIN(variable)
 #endif
 #define TOP_LANES 32
-#define TOP_RUN 128 /* values that are ordered by counting; longer sequences are merged from such runs */
+#define TOP_RUN 128 /* values sorted by counting; longer sequences are merged from runs of this size */
 
-/* ranks[j] = number of values above values[j], for n of at most TOP_RUN; `values` is padded with -inf to a multiple of 16.
- * Counts are floats of the width of the values: baseline vectors compare 64-bit numbers only as doubles. */
+/* Compute ranks[j] = number of values above values[j], for n <= TOP_RUN. `values` is padded with -inf to a multiple of
+ * 16. Counts are floats of the width of the values, because baseline vectors compare 64-bit numbers only as doubles. */
 #define TOP_RANKS(NAME, TARGET, TYPE)                                                                  \
     TARGET static void NAME(const TYPE *values, ptrdiff_t n, TYPE *ranks) {                                 \
         for (ptrdiff_t b = 0; b < n; b += 16) {                                                             \
@@ -34,8 +34,8 @@
 EXPFAM_INSTANCES(TOP_RANKS_F32, void, top_ranks_f32, (const float *, ptrdiff_t, float *))
 EXPFAM_INSTANCES(TOP_RANKS_F64, void, top_ranks_f64, (const double *, ptrdiff_t, double *))
 
-/* The n_top-th largest of 32 maxima, each over every 32nd value: at least n_top values of the row reach it. The last values,
- * which fill no round, are left out; a NaN is never a maximum. */
+/* Return the n_top-th largest of 32 maxima, each over every 32nd value: at least n_top values of the row reach it. The
+ * last values, which do not fill a round, are left out. A NaN is never a maximum. */
 #define TOP_BOUND(NAME, TARGET, TYPE)                                                                       \
     TARGET static TYPE NAME(const TYPE *row, ptrdiff_t size, ptrdiff_t n_top) {                             \
         TYPE lanes[TOP_LANES], bound = INFINITY;                                                            \
@@ -62,7 +62,7 @@ EXPFAM_INSTANCES(TOP_RANKS_F64, void, top_ranks_f64, (const double *, ptrdiff_t,
 EXPFAM_INSTANCES(TOP_BOUND_F32, float, top_bound_f32, (const float *, ptrdiff_t, ptrdiff_t))
 EXPFAM_INSTANCES(TOP_BOUND_F64, double, top_bound_f64, (const double *, ptrdiff_t, ptrdiff_t))
 
-/* How many values reach the bound. */
+/* Count the values that reach the bound. */
 #define TOP_COUNT(NAME, TARGET, TYPE, COUNT)                                                                \
     TARGET static ptrdiff_t NAME(const TYPE *row, ptrdiff_t size, TYPE bound) {                             \
         COUNT count = 0;                                                                                    \
@@ -75,9 +75,10 @@ EXPFAM_INSTANCES(TOP_BOUND_F64, double, top_bound_f64, (const double *, ptrdiff_
 EXPFAM_INSTANCES(TOP_COUNT_F32, ptrdiff_t, top_count_f32, (const float *, ptrdiff_t, float))
 EXPFAM_INSTANCES(TOP_COUNT_F64, ptrdiff_t, top_count_f64, (const double *, ptrdiff_t, double))
 
-/* Values that reach the bound, or are above it where `above`, and their positions, in the order of the row; returns how many.
- * Both results need room for `size` and 16 more. `values` may be the row itself, and `indices` the `from` of its
- * positions (NULL for 0, 1, ...): whole vectors are stored, but never past what has been read. */
+/* Write the values that reach the bound (or, if `above` is set, exceed it) and their positions in the order of the row;
+ * return their number. Both results need room for `size` + 16 entries. `from` has the positions of the row's values
+ * (NULL for 0, 1, ...). `values` may be the row itself, and `indices` may be `from`: whole vectors are stored, but
+ * never past the entries that have been read. */
 #define TOP_TAKE(from, k) ((from) ? (from)[k] : (int32_t)(k))
 #define TOP_KEEP_REST(row, from, k, size, bound, above, values, indices, n)                                 \
     for (; k < size; k++) {                                                                                 \
@@ -144,7 +145,7 @@ EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx2(const double *row, 
     return n;
 }
 
-/* Compressed in the register and stored whole: a compressing store is slow on some processors. */
+/* Compress in the register and store whole vectors: a compressing store is slow on some processors. */
 EXPFAM_AVX512 EXPFAM_UNUSED static ptrdiff_t top_keep_f32_avx512(const float *row, const int32_t *from, ptrdiff_t size,
                                                                  float bound, int above, float *values, int32_t *indices) {
     const __m512 least = _mm512_set1_ps(bound);
@@ -186,7 +187,7 @@ EXPFAM_AVX512 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx512(const double *r
     return n;
 }
 #endif
-#define TOP_WRITTEN(NAME, TARGET) /* its instances stand above */
+#define TOP_WRITTEN(NAME, TARGET) /* its instances are written above */
 EXPFAM_INSTANCES(TOP_WRITTEN, ptrdiff_t, top_keep_f32,
                  (const float *, const int32_t *, ptrdiff_t, float, int, float *, int32_t *))
 EXPFAM_INSTANCES(TOP_WRITTEN, ptrdiff_t, top_keep_f64,
