@@ -45,8 +45,6 @@ _HOMES = {
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
     "expfam.samplers.proposals.by_cell": ["CellProposal", "BucketProposal"],
-    "expfam.samplers.proposals.nearest": ["NearestProposal"],
-    "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
     "expfam.structures.cluster_tree.tree": ["ClusterTree"],
     "expfam.samplers.variational.mixture": ["SparseVariational"],
     "expfam.samplers.variational.state": ["VariationalState"],

@@ -23,7 +23,7 @@ def named_proposal(proposal):
     Examples
     --------
     >>> from expfam.samplers.proposals.by_name import named_proposal
-    >>> named_proposal("nearest") == named_proposal(named_proposal("nearest"))
+    >>> named_proposal("table") == named_proposal(named_proposal("table"))
     True
     """
     return load_proposal(proposal) if isinstance(proposal, str) else proposal
