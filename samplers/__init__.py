@@ -1,4 +1,4 @@
-"""Kernels that move a state of a model, and the one loop that drives them."""
+"""Kernels that move the state of a model, and the loop that runs them."""
 
 from typing import Any
 
