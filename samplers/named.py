@@ -39,7 +39,6 @@ from expfam.samplers.variational.mixture import SparseVariational
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
-    from expfam.model.mixture import MixtureModel
     from expfam.samplers.proposals.base import Proposal
 
 TABLE_BYTES = 1 << 30  # "auto" chooses tables of counts up to this size
@@ -81,7 +80,7 @@ class FastEx(CollapsedMetropolis):
         self,
         proposal: str | Proposal = "auto",
         *,
-        mode: str = "auto",
+        mode: Literal["auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"] = "auto",
         n_blocks: int | Literal["auto"] = "auto",
         n_threads: int | None = None,
     ) -> None:
@@ -93,7 +92,7 @@ class FastEx(CollapsedMetropolis):
         return named_proposal(proposal_for(model, data) if is_auto else self.proposal)
 
 
-def proposal_for(model: MixtureModel, data: Dataset) -> str:
+def proposal_for(model: Any, data: Dataset) -> str:
     """Choose the name of the proposal that suits a model and its data.
 
     Family and sizes determine the order; the first proposal that does not refuse the data is chosen.

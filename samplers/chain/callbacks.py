@@ -93,6 +93,11 @@ class Stop:
     [False, False, False, True]
     """
 
+    _began: float | None
+    _previous: Any  # objective of the last step, None before the first one
+    _n_settled: int
+    _n_seen: int
+
     def __init__(
         self,
         *,
@@ -131,9 +136,7 @@ class Stop:
 
     def close(self) -> None:
         """Forget the run; `reason` stays until the next run begins."""
-        self._began: float | None = None
-        self._previous: float | None = None
-        self._n_settled, self._n_seen = 0, 0
+        self._began, self._previous, self._n_settled, self._n_seen = None, None, 0, 0
 
 
 class Checkpoint:
@@ -176,6 +179,8 @@ class Checkpoint:
     ``write(state)`` after a run that ended by itself.
     """
 
+    _last: float | None  # when the last checkpoint was written
+
     def __init__(self, path: Path | str, *, every_seconds: float = 600.0, trace: Trace | None = None) -> None:
         if not every_seconds >= 0:
             raise ValueError(f"every_seconds must be non-negative; got {every_seconds!r}")
@@ -204,7 +209,7 @@ class Checkpoint:
 
     def close(self) -> None:
         """Forget when the last checkpoint was written."""
-        self._last: float | None = None
+        self._last = None
 
 
 def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = None) -> None:

@@ -165,7 +165,7 @@ class Trace(WarmedColumns):
     def n_warmup(self, value: int) -> None:
         self._n_warmup = _as_warmup(value)
         later = [m for m, row in enumerate(self._kept_rows) if row >= self._n_warmup]
-        self._kept, self._kept_rows = ([held[m] for m in later] for held in (self._kept, self._kept_rows))
+        self._kept, self._kept_rows = [self._kept[m] for m in later], [self._kept_rows[m] for m in later]
 
     @property
     def n_kept(self) -> int:

@@ -64,7 +64,7 @@ class StochasticEM(UncollapsedGibbs):
 
     def _walk(self) -> UncollapsedMetropolis:
         """Make the Metropolis kernel with the proposal."""
-        settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
+        settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         return UncollapsedMetropolis(self.proposal, **settings)
 
     def check(self, model: Any, data: Dataset) -> None:
@@ -79,7 +79,9 @@ class StochasticEM(UncollapsedGibbs):
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the parameters, and those of the proposal if there is one."""
-        return (super() if self.proposal is None else self._walk()).memory(model, data, n_clusters)
+        if self.proposal is None:
+            return super().memory(model, data, n_clusters)
+        return self._walk().memory(model, data, n_clusters)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Set parameters and weights to their mode or mean given labels, then move the labels."""
