@@ -94,7 +94,7 @@ class Stop:
     """
 
     _began: float | None
-    _previous: Any  # objective of the last step, None before the first one
+    _previous: float | None  # objective of the last step, None before the first one
     _n_settled: int
     _n_seen: int
 
@@ -121,8 +121,11 @@ class Stop:
         """Return whether the run is to end after this step."""
         if self._began is None:
             self._began, self.reason = perf_counter() - info.seconds, None
-        settled = self._previous is not None and self.tolerance is not None
-        settled = settled and abs(info.objective - self._previous) <= self.tolerance * abs(info.objective)
+        settled = (
+            self._previous is not None
+            and self.tolerance is not None
+            and abs(info.objective - self._previous) <= self.tolerance * abs(info.objective)
+        )
         self._n_settled = self._n_settled + 1 if settled else 0
         self._previous = info.objective
         self._n_seen += 1

@@ -2,7 +2,7 @@
 
 The numbers are the fields of Info. The leading steps may be a warm-up: the columns contain them, but no estimate of the
 posterior counts them. Partitions are kept at regular intervals; when there are too many, every second one is dropped,
-so they stay evenly spaced over the run. Estimates from partitions, such as the point estimate, compare pairs of
+so they stay evenly spaced over the run. Estimates from partitions, for example the point estimate, compare pairs of
 partitions by sparse contingency tables: O(M^2 N) time for M kept partitions, and no N x N memory.
 """
 
@@ -225,7 +225,7 @@ class Trace(WarmedColumns):
         Returns
         -------
         (len(trace),) int64 or float64 ndarray
-            NaN for steps whose `extra` has no such name.
+            NaN for steps whose `extra` does not have the name.
         """
         if name in _COLUMNS:
             return np.array([row[Info._fields.index(name)] for row in self._rows], dtype=_COLUMNS[name])

@@ -56,7 +56,7 @@ class NearestSeeds:
     """The nearest seed of each row, while seeds are added.
 
     Dense rows are compared with further seeds in single precision first, with a bound of its rounding error. Rows that
-    may be nearer to a new seed are compared again in double precision, so the result is that of double precision. The
+    may be nearer to a new seed are compared again in double precision, so the result has double precision. The
     more seeds there are, the fewer rows are near to a new one.
 
     Parameters

@@ -214,7 +214,7 @@ ctypedef struct int8_weights:       # q of one datum, in the caller's scratch me
     float *scores                   # (width,) scores; weights if there is no shortlist
     float *sums
     Py_ssize_t *columns             # (m,) listed columns; the first empty one stands for all empty ones
-    double *weights                 # (m,) weight of each; that of the empty ones is for one column
+    double *weights                 # (m,) weight of each; for the empty ones that of one column
     Py_ssize_t m
     double total
 
@@ -991,7 +991,7 @@ def _balance(spread, variance):
     if not varies.any():
         return np.ones_like(variance)
     ratio = np.full_like(variance, np.nan)
-    # if all clusters are equal, the balance is that of clusters that differ by one standard deviation of each feature
+    # equal clusters are replaced by clusters that differ by one standard deviation of each feature
     spread = spread if spread[varies].any() else np.where(varies, 1.0 / np.where(varies, variance, 1.0), 0.0)
     known = varies & (spread > 0)
     ratio[known] = 0.25 * (np.log(spread[known]) - np.log(variance[known]))

@@ -77,8 +77,8 @@ class PrototypeProposal(Proposal):
     Canopy I of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", has one prototype
     for a group; anchors, the floor and short tables are not in the paper. q(k | g) = (1 - e) mean_a p(k | a) + e w(k)
     with w = 0.9 pi + 0.1 / K. Clusters for which the first term is smaller than the second are drawn only from w, which
-    at most halves their q. log q is that of the table as it draws, so old or coarse tables keep the kernel exact. All
-    data of a group of at most ``n_anchors + 1`` data are anchors. Groups of sparse data have no prototype, unless
+    at most halves their q. log q is exact for the draws of the table, so old or coarse tables keep the kernel exact.
+    All data of a group of at most ``n_anchors + 1`` data are anchors. Groups of sparse data have no prototype, unless
     ``n_anchors=0``.
     """
 
@@ -222,7 +222,7 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
 
 cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names,
                          Py_ssize_t K) noexcept nogil:
-    """List the clusters whose share is above that of the floor, and last the floor itself.
+    """List the clusters whose share is larger than in the floor, and last the floor itself.
 
     Weights are written to `part`, and all shares are set to 0. Returns the length of the list.
     """

@@ -355,7 +355,7 @@ cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const flo
 cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
     """Return whether to accept a proposed label.
 
-    `gap` is its exact log weight minus that of the old label.
+    `gap` is its exact log weight minus the exact log weight of the old label.
     """
     # single precision may underrate a cluster of negligible weight; a datum must not be kept there
     return gap > OUT_OF_QUESTION or accept(gap + log_ratio, &draw.rng)

@@ -340,7 +340,7 @@ class _Total:
 
 
 cdef class _Sums:
-    """Sums of one segment: `near` is made in single precision, `S` is that of rough rows."""
+    """Sums of one segment: `near` is made in single precision, `S` from rough rows."""
 
     cdef DenseScores scores
     cdef Tile tile

@@ -85,7 +85,7 @@ ctypedef struct tally:
 
 cdef inline double gain(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t old,
                         Py_ssize_t new) noexcept nogil:
-    """Compute the log weight of cluster `new` for the datum minus that of `old`."""
+    """Compute the log weight of cluster `new` for the datum minus the one of `old`."""
     cdef const double *a = w.Theta + new * w.F
     cdef const double *b = w.Theta + old * w.F
     cdef Py_ssize_t at, f

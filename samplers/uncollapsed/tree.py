@@ -12,11 +12,11 @@ from expfam.errors import ExpFamError
 from expfam.structures.cluster_tree.tree import ClusterTree, Scratch, smoothed_means
 from expfam.structures.ground.threads import run
 
-_BLOCK_ENTRIES = 1 << 17  # of phi made at once
+_BLOCK_ENTRIES = 1 << 17  # entries of a block of phi
 _LEAST_CLUSTERS = 512  # fewer clusters always get a dense pass
 _TRIALS = 512  # data for which a trial counts the clusters that a tree scores
 
-# Nanoseconds on a machine with AVX-512, for dense (False) and CSR (True) statistics. A visit of the tree, and a cluster
+# Nanoseconds on a machine with AVX-512, for dense (False) and CSR (True) statistics. A score in the tree, and a cluster
 # of the dense pass: fixed cost, and cost of each number of phi that a score reads. Making the tree: cost of each number
 # of Theta.
 _VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
@@ -176,7 +176,7 @@ def preferred_tree(state: Any, *, n_threads: int | None = None) -> ClusterTree |
     Notes
     -----
     The result is None for fewer than 512 clusters, and if making a tree costs more than a tenth of the dense pass.
-    Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many visits for each datum are
+    Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are
     compared with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make
     results depend on the machine's load.
     """
