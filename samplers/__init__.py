@@ -1,4 +1,4 @@
-"""Kernels that move a state of a model, and the one loop that drives them."""
+"""Kernels that move the state of a model, and the loop that runs them."""
 
 from typing import Any
 
@@ -46,8 +46,6 @@ _HOMES = {
     "expfam.samplers.proposals.hash": ["HashProposal"],
     "expfam.samplers.proposals.int8": ["Int8Proposal"],
     "expfam.samplers.proposals.by_cell": ["CellProposal", "BucketProposal"],
-    "expfam.samplers.proposals.nearest": ["NearestProposal"],
-    "expfam.samplers.proposals.cover_tree": ["CoverTreeProposal"],
     "expfam.structures.cluster_tree.tree": ["ClusterTree"],
     "expfam.samplers.variational.mixture": ["SparseVariational"],
     "expfam.samplers.variational.state": ["VariationalState"],

@@ -1,8 +1,16 @@
-"""Samplers by name: compositions of kernels with recommended settings, no mathematics.
+"""Samplers with names: compositions of kernels with recommended settings.
 
-The rule of ``"auto"``: exact collapsed Gibbs, for every family and size, with splits and merges where the number of
-clusters is open.
+``"auto"`` is exact collapsed Gibbs for every family and size; if the number of clusters is open, split and merge moves
+are added.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.families.base import Family
@@ -29,19 +37,23 @@ from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
 from expfam.samplers.uncollapsed.stochastic_em import StochasticEM
 from expfam.samplers.variational.mixture import SparseVariational
 
-TABLE_BYTES = 1 << 30  # largest table of counts that is chosen unasked
-WIDEST_INT8 = 1024  # statistics a row up to which codes of one byte each are chosen
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.proposals.base import Proposal
+
+TABLE_BYTES = 1 << 30  # "auto" chooses tables of counts up to this size
+WIDEST_INT8 = 1024  # "auto" chooses codes of one byte up to this number of statistics in a row
 
 
 class FastEx(CollapsedMetropolis):
-    """Fast collapsed sweeps over many clusters: cheap proposals over all of them, corrected to be exact.
+    """Fast and exact collapsed sweeps over many clusters, by cheap proposals.
 
     Parameters
     ----------
     proposal : str or Proposal
-        ``"auto"``, the name of a registered proposal, or one with its settings.
+        ``"auto"``, the name of a registered proposal, or an object with its settings.
     mode, n_blocks, n_threads
-        As of `CollapsedMetropolis`.
+        See `CollapsedMetropolis`.
 
     Examples
     --------
@@ -57,24 +69,33 @@ class FastEx(CollapsedMetropolis):
 
     Notes
     -----
-    Ahmed, Ravi, Narayanamurthy and Smola 2012, "FastEx: hash clustering with exponential families". The rule of
-    ``proposal="auto"``, by family and sizes: multinomial and Poisson clusters whose table of logarithms takes at
-    most 1 GiB get `TableProposal`; else up to 1024 statistics a row `Int8Proposal`; else `HashProposal`, whose codes
-    do not grow with the number of columns. One that refuses the data, as a table refuses fractions, is passed over.
-    The published proposal is ``HashProposal(n_bits=64, shortlist=0)``.
+    Ahmed, Ravi, Narayanamurthy and Smola 2012, "FastEx: hash clustering with exponential families". The choice of
+    ``proposal="auto"`` depends on family and sizes. Multinomial and Poisson clusters get `TableProposal` if the table
+    of logarithms uses at most 1 GiB. Other models with up to 1024 statistics in a row get `Int8Proposal`. All others
+    get `HashProposal`, whose codes do not grow with the number of columns. A proposal that refuses the data is left
+    out; for example, a table refuses fractions. The published proposal is ``HashProposal(n_bits=64, shortlist=0)``.
     """
 
-    def __init__(self, proposal="auto", *, mode="auto", n_blocks="auto", n_threads=None):
+    def __init__(
+        self,
+        proposal: str | Proposal = "auto",
+        *,
+        mode: Literal["auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"] = "auto",
+        n_blocks: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+    ) -> None:
         super().__init__(proposal, mode=mode, n_blocks=n_blocks, n_threads=n_threads)
 
-    def choose_proposal(self, model, data):
-        """The proposal of a name, or what the rule of "auto" picks."""
+    def choose_proposal(self, model: Any, data: Dataset) -> Any:
+        """Return the proposal object; "auto" is resolved by the model and its data."""
         is_auto = isinstance(self.proposal, str) and self.proposal == "auto"
         return named_proposal(proposal_for(model, data) if is_auto else self.proposal)
 
 
-def proposal_for(model, data):
-    """Name of the proposal that suits a model and its data: by family and sizes the first that does not refuse them.
+def proposal_for(model: Any, data: Dataset) -> str:
+    """Choose the name of the proposal that suits a model and its data.
+
+    Family and sizes determine the order; the first proposal that does not refuse the data is chosen.
 
     Parameters
     ----------
@@ -84,7 +105,7 @@ def proposal_for(model, data):
     Returns
     -------
     str
-        The first choice where all refuse: its reason is the one to tell.
+        The first name if all proposals refuse: its error message is then the most helpful one.
     """
     names = ["int8", "hash"] if data.n_statistics <= WIDEST_INT8 else ["hash"]
     if getattr(model.family, "count_model", None) in ("multinomial", "poisson"):
@@ -95,7 +116,7 @@ def proposal_for(model, data):
 
 
 def _serves(proposal, model, data):
-    """Whether a proposal takes the model and its data."""
+    """Return whether a proposal accepts the model and its data."""
     try:
         proposal.check(model, data)
     except ExpFamError:
@@ -104,25 +125,27 @@ def _serves(proposal, model, data):
 
 
 class Canopy(UncollapsedKernel):
-    """All labels in parallel given parameters, by trees: exact over a tree of clusters, or by groups of data.
+    """Kernel that draws all labels in parallel given parameters, by a tree or by groups.
 
     Parameters
     ----------
     proposal : str or Proposal
-        Of variant 1: "prototype", the name of a registered proposal, or one with its settings.
+        For variant 1: "prototype", the name of another registered proposal, or an object with its settings.
     variant : {2, 1}
-        2: exact draws of the labels by branch and bound over a tree of the clusters, `UncollapsedGibbs` with
-        ``draw="tree"``. 1: Metropolis steps with a law for each group of neighbouring data, `UncollapsedMetropolis`;
-        sweeps are far cheaper and mix slower.
+        Variant 2 draws labels exactly by branch and bound over a tree of the clusters; it is `UncollapsedGibbs` with
+        ``draw="tree"``. Variant 1 makes Metropolis steps with a law for each group of neighbouring data; it is
+        `UncollapsedMetropolis`. Its sweeps are much cheaper and mix more slowly.
     steps : int
-        Of variant 1: Metropolis steps of each datum in a sweep, before its exact draw among the clusters that its
-        group lists.
+        For variant 1: number of Metropolis steps of each datum in a sweep, before its exact draw among the clusters
+        that its group lists.
     theta : {"draw", "map", "mean"}
-        Parameters and weights given labels: only "draw" leaves the posterior invariant, the others are stochastic EM.
+        How parameters and weights are made from labels. Only "draw" leaves the posterior invariant; the others are
+        stochastic EM.
     truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
+        of components.
     n_threads : int or None
-        Threads for the labels; the result does not depend on it.
+        Number of threads that draw labels; the result does not depend on it.
 
     Examples
     --------
@@ -138,18 +161,27 @@ class Canopy(UncollapsedKernel):
 
     Notes
     -----
-    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", whose two samplers these
-    replace. As published they are ``UncollapsedMetropolis(PrototypeProposal(data_cells="tree", n_anchors=0), steps=2,
-    redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
+    The two variants replace the two samplers of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling
+    with cover trees". The published samplers are ``UncollapsedMetropolis(PrototypeProposal(data_cells="tree",
+    n_anchors=0), steps=2, redraw=False, theta="map")`` and ``UncollapsedGibbs(draw="rejection", theta="map")``.
     """
 
-    def __init__(self, proposal="prototype", *, variant=2, steps=2, theta="draw", truncation=100, n_threads=None):
+    def __init__(
+        self,
+        proposal: str | Proposal = "prototype",
+        *,
+        variant: Literal[1, 2] = 2,
+        steps: int = 2,
+        theta: Literal["draw", "map", "mean"] = "draw",
+        truncation: int = 100,
+        n_threads: int | None = None,
+    ) -> None:
         super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
         self.variant, self.proposal, self.steps = variant, proposal, steps
 
-    def kernel(self):
-        """The kernel that the variant stands for."""
-        settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
+    def kernel(self) -> UncollapsedKernel:
+        """Make the kernel of the variant."""
+        settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         if self.variant == 2:
             refuse_unused(self, ["proposal", "steps"], why="variant=2, which draws exactly,", remedy="take variant=1")
             return UncollapsedGibbs(draw="tree", **settings)
@@ -157,52 +189,55 @@ class Canopy(UncollapsedKernel):
             raise ValueError(f"variant must be 1 or 2; got {self.variant!r}")
         return UncollapsedMetropolis(self.proposal, steps=self.steps, **settings)
 
-    def check(self, model, data):
-        """That of the variant's kernel."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Run the check of the variant's kernel."""
         self.kernel().check(model, data)
 
-    def memory(self, model, data, n_clusters):
-        """That of the variant's kernel."""
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the working objects of the variant's kernel."""
         return self.kernel().memory(model, data, n_clusters)
 
-    def draw_labels(self, state):
-        """New labels of all data, by the variant's kernel."""
+    def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
+        """Draw new labels of all data by the variant's kernel."""
         return self.kernel().draw_labels(state)
 
-    def move(self, state):
-        """A sweep of the variant's kernel."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Run a sweep of the variant's kernel."""
         return self.kernel().move(state)
 
 
 class SplitMerge(CollapsedSplitMerge):
-    """Splits and merges of whole clusters, for an unknown number of them: they leave modes that sweeps cannot leave.
+    """Split and merge moves of whole clusters, for an unknown number of clusters.
 
-    Use it in a `Cycle` with sweeps, such as those of `CollapsedGibbs`: no preset moves single data well, and alone some
-    are reducible. "near" joins or parts only data that share a bucket of a hash table; "mondrian" cannot part equal
-    rows, nor join them; "minsm" cannot part by its buckets what no bucket parts, and leaves that to the rare splits of
-    near data. The law `partitions_are_reached` of `check_kernel` says so where it happens.
+    They leave modes of the posterior that sweeps cannot leave. Use the kernel in a `Cycle` with sweeps, for example
+    those of `CollapsedGibbs`: no preset moves single data well, and some presets alone do not reach all partitions.
+    "near" only joins or separates data that share a bucket of a hash table. "mondrian" can neither separate nor join
+    equal rows. The splits of "minsm" by buckets cannot separate data that share all buckets; only its rare splits of
+    near data can. The law `partitions_are_reached` of `check_kernel` reports partitions that are not reached.
 
     Parameters
     ----------
     preset : str
         - "auto": splits of the cluster of a random datum by a sequential pass, half of them with early tests (delayed
-          acceptance), and merges of near data, cheap ones and such by a sequential pass; for families written in NumPy
-          the splits draw all data at once, and merges are the cheap ones;
-        - "near": the cheap merges of near data alone; reducible;
-        - "lshsm": far data split by a sequential pass, near data merged;
-        - "minsm": splits by a bucket of a hash table, near data merged; alone it reaches some partitions rarely;
-        - "sdds": splits by a sequential pass with random merges, random splits with merges chosen by Bayes factors;
-        - "rgsm": uniform data, restricted Gibbs scans;
-        - "random": uniform data, a coin for each datum;
-        - "mondrian": cuts of one column; reducible.
+          acceptance), and merges of near data, by cheap moves and by sequential passes. For families written in NumPy
+          the splits draw all data together, and all merges are cheap moves;
+        - "near": only the cheap merges of near data; it does not reach all partitions;
+        - "lshsm": splits of far data by a sequential pass, and merges of near data;
+        - "minsm": splits by a bucket of a hash table, and merges of near data; alone it reaches some partitions rarely;
+        - "sdds": splits by a sequential pass with random merges, and random splits with merges chosen by Bayes factors;
+        - "rgsm": uniform anchors and restricted Gibbs scans;
+        - "random": uniform anchors and a coin for each datum;
+        - "mondrian": cuts of one column; it does not reach all partitions.
     anchors : str or Anchors, optional
-        Law of the two data of a move. In place of the preset: then all moves are between anchors, uniform if not given.
+        Law of the two data of a move. It replaces the preset: all moves are then between anchors. If only `allocator`
+        is given, anchors are uniform.
     allocator : str or Allocator, optional
-        Division between anchors, likewise in place of the preset; a sequential pass if only `anchors` are given.
+        How a cluster is divided between two anchors. It replaces the preset too. If only `anchors` are given, it is a
+        sequential pass.
     rho : float in (0, 1], optional
-        Probability with which a split of two anchors in one cluster is tried; in place of the preset's.
+        Probability that a split is tried for two anchors in one cluster; it replaces the value of the preset.
     n_moves, every, n_threads
-        As of `CollapsedSplitMerge`.
+        See `CollapsedSplitMerge`.
 
     Examples
     --------
@@ -218,19 +253,28 @@ class SplitMerge(CollapsedSplitMerge):
 
     Notes
     -----
-    Departs from the papers: anchors stay part of the move and are not summed out; buckets count as they stand in place
-    of average collision probabilities; the random split draws its sizes from urns, not from coins, but for "random".
-    Jain and Neal 2004 ("random", "rgsm"), Dahl 2005 (the sequential pass), Wang and Russell 2015 ("sdds").
+    Jain and Neal 2004 ("random", "rgsm"), Dahl 2005 (the sequential pass), Wang and Russell 2015 ("sdds"). The moves
+    differ from these papers in three points. The anchors are part of the move and are not summed out. The buckets of
+    the present tables are used in place of average collision probabilities. A random split draws its sizes from urns,
+    not from coins, except in "random".
     """
 
     def __init__(
-        self, preset="auto", *, anchors=None, allocator=None, rho=None, n_moves="auto", every="auto", n_threads=None
-    ):
+        self,
+        preset: str = "auto",
+        *,
+        anchors: Any = None,
+        allocator: Any = None,
+        rho: float | None = None,
+        n_moves: int | Literal["auto"] = "auto",
+        every: int | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+    ) -> None:
         self.preset, self.anchors, self.allocator, self.rho = preset, anchors, allocator, rho
         self.n_moves, self.every, self.n_threads = n_moves, every, n_threads
 
-    def choose_moves(self, model, data):
-        """The moves of the preset, or those between the given anchors."""
+    def choose_moves(self, model: Any, data: Dataset) -> list[Any]:
+        """Return the moves of the preset, or moves between the given anchors."""
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {sorted(PRESETS)}; got {self.preset!r}")
         if self.anchors is not None or self.allocator is not None:
@@ -243,7 +287,7 @@ class SplitMerge(CollapsedSplitMerge):
 
 
 def _thinned(moves, rho, preset):
-    """The moves, those between anchors with another rho."""
+    """Replace rho in the moves between anchors."""
     if not any(isinstance(move, AnchoredMoves) for move in moves):
         raise ValueError(f"rho is of moves between anchors, which preset {preset!r} has none of; leave it out")
     return [
@@ -253,30 +297,31 @@ def _thinned(moves, rho, preset):
 
 
 def _near(n_threads, n_candidates=1, weight=1.0, allocator=None):
-    # cheap merges; splits of n data are tried with probability 10 / n at most, so that their cost is bounded
+    # cheap merges; a split of n data is tried with probability 10 / n at most, so that the cost is bounded
     anchors = NearAnchors(n_candidates=n_candidates, n_threads=n_threads)
     return AnchoredMoves(anchors, allocator or UrnAllocator(), rho=0.05, most=10.0, weight=weight)
 
 
 def _near_merges(n_threads, passes):
-    """Merges of near data: urns undo pieces that lie among each other at no cost, passes also those side by side.
+    """Make moves that merge near data, by urns and by sequential passes.
 
-    A pass that Python makes would take far longer than all the rest.
+    Urns are cheap and merge clusters whose data are mixed. Passes also merge clusters that lie side by side. Passes in
+    Python are left out, because they would take much longer than all other moves.
     """
     allocators = [UrnAllocator(), *(each for each in passes if isinstance(each, SequentialAllocator))]
     return [_near(n_threads, _CANDIDATES, 40.0 / len(allocators), allocator) for allocator in allocators]
 
 
 def _passes(family):
-    """Allocators of the sequential kind; for a family in NumPy one that works on all rows at once."""
+    """Return the sequential allocators; for a family in NumPy one that works on all rows."""
     if type(family).components is Family.components and "variational" in family.capabilities:
         return [FrozenAllocator()]
     return [SequentialAllocator(), DelayedAllocator()]
 
 
-_CANDIDATES = 64  # of which a near anchor is the nearest, at most
+_CANDIDATES = 64  # maximal number of data of which the nearest one becomes the anchor
 
-PRESETS = {
+PRESETS: dict[str, Callable[[int | None, Sequence[Any]], list[Any]]] = {
     "auto": lambda n_threads, passes: [
         *(MemberMoves(allocator, weight=2.0 / len(passes)) for allocator in passes),
         *_near_merges(n_threads, passes),
@@ -294,14 +339,14 @@ PRESETS = {
 }
 
 
-_BY_NAME = {
+_BY_NAME: dict[str, Any] = {
     "collapsed_gibbs": CollapsedGibbs,
     "uncollapsed_gibbs": UncollapsedGibbs,
     "stochastic_em": StochasticEM,
     "expectation_maximization": ExpectationMaximization,
     "fast_ex": FastEx,
     "fastex": FastEx,
-    "canopy": Canopy,  # variant 2, the exact one
+    "canopy": Canopy,
     "uncollapsed_metropolis": UncollapsedMetropolis,
     "variational": SparseVariational,
     "sparse_variational": SparseVariational,
@@ -309,17 +354,17 @@ _BY_NAME = {
 }
 
 
-def load_sampler(sampler="auto", *, n_threads=None, weights=None):
-    """Kernel of a name; a kernel is returned as it is.
+def load_sampler(sampler: str | Kernel = "auto", *, n_threads: int | None = None, weights: Any = None) -> Kernel:
+    """Return the kernel of a name; return a kernel unchanged.
 
     Parameters
     ----------
     sampler : str or Kernel
         ``"auto"``, a class name in snake case, or a kernel.
     n_threads : int or None
-        For the kernels that can use several threads.
+        Number of threads, for kernels that can use several.
     weights : Weights, optional
-        Those of the model: where they leave the number of clusters open, ``"auto"`` adds splits and merges.
+        Weights of the model. If they leave the number of clusters open, ``"auto"`` adds split and merge moves.
 
     Returns
     -------
@@ -328,7 +373,7 @@ def load_sampler(sampler="auto", *, n_threads=None, weights=None):
     Raises
     ------
     ValueError
-        For an unknown name.
+        The name is unknown.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Kernels, their compositions, the loop over steps, and what is recorded of it."""
+"""Kernels, their compositions, the loop over steps, and the record of a run."""

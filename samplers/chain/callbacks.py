@@ -1,11 +1,16 @@
-"""What may be done after each step of a run: stop it, store it, show it, collect numbers from it.
+"""Callbacks after each step of a run: stop it, store it, show it, or collect numbers.
 
-A callback is any callable of (info, state); a true result ends the run. `sample` closes those that have `close`,
-after which they can serve another run.
+A callback is any callable of (info, state). A true result ends the run. At the end of a run `sample` calls the method
+`close` of each callback that has one; the callback can then be used in another run.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +18,12 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.structures.ground.stored import restoring
 
+if TYPE_CHECKING:
+    from expfam.protocols import Callback, Info, State
+    from expfam.samplers.chain.trace import Trace
 
-def close_all(callbacks):
+
+def close_all(callbacks: Sequence[Callback]) -> None:
     """Close the callbacks that have a method `close`."""
     for callback in callbacks:
         if hasattr(callback, "close"):
@@ -22,13 +31,13 @@ def close_all(callbacks):
 
 
 @contextmanager
-def kept_open(callbacks):
-    """The callbacks for several runs in a row: none of the runs closes them, the end of the block does.
+def kept_open(callbacks: Sequence[Callback]) -> Iterator[list[_StayOpen]]:
+    """Keep callbacks open over several runs; they are closed at the end of the block.
 
     Yields
     ------
     list of callable
-        Each has `has_stopped`: whether it has asked for the end.
+        Wrapped callbacks. The attribute `has_stopped` of each tells whether it has asked to end a run.
 
     Examples
     --------
@@ -45,35 +54,35 @@ def kept_open(callbacks):
 
 
 class _StayOpen:
-    """A callback that the driver does not close, with whether it has asked for the end."""
+    """Wrapper of a callback that the driver does not close."""
 
-    def __init__(self, callback):
+    def __init__(self, callback: Callback) -> None:
         self._callback, self.has_stopped = callback, False
 
-    def __call__(self, info, state):
+    def __call__(self, info: Info, state: State) -> bool:
         stop = bool(self._callback(info, state))
         self.has_stopped |= stop
         return stop
 
 
 class Stop:
-    """End a run by time, or when the objective has settled.
+    """Callback that ends a run after some time, or when the objective no longer changes.
 
     Parameters
     ----------
     max_seconds : float, optional
-        Wall time since the first step began; looked at after each step.
+        Wall time since the first step began; it is checked after each step.
     tolerance : float, optional
-        Settled means that |objective - previous| <= tolerance |objective| ...
+        The objective has not changed in a step if |objective - previous| <= tolerance |objective|.
     patience : int
-        ... for so many steps in a row.
+        Number of consecutive steps without a change after which the run ends.
     min_steps : int
-        Steps that are made in any case.
+        Number of steps before which the run never ends.
 
     Attributes
     ----------
     reason : str or None
-        "time" or "tolerance" after it has ended a run.
+        "time" or "tolerance" after the callback has ended a run.
 
     Examples
     --------
@@ -84,7 +93,19 @@ class Stop:
     [False, False, False, True]
     """
 
-    def __init__(self, *, max_seconds=None, tolerance=None, patience=5, min_steps=0):
+    _began: float | None
+    _previous: float | None  # objective of the last step, None before the first one
+    _n_settled: int
+    _n_seen: int
+
+    def __init__(
+        self,
+        *,
+        max_seconds: float | None = None,
+        tolerance: float | None = None,
+        patience: int = 5,
+        min_steps: int = 0,
+    ) -> None:
         if max_seconds is None and tolerance is None:
             raise ValueError("Stop needs max_seconds, tolerance or both")
         for name, value in (("max_seconds", max_seconds), ("tolerance", tolerance)):
@@ -93,15 +114,18 @@ class Stop:
         if patience != int(patience) or patience < 1:
             raise ValueError(f"patience must be an integer of at least 1; got {patience!r}")
         self.max_seconds, self.tolerance, self.patience, self.min_steps = max_seconds, tolerance, patience, min_steps
-        self.reason = None
+        self.reason: str | None = None
         self.close()
 
-    def __call__(self, info, state):
-        """Whether the run is to end after this step."""
+    def __call__(self, info: Info, state: Any) -> bool:
+        """Return whether the run is to end after this step."""
         if self._began is None:
             self._began, self.reason = perf_counter() - info.seconds, None
-        settled = self._previous is not None and self.tolerance is not None
-        settled = settled and abs(info.objective - self._previous) <= self.tolerance * abs(info.objective)
+        settled = (
+            self._previous is not None
+            and self.tolerance is not None
+            and abs(info.objective - self._previous) <= self.tolerance * abs(info.objective)
+        )
         self._n_settled = self._n_settled + 1 if settled else 0
         self._previous = info.objective
         self._n_seen += 1
@@ -113,26 +137,27 @@ class Stop:
             self.reason = "tolerance"
         return self.reason is not None
 
-    def close(self):
-        """Forget the run; `reason` stays until the next one begins."""
+    def close(self) -> None:
+        """Forget the run; `reason` stays until the next run begins."""
         self._began, self._previous, self._n_settled, self._n_seen = None, None, 0, 0
 
 
 class Checkpoint:
-    """Store the state of a run now and then, so that it can be gone on with, bit for bit.
+    """Callback that stores the state of a run, so that the run can be continued bit for bit.
 
     Parameters
     ----------
     path : path_like
-        Directory of the archive; each checkpoint replaces the one before, whole or not at all.
+        Directory of the archive. Each checkpoint replaces the one before, completely or not at all.
     every_seconds : float
-        Wall time between checkpoints; 0 writes after each step.
+        Wall time between checkpoints; 0 writes one after each step.
     trace : Trace, optional
-        Stored with the state.
+        Trace to store with the state.
 
     Attributes
     ----------
     n_written : int
+        Number of checkpoints that were written.
 
     Examples
     --------
@@ -153,19 +178,21 @@ class Checkpoint:
 
     Notes
     -----
-    Nothing is written when the run ends: after Ctrl-C the state may be in the middle of a step. Call
+    Nothing is written when the run ends, because after Ctrl-C the state may be in the middle of a step. Call
     ``write(state)`` after a run that ended by itself.
     """
 
-    def __init__(self, path, *, every_seconds=600.0, trace=None):
+    _last: float | None  # when the last checkpoint was written
+
+    def __init__(self, path: Path | str, *, every_seconds: float = 600.0, trace: Trace | None = None) -> None:
         if not every_seconds >= 0:
             raise ValueError(f"every_seconds must be non-negative; got {every_seconds!r}")
         self.path, self.every_seconds, self.trace = path, every_seconds, trace
         self.n_written = 0
         self.close()
 
-    def __call__(self, info, state):
-        """Write a checkpoint if one is due; never ends the run."""
+    def __call__(self, info: Info, state: Any) -> bool:
+        """Write a checkpoint if one is due; never end the run."""
         if self._last is None:
             self._last = perf_counter() - info.seconds
         if perf_counter() - self._last >= self.every_seconds:
@@ -173,8 +200,8 @@ class Checkpoint:
             self._last = perf_counter()
         return False
 
-    def write(self, state):
-        """Write a checkpoint of the state as it stands."""
+    def write(self, state: Any) -> None:
+        """Write a checkpoint of the present state."""
         arrays = {"state": state.to_arrays()}
         if self.trace is not None:
             arrays["trace"] = self.trace.to_arrays()
@@ -183,28 +210,29 @@ class Checkpoint:
         write_archive(self.path, "checkpoint", header=header, arrays=arrays)
         self.n_written += 1
 
-    def close(self):
-        """Begin anew to measure time."""
+    def close(self) -> None:
+        """Forget when the last checkpoint was written."""
         self._last = None
 
 
-def restore_checkpoint(path, state, *, trace=None):
-    """Bring a state to where a checkpoint was written.
+def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = None) -> None:
+    """Restore a state, in place, from a checkpoint.
 
     Parameters
     ----------
     path : path_like
+        Directory of the archive.
     state : State
-        Made by the same kernel for the same model, data and seed; changed in place.
+        A state that the same kernel made for the same model, data and seed; it is changed in place.
     trace : Trace, optional
-        Changed in place to the one stored with the state.
+        Changed in place to the trace that was stored with the state.
 
     Raises
     ------
     ArchiveError
-        The archive is damaged or was altered, or is not a checkpoint, or is of another kind of state, seed or number of
-        data. The state is as it was before. What a kernel itself keeps, such as a proposal, is read at its next step,
-        which raises the same error.
+        The archive is damaged, was altered or is not a checkpoint, or its type of state, its seed or its number of data
+        differ. The state is then unchanged. Objects that a kernel keeps itself, for example a proposal, are read at its
+        next step, which raises the same error.
     """
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]
@@ -238,9 +266,9 @@ class Progress:
     Parameters
     ----------
     n_steps : int, optional
-        Steps to come in all; without it there is no estimate of the time left.
+        Total number of steps; without it the bar shows no estimate of the time left.
     **options
-        Passed to tqdm, such as ``file`` or ``disable``.
+        Options of tqdm, for example ``file`` or ``disable``.
 
     Examples
     --------
@@ -252,45 +280,48 @@ class Progress:
     3
     """
 
-    def __init__(self, n_steps=None, **options):
-        self.n_steps, self.options, self._bar = n_steps, options, None
+    def __init__(self, n_steps: int | None = None, **options: Any) -> None:
+        self.n_steps, self.options = n_steps, options
+        self._bar: Any = None
 
-    def __call__(self, info, state):
-        """Move the bar by one step; never ends the run."""
+    def __call__(self, info: Info, state: Any) -> bool:
+        """Move the bar by one step; never end the run."""
         if self._bar is None:
             from tqdm.auto import tqdm
 
             self._bar = tqdm(**{"total": self.n_steps, "unit": "step", **self.options})
         rate = state.data.n_rows / info.seconds if info.seconds > 0 else np.inf
-        # the text is made at each step, the screen is written at tqdm's own pace
+        # the text is set at each step; refresh=False leaves it to tqdm when to draw it
         self._bar.set_postfix_str(
             f"K={info.n_clusters}, objective={info.objective:.6g}, {rate:.3g} data/s", refresh=False
         )
         self._bar.update()
         return False
 
-    def close(self):
-        """Write the last state of the bar and leave it."""
+    def close(self) -> None:
+        """Draw the bar a last time and close it."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 class Collect:
-    """Values of functions of the state after each step.
+    """Callback that collects values of functions of the state.
 
     Parameters
     ----------
     functions : dict of str to callable
-        Each takes the state; what it returns is stored as it is, so it must not be a view of what the run changes.
+        Each is called with the state. Its result is stored without a copy, so it must not be a view of an array that
+        the run changes.
     every : int
-        Collect after every so many steps.
+        Number of steps from one collection to the next.
 
     Attributes
     ----------
     values : dict of str to list
+        Collected values of each function.
     steps : list of int
-        Step of each entry.
+        Number of the step of each entry.
 
     Examples
     --------
@@ -303,15 +334,16 @@ class Collect:
     array([4])
     """
 
-    def __init__(self, functions, *, every=1):
+    def __init__(self, functions: Mapping[str, Callable[[Any], Any]], *, every: int = 1) -> None:
         if every != int(every) or every < 1:
             raise ValueError(f"every must be an integer of at least 1; got {every!r}")
         self.functions, self.every = dict(functions), int(every)
-        self.values, self.steps = {name: [] for name in self.functions}, []
+        self.values: dict[str, list[Any]] = {name: [] for name in self.functions}
+        self.steps: list[int] = []
         self._n_seen = 0
 
-    def __call__(self, info, state):
-        """Collect if this step is due; never ends the run."""
+    def __call__(self, info: Info, state: Any) -> bool:
+        """Collect values if this step is due; never end the run."""
         self._n_seen += 1
         if self._n_seen % self.every == 0:
             self.steps.append(info.step)
@@ -319,8 +351,8 @@ class Collect:
                 self.values[name].append(function(state))
         return False
 
-    def column(self, name):
-        """Values of one function as an array."""
+    def column(self, name: str) -> np.ndarray:
+        """Return the values of one function as an array."""
         if name not in self.values:
             raise KeyError(f"nothing is collected as {name!r}; there are {list(self.values)}")
         return np.array(self.values[name])

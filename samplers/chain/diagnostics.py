@@ -1,26 +1,37 @@
-"""Convergence of several chains from quantities that do not depend on the names of clusters.
+"""Convergence diagnostics of several chains.
 
 Rank-normalised split R-hat and effective sample sizes of Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021. Draws
-have shape (chains, draws): log joint, number of clusters, size of the largest one. Labels themselves are not such a
-quantity. O(S log S) for S draws in all.
+have shape (chains, draws). Use quantities that do not depend on the names of the clusters: the log joint, the number of
+clusters, the size of the largest cluster; labels depend on them. O(S log S) for S draws in total.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
+if TYPE_CHECKING:
+    from expfam.samplers.chain.trace import WarmedColumns
 
-def rhat(draws):
-    """Rank-normalised split R-hat: near 1 when the chains agree; above 1.01 they do not yet.
+
+def rhat(draws: npt.ArrayLike) -> float:
+    """Return the rank-normalised split R-hat of several chains.
+
+    It is near 1 if the chains agree; above 1.01 they do not agree yet.
 
     Parameters
     ----------
     draws : (chains, draws) or (draws,) array_like
-        At least 4 draws of each chain, warm-up left out.
+        At least 4 draws of each chain, without the warm-up.
 
     Returns
     -------
     float
-        The larger of the values for location (bulk) and for spread (distance from the median); NaN where all draws
+        The larger of the values for the location (bulk) and for the spread (distance from the median); NaN if all draws
         are equal or one is not finite.
 
     Examples
@@ -39,30 +50,35 @@ def rhat(draws):
     return float(max(values))
 
 
-def bulk_ess(draws):
-    """Effective sample size of the bulk: independent draws that would locate the centre as well.
+def bulk_ess(draws: npt.ArrayLike) -> float:
+    """Return the effective sample size of the bulk.
+
+    It is the number of independent draws that would locate the centre equally well.
 
     Parameters
     ----------
     draws : (chains, draws) or (draws,) array_like
-        At least 4 draws of each chain, warm-up left out.
+        At least 4 draws of each chain, without the warm-up.
 
     Returns
     -------
     float
-        At most S log10(S) for S draws in all; NaN where all draws are equal or one is not finite.
+        At most S log10(S) for S draws in total; NaN if all draws are equal or one is not finite.
 
     Notes
     -----
-    Of the rank-normalised split chains; sums of neighbouring autocorrelations are cut where they turn negative and
-    made monotone (Geyer 1992, initial positive and monotone sequences).
+    It is computed from the rank-normalised split chains. Sums of two neighbouring autocorrelations are cut where they
+    become negative and are made monotone (Geyer 1992, initial positive and monotone sequences).
     """
     chains = _split(draws)
     return _ess(_rank_normal(chains)) if _is_usable(chains) else np.nan
 
 
-def tail_ess(draws):
-    """Effective sample size of the tails: the smaller of those of the indicators of the 5 % and 95 % quantiles."""
+def tail_ess(draws: npt.ArrayLike) -> float:
+    """Return the effective sample size of the tails.
+
+    It is the smaller of the effective sample sizes of the indicators of the 5 % and 95 % quantiles.
+    """
     chains = _split(draws)
     if not _is_usable(chains):
         return np.nan
@@ -71,16 +87,23 @@ def tail_ess(draws):
     return float(min(sizes)) if sizes else np.nan
 
 
-def diagnose(traces, *, columns=("objective", "n_clusters"), n_warmup=None):
-    """R-hat and effective sample sizes of columns of the traces of several chains.
+def diagnose(
+    traces: Sequence[WarmedColumns],
+    *,
+    columns: Sequence[str] = ("objective", "n_clusters"),
+    n_warmup: int | None = None,
+) -> dict[str, dict[str, float]]:
+    """Compute R-hat and effective sample sizes of columns of the traces of several chains.
 
     Parameters
     ----------
     traces : sequence of Trace
-        Each without its warm-up, then cut to the length of the shortest. Traces of loaded mixtures are taken too.
+        One for each chain; traces of loaded mixtures work too. The warm-up of each is left out, then all are cut to the
+        length of the shortest.
     columns : sequence of str
+        Names of columns of the traces.
     n_warmup : int, optional
-        Leading steps of each chain to leave out in place of the warm-up that its trace knows.
+        Number of leading steps of each chain to leave out, in place of the warm-up of its trace.
 
     Returns
     -------
@@ -97,7 +120,10 @@ def diagnose(traces, *, columns=("objective", "n_clusters"), n_warmup=None):
 
 
 def _split(draws):
-    """Each chain as two: (2 chains, draws // 2); of an odd number the middle draw is left out."""
+    """Split each chain in two halves: (2 chains, draws // 2).
+
+    Of an odd number of draws the one in the middle is left out.
+    """
     draws = np.atleast_2d(np.asarray(draws, dtype=np.float64))
     if draws.ndim != 2 or draws.shape[1] < 4:
         raise ValueError(f"draws must have shape (chains, draws) with at least 4 draws; got {draws.shape}")
@@ -132,13 +158,13 @@ def _ess(chains):
     pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs < 0)
     pairs = np.minimum.accumulate(pairs[: negative[0]] if negative.size else pairs)
-    # antithetic chains may sum to almost nothing; the cap is that of the paper
+    # the autocorrelations of antithetic chains may sum to almost zero; the paper has the same lower limit
     time = max(2.0 * pairs.sum() - 1.0, 1.0 / np.log10(m * n))
     return float(m * n / time)
 
 
 def _autocovariance(chains):
-    """Biased autocovariance of each chain at all lags, by FFT."""
+    """Compute the biased autocovariance of each chain at all lags by FFT: (chains, draws)."""
     n = chains.shape[1]
     centred = chains - chains.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, n=2 * n, axis=1)

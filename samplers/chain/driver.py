@@ -1,29 +1,49 @@
-"""The only loop over steps: an iterator, and a driver that records and calls back."""
+"""Loop over the steps of a kernel: an iterator, and a driver that records and calls back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.trace import Trace
 
+if TYPE_CHECKING:
+    from expfam.protocols import Callback, Info, Kernel
 
-def steps(kernel, state):
-    """Endless iterator over the steps of a kernel; each yields the Info of a step that has just moved the state.
+
+def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
+    """Iterate over the steps of a kernel without end.
 
     Parameters
     ----------
     kernel : Kernel
     state : State
+        Moved in place.
 
     Yields
     ------
     Info
+        Numbers of the step that has just moved the state.
     """
     while True:
         yield kernel.step(state)
 
 
-def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None, max_kept=100, n_warmup=0):
-    """Run a kernel and record what it did.
+def sample(
+    kernel: Kernel,
+    state: Any,
+    n_steps: int,
+    *,
+    callbacks: Sequence[Callback] = (),
+    trace: Trace | None = None,
+    keep_every: int | None = None,
+    max_kept: int = 100,
+    n_warmup: int = 0,
+) -> Trace:
+    """Run a kernel and record its steps in a trace.
 
     Parameters
     ----------
@@ -31,37 +51,37 @@ def sample(kernel, state, n_steps, *, callbacks=(), trace=None, keep_every=None,
     state : State
         Moved in place.
     n_steps : int
-        At most: a kernel that has converged ends the run.
+        Maximal number of steps; the run ends earlier if the kernel has converged.
     callbacks : sequence of callable
-        Called as ``callback(info, state)`` after each step; a true result ends the run. Those with a method `close` are
-        closed at the end, whatever happened.
+        Called as ``callback(info, state)`` after each step; a true result ends the run. Callbacks with a method `close`
+        are closed at the end, also after an error.
     trace : Trace, optional
-        One to go on with. It has its own `keep_every`, `max_kept` and `n_warmup`, and the three that follow are then
-        not used.
+        Trace of an earlier run to continue. It has its own `keep_every`, `max_kept` and `n_warmup`; the next three
+        parameters are then not used.
     keep_every : int, optional
-        Keep the partition of every so many steps.
+        Number of steps from one kept partition to the next; None keeps no partitions.
     max_kept : int
-        Partitions kept at most; beyond that every second one is dropped.
+        Maximal number of kept partitions; when one more is due, every second one is dropped.
     n_warmup : int
-        How many of the steps, from the first one, are a warm-up: they are made and recorded, but no partition is kept
-        in them and no summary of the trace counts them.
+        Number of leading steps that are a warm-up. They are made and recorded, but no partition is kept in them and no
+        summary of the trace counts them.
 
     Returns
     -------
     Trace
-        With ``interrupted`` set if the user pressed Ctrl-C; state and trace are then those of the last whole step,
-        the labels those of the moves made so far.
+        ``interrupted`` is True if the user pressed Ctrl-C. The trace then ends with the last complete step, and the
+        labels of the state include the moves made since.
     """
     if n_steps < 0 or n_steps != int(n_steps):
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
     trace = Trace(keep_every=keep_every, max_kept=max_kept, n_warmup=n_warmup) if trace is None else trace
     running = steps(kernel, state)
-    is_done = getattr(kernel, "is_done", lambda state: False)  # kernels need no more than the protocol
+    is_done = getattr(kernel, "is_done", lambda state: False)  # the protocol of kernels does not have it
     try:
         for _ in range(int(n_steps)):
             info = next(running)
             trace.append(info, state)
-            # every callback is called, also after one has said stop
+            # all callbacks are called, also after one has asked to end the run
             stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))
             if stopped or is_done(state):
                 break

@@ -1,14 +1,19 @@
-"""What a kernel is: frozen settings with `init`, which makes a state, and `step`, which moves it; and two compositions.
+"""Base class of the kernels, and two compositions of kernels.
 
-A step leaves the model's posterior invariant unless the kernel says otherwise. Kernels hold nothing of a run: all that
-changes lives in the state, so one kernel may drive many chains.
+A kernel consists of settings that do not change. Its method `init` makes a state and `step` moves the state. A step
+leaves the posterior of the model invariant unless the kernel's documentation says otherwise. A kernel holds no data of
+a run: everything that changes is in the state, so one kernel can drive many chains.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.model.data import Dataset
@@ -19,10 +24,10 @@ from expfam.structures.ground.rng import generator, resolve_seed
 
 
 class Kernel(Settings):
-    """Base of the kernels: settings as constructor keywords, stored unchanged.
+    """Base class of the kernels; it stores the keywords of the constructor unchanged.
 
-    Subclasses set `state_type` and write `init_state(model, data, labels, *, seed)`, `move(state)` and, where they need
-    abilities of family or weights, `check(model, data)`.
+    Subclasses set `state_type` and write `init_state(model, data, labels, *, seed)` and `move(state)`. They also write
+    `check(model, data)` if they need abilities of the family or of the weights.
 
     Examples
     --------
@@ -42,24 +47,37 @@ class Kernel(Settings):
     """
 
     state_type: Any = None
+    init_state: Any  # methods of the subclasses
+    move: Any
 
-    def check(self, model, data):
-        """Raise a CapabilityError naming kernel, missing ability and family, before any work."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Raise a `CapabilityError` if the kernel cannot work with the model and its data.
 
-    def init(self, model, data, *, seed=None, start="auto", n_clusters=None):
-        """First state of a chain.
+        The message names the kernel, the missing ability and the family.
+        """
+
+    def init(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        seed: int | np.random.Generator | np.random.RandomState | None = None,
+        start: Any = "auto",
+        n_clusters: int | None = None,
+    ) -> Any:
+        """Make the first state of a chain.
 
         Parameters
         ----------
         model : MixtureModel
-            Bound to the data here if it is not yet.
+            Bound to the data here if it is not bound yet.
         data : Dataset or array_like
         seed : None, int, numpy Generator or RandomState
-            Resolved to 64 bits once.
+            Converted to a seed of 64 bits once.
         start : str or (N,) array_like of int
             Name of a start, or labels.
         n_clusters : int, optional
-            Clusters to start with, where the start draws them.
+            Number of clusters to start with; only for starts that draw clusters.
 
         Returns
         -------
@@ -68,8 +86,28 @@ class Kernel(Settings):
         model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, n_clusters=n_clusters)
         return self.init_state(model, data, labels, seed=seed)
 
-    def prepare(self, model, data, *, seed, start, n_clusters=None, check=None):
-        """What a first state is made of: bound model, Dataset, seed of 64 bits and checked starting labels."""
+    def prepare(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        seed: int | np.random.Generator | np.random.RandomState | None,
+        start: Any,
+        n_clusters: int | None = None,
+        check: Callable[[Any, Dataset], None] | None = None,
+    ) -> tuple[Any, Dataset, int, Any]:
+        """Prepare what a first state is made of.
+
+        Returns
+        -------
+        model : MixtureModel
+            Bound to the data.
+        data : Dataset
+        seed : int
+            Seed of 64 bits.
+        labels : (N,) int32 ndarray
+            Checked starting labels.
+        """
         if not isinstance(data, Dataset):
             data = Dataset(data, model.family)
             model = model.with_family(data.family)
@@ -91,68 +129,77 @@ class Kernel(Settings):
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
         return model, data, seed, self.first_labels(start, model, data, seed, n_clusters)
 
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Labels that a start stands for; kernels over other things than labels of rows have their own."""
+    def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
+        """Return the labels of a start: (N,) int32 ndarray.
+
+        Kernels that do not move labels of rows override this method.
+        """
         n_threads = getattr(self, "n_threads", None)
         return starting_labels(start, model, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)
 
-    def sample_start(self, start, data, rows):
-        """The start of a sample of the rows: on them it takes the share of the time that it takes on all.
+    def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
+        """Return the start of a sample of the rows.
+
+        The forecast of the time uses it: on the sample, the start takes its share of the time on all rows.
 
         Parameters
         ----------
         start : str or (N,) array_like of int
-            Of all data, as of `init`.
+            Start on all data, see `init`.
         data : Dataset
-            All of them.
+            All data.
         rows : (n,) int64 ndarray or slice
-            Those of the sample.
+            Rows of the sample.
 
         Returns
         -------
         str or (n,) ndarray
-            What `init` takes with the sample.
+            Start to pass to `init` with the sample.
         """
         return start if isinstance(start, str) else np.asarray(start)[rows]
 
     takes_weight = False
     takes_groups = False
 
-    def max_clusters(self, model):
-        """Clusters that a state of this kernel can hold, or None where only the weights limit them."""
+    def max_clusters(self, model: Any) -> int | None:
+        """Return how many clusters a state can hold, or None if only the weights limit them."""
         return None
 
-    def memory(self, model, data, n_clusters):
-        """Bytes of the working objects that the kernel keeps beside the state, for so many clusters."""
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the working objects that the kernel keeps beside the state."""
         return 0
 
-    def start_memory(self, start, model, data):
-        """Bytes that a start takes at its peak, where it makes more than labels; most of them are free afterwards."""
+    def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
+        """Return the bytes that a start needs at its peak.
+
+        Most of them are free afterwards. It is 0 for starts that only make labels.
+        """
         return 0
 
-    def is_done(self, state):
-        """Whether further steps would change nothing that matters: optimisers that have converged, never samplers."""
+    def is_done(self, state: Any) -> bool:
+        """Return whether an optimiser has converged; always False for samplers."""
         return False
 
-    def finish(self, state):
-        """What is to be done before a state is used as a result; nothing for most kernels."""
+    def finish(self, state: Any) -> None:
+        """Do the last work on a state before it is used as a result; most kernels do nothing."""
 
-    def frozen(self, state):
-        """The kernel with the settings that it has adapted to this chain so far: for the steps that are to count.
+    def frozen(self, state: Any) -> Kernel:
+        """Return the kernel with its adapted settings fixed, for the steps after the warm-up.
 
         Parameters
         ----------
         state : State
+            State of the chain to which the settings were adapted.
 
         Returns
         -------
         Kernel
-            Itself, where nothing is adapted.
+            The kernel itself if it adapts nothing.
         """
         return self
 
-    def step(self, state):
-        """Move the state by one sweep, pass or batch of moves, in place.
+    def step(self, state: Any) -> Info:
+        """Move the state in place by one sweep, pass or batch of moves.
 
         Parameters
         ----------
@@ -170,13 +217,15 @@ class Kernel(Settings):
 
 
 class Cycle(Kernel):
-    """Kernels applied one after the other; invariant for the posterior if each of them is.
+    """Kernel that applies several kernels one after the other.
 
-    Neighbours of different state types are joined by drawing or dropping parameters, which is exact for finite weights.
+    It leaves the posterior invariant if each kernel does. Where the next kernel needs another type of state, parameters
+    are drawn or dropped, which is exact for finite weights.
 
     Parameters
     ----------
     *kernels : Kernel
+        Kernels in the order in which they are applied.
 
     Examples
     --------
@@ -185,53 +234,53 @@ class Cycle(Kernel):
     Cycle(CollapsedGibbs(order='sequential'), UpdateHyper(family=True, weights=True))
     """
 
-    def __init__(self, *kernels):
+    def __init__(self, *kernels: Kernel) -> None:
         if not kernels:
             raise ValueError(f"{type(self).__name__} needs at least one kernel")
         self.kernels = kernels
 
     @property
-    def state_type(self):
-        """Type of the first kernel that has one of its own."""
+    def state_type(self) -> Any:
+        """Type of state of the first kernel that has one."""
         return next((k.state_type for k in self.kernels if k.state_type is not None), None)
 
     @property
-    def takes_weight(self):
-        """Whether every kernel takes weighted data."""
+    def takes_weight(self) -> bool:  # type: ignore[override]
+        """Whether every kernel accepts weighted data."""
         return all(k.takes_weight for k in self.kernels)
 
     @property
-    def takes_groups(self):
-        """Whether every kernel takes data in groups."""
+    def takes_groups(self) -> bool:  # type: ignore[override]
+        """Whether every kernel accepts data in groups."""
         return all(k.takes_groups for k in self.kernels)
 
-    def check(self, model, data):
-        """Each kernel's own check."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Run the check of each kernel."""
         for kernel in self.kernels:
             kernel.check(model, data)
 
-    def init_state(self, model, data, labels, *, seed):
-        """State of the first kernel that has a type of its own."""
+    def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> Any:
+        """Make a state by the first kernel that has a type of state."""
         return self._maker().init_state(model, data, labels, seed=seed)
 
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """As the kernel that makes the state reads a start."""
+    def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
+        """Return the labels of a start for the kernel that makes the state."""
         return self._maker().first_labels(start, model, data, seed, n_clusters)
 
-    def sample_start(self, start, data, rows):
-        """As of the kernel that makes the state."""
+    def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
+        """Return the start of a sample of the rows for the kernel that makes the state."""
         return self._maker().sample_start(start, data, rows)
 
-    def max_clusters(self, model):
-        """That of the kernel that makes the state."""
+    def max_clusters(self, model: Any) -> int | None:
+        """Return how many clusters the kernel that makes the state can hold, or None."""
         return self._maker().max_clusters(model)
 
-    def memory(self, model, data, n_clusters):
-        """Those of all kernels."""
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the working objects of all kernels."""
         return sum(kernel.memory(model, data, n_clusters) for kernel in self.kernels)
 
-    def start_memory(self, start, model, data):
-        """That of the kernel that makes the state."""
+    def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
+        """Return the bytes that a start needs at its peak for the kernel that makes the state."""
         return self._maker().start_memory(start, model, data)
 
     def _maker(self):
@@ -240,31 +289,35 @@ class Cycle(Kernel):
             raise CapabilityError(f"{self!r} has no kernel that makes a state")
         return maker
 
-    def is_done(self, state):
-        """Never: what one kernel leaves another may change."""
+    def is_done(self, state: Any) -> bool:
+        """Return False: one kernel may change what another has left."""
         return False
 
-    def finish(self, state):
-        """Each kernel's own last work."""
+    def finish(self, state: Any) -> None:
+        """Do the last work of each kernel on a state."""
         for kernel in self.kernels:
             kernel.finish(state)
 
-    def frozen(self, state):
-        """The same composition of the kernels with what each has adapted."""
+    def frozen(self, state: Any) -> Kernel:
+        """Return the same composition with the adapted settings of each kernel fixed."""
         kernels = []
         for index, kernel in enumerate(self.kernels):
             with _memory_of(state, index):
                 kernels.append(kernel.frozen(state))
         return type(self)(*kernels, **{k: v for k, v in self.get_params().items() if k != "kernels"})
 
-    def step(self, state):
-        """One step of every kernel; counts are added up, `extra` holds each one's Info by its place in the cycle."""
+    def step(self, state: Any) -> Info:
+        """Make one step of every kernel.
+
+        The result has the sums of the counts. ``extra["parts"]`` holds the Info of each kernel in the order of the
+        cycle.
+        """
         return _join([self._apply(index, state) for index in range(len(self.kernels))])
 
     def _apply(self, index, state):
         kernel = self.kernels[index]
         own = state.as_type(kernel.state_type) if kernel.state_type is not None else state
-        # each kernel of a composition has a memory of its own, kept in that of the state
+        # two kernels of one type must not share working objects: each gets its own part of the state's memory
         outer = state.memory
         own.memory = outer.setdefault(str(index), {})
         try:
@@ -275,8 +328,8 @@ class Cycle(Kernel):
             state.take(own)
         return info
 
-    def get_params(self, deep=True):
-        """The kernels."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the kernels by name."""
         return {"kernels": self.kernels}
 
     def __repr__(self):
@@ -284,13 +337,14 @@ class Cycle(Kernel):
 
 
 class RandomScan(Cycle):
-    """One of several kernels at each step, chosen at random with fixed probabilities.
+    """Kernel that applies one of several kernels at each step, chosen at random.
 
     Parameters
     ----------
     *kernels : Kernel
+        Kernels to choose from.
     probabilities : sequence of float, optional
-        Equal ones if not given; normalised.
+        Probability of each kernel; they are normalised, and equal if not given.
 
     Examples
     --------
@@ -299,7 +353,9 @@ class RandomScan(Cycle):
     [0.9, 0.1]
     """
 
-    def __init__(self, *kernels, probabilities=None):
+    def __init__(
+        self, *kernels: Kernel, probabilities: Sequence[float] | npt.NDArray[np.float64] | None = None
+    ) -> None:
         super().__init__(*kernels)
         self.probabilities = probabilities
         if probabilities is not None:
@@ -307,14 +363,14 @@ class RandomScan(Cycle):
             if p.shape != (len(kernels),) or not (p > 0).all():
                 raise ValueError(f"probabilities must be {len(kernels)} positive numbers; got {probabilities!r}")
 
-    def step(self, state):
-        """One step of the chosen kernel."""
+    def step(self, state: Any) -> Info:
+        """Make one step of a kernel that is chosen at random."""
         p = np.ones(len(self.kernels)) if self.probabilities is None else np.asarray(self.probabilities, np.float64)
         index = int(generator(state.seed, "choice", step=state.n_steps).choice(len(p), p=p / p.sum()))
         return self._apply(index, state)
 
-    def get_params(self, deep=True):
-        """The kernels and their probabilities."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the kernels and their probabilities by name."""
         return {"kernels": self.kernels, "probabilities": self.probabilities}
 
     def __repr__(self):
@@ -322,8 +378,8 @@ class RandomScan(Cycle):
 
 
 @contextmanager
-def _memory_of(state, index):
-    """The state with the memory of one kernel of a composition."""
+def _memory_of(state: Any, index: int) -> Iterator[None]:
+    """Give the state, within a block, the memory of one kernel of a composition."""
     outer = state.memory
     state.memory = outer.setdefault(str(index), {})
     try:

@@ -1,12 +1,18 @@
-"""What a run leaves behind: one row of numbers for each step, and some of its partitions.
+"""Record of a run: numbers of each step, and some of its partitions.
 
-Rows are columns of Info. The leading steps may be a warm-up: columns show them, but nothing that is computed of the
-posterior counts them. Partitions are kept every so many steps, and when there are too many every second one is
-dropped, so they stay evenly spaced over the run. Everything that is computed from partitions, the point estimate
-among it, goes pair by pair through sparse contingency tables: O(M^2 N) time for M kept ones, never N x N memory.
+The numbers are the fields of Info. The leading steps may be a warm-up: the columns contain them, but no estimate of the
+posterior counts them. Partitions are kept at regular intervals; when there are too many, every second one is dropped,
+so they stay evenly spaced over the run. Estimates from partitions, for example the point estimate, compare pairs of
+partitions by sparse contingency tables: O(M^2 N) time for M kept partitions, and no N x N memory.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError
@@ -18,38 +24,45 @@ _COLUMNS |= {"accepted": np.int64, "seconds": np.float64}
 
 
 class WarmedColumns:
-    """Columns of a run whose leading steps are a warm-up, and what they say of the posterior.
+    """Base class of traces: columns of numbers whose leading steps are a warm-up.
 
     Subclasses have `column`, `n_warmup` and a length.
     """
 
     n_warmup: int
 
-    def counted(self, name, *, n_warmup=None):
-        """One number of every step after the warm-up.
+    column: Any  # a method of the subclasses
+
+    if TYPE_CHECKING:
+
+        def __len__(self) -> int: ...
+
+    def counted(self, name: str, *, n_warmup: int | None = None) -> np.ndarray:
+        """Return one number of every step after the warm-up.
 
         Parameters
         ----------
         name : str
-            As of `column`.
+            Name of a column, see `column`.
         n_warmup : int, optional
-            Leading steps to leave out in place of the trace's own warm-up.
+            Number of leading steps to leave out, in place of the trace's own warm-up.
 
         Returns
         -------
         (T,) int64 or float64 ndarray
-            Empty where the run ended in its warm-up.
+            Empty if the run ended in its warm-up.
         """
         return self.column(name)[_as_warmup(self.n_warmup if n_warmup is None else n_warmup) :]
 
-    def n_clusters_interval(self, probability=0.9, *, n_warmup=None):
-        """Shortest interval that holds the number of clusters in at least this share of the steps after the warm-up.
+    def n_clusters_interval(self, probability: float = 0.9, *, n_warmup: int | None = None) -> tuple[int, int]:
+        """Compute the shortest credible interval of the number of clusters.
 
         Parameters
         ----------
         probability : float in (0, 1]
+            Least share of the steps after the warm-up whose number of clusters lies in the interval.
         n_warmup : int, optional
-            Leading steps to leave out in place of the trace's own warm-up.
+            Number of leading steps to leave out, in place of the trace's own warm-up.
 
         Returns
         -------
@@ -59,7 +72,7 @@ class WarmedColumns:
         Raises
         ------
         ValueError
-            Where the run has no step after the warm-up.
+            The run has no step after the warm-up.
         """
         if not 0 < probability <= 1:
             raise ValueError(f"probability must lie in (0, 1]; got {probability!r}")
@@ -81,23 +94,24 @@ class Trace(WarmedColumns):
     Parameters
     ----------
     keep_every : int, optional
-        Keep the partition after every so many steps; None keeps none.
+        Number of steps from one kept partition to the next; None keeps no partitions.
     max_kept : int
-        Most partitions held at a time, M; each takes 4 N bytes. When one more is due, every second one is dropped
-        and from then on they are kept half as often: they are always evenly spaced.
+        Maximal number M of kept partitions; each uses 4 N bytes. When one more is due, every second one is dropped, and
+        from then on partitions are kept half as often. So they are always evenly spaced.
     n_warmup : int
-        Leading steps that are a warm-up: no partition is kept in them, and no summary counts them.
+        Number of leading steps that are a warm-up: no partition is kept in them, and no summary counts them.
 
     Attributes
     ----------
     n_warmup : int
-        Steps of the warm-up, those to come included. Setting it forgets the partitions kept in it.
+        Number of steps of the warm-up, including those that are not made yet. If you set it, partitions that were kept
+        in the new warm-up are dropped.
     interrupted : bool
-        Whether the run was stopped by Ctrl-C.
+        Whether Ctrl-C stopped the run.
     kept_steps : (M,) int64 ndarray
         Step of each kept partition.
     partitions : (M, N) int32 ndarray
-        The kept partitions as labels 0..K-1.
+        Kept partitions as labels 0..K-1.
 
     Examples
     --------
@@ -113,66 +127,68 @@ class Trace(WarmedColumns):
     array([0, 0, 1], dtype=int32)
     """
 
-    def __init__(self, *, keep_every=None, max_kept=100, n_warmup=0):
+    def __init__(self, *, keep_every: int | None = None, max_kept: int = 100, n_warmup: int = 0) -> None:
         if max_kept != int(max_kept) or max_kept < 2:
             raise ValueError(f"max_kept must be an integer of at least 2; got {max_kept!r}")
         self.max_kept = int(max_kept)
         self.interrupted = False
-        self._rows, self._extra = [], {}
-        self._kept, self._kept_rows = [], []
+        self._rows: list[tuple[Any, ...]] = []
+        self._extra: dict[str, dict[int, Any]] = {}
+        self._kept: list[npt.NDArray[np.int32]] = []
+        self._kept_rows: list[int] = []
         self.keep_every, self.n_warmup = keep_every, n_warmup
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._rows)
 
     def __repr__(self):
         return f"Trace({len(self)} steps, {self.n_kept} partitions kept)"
 
     @property
-    def keep_every(self):
-        """Steps between kept partitions as asked for; setting it counts anew from the present step."""
+    def keep_every(self) -> int | None:
+        """Number of steps between kept partitions; setting it counts from the present step."""
         return self._keep_every
 
     @keep_every.setter
-    def keep_every(self, value):
+    def keep_every(self, value: int | None) -> None:
         if value is not None and (value != int(value) or value < 1):
             raise ValueError(f"keep_every must be None or an integer of at least 1; got {value!r}")
         self._keep_every = None if value is None else int(value)
         self._stride, self._origin = self._keep_every, len(self)
 
     @property
-    def n_warmup(self):
-        """Leading steps that are a warm-up; setting it forgets the partitions that were kept in them."""
+    def n_warmup(self) -> int:  # type: ignore[override]
+        """Number of steps of the warm-up; setting it drops partitions that were kept in them."""
         return self._n_warmup
 
     @n_warmup.setter
-    def n_warmup(self, value):
+    def n_warmup(self, value: int) -> None:
         self._n_warmup = _as_warmup(value)
         later = [m for m, row in enumerate(self._kept_rows) if row >= self._n_warmup]
-        self._kept, self._kept_rows = ([held[m] for m in later] for held in (self._kept, self._kept_rows))
+        self._kept, self._kept_rows = [self._kept[m] for m in later], [self._kept_rows[m] for m in later]
 
     @property
-    def n_kept(self):
+    def n_kept(self) -> int:
         """Number of kept partitions."""
         return len(self._kept)
 
     @property
-    def kept_steps(self):
+    def kept_steps(self) -> npt.NDArray[np.int64]:
         """Step of each kept partition: (M,) int64."""
         return self.column("step")[self._kept_rows]
 
     @property
-    def partitions(self):
-        """Kept partitions: (M, N) int32, a copy."""
+    def partitions(self) -> npt.NDArray[np.int32]:
+        """Copy of the kept partitions: (M, N) int32."""
         return np.array(self._kept, dtype=np.int32) if self._kept else np.zeros((0, 0), dtype=np.int32)
 
-    def append(self, info, state):
+    def append(self, info: Info, state: Any) -> None:
         """Record a step.
 
         Parameters
         ----------
         info : Info
-            Numbers among ``info.extra`` become columns of their own.
+            Each number in ``info.extra`` becomes a column.
         state : State
             Only its `labels` are read, and only when a partition is due.
         """
@@ -189,7 +205,7 @@ class Trace(WarmedColumns):
         if self._kept and labels.shape != self._kept[0].shape:
             raise ValueError(f"labels of {labels.shape[0]} data cannot join those of {self._kept[0].shape[0]}")
         if len(self._kept) == self.max_kept:
-            # from the newest backwards, so that the one just due continues the wider spacing
+            # chosen from the newest backwards, so that the partition that is now due fits the wider spacing
             chosen = range(len(self._kept) % 2, len(self._kept), 2)
             self._kept = [self._kept[m] for m in chosen]
             self._kept_rows = [self._kept_rows[m] for m in chosen]
@@ -198,8 +214,8 @@ class Trace(WarmedColumns):
         self._kept.append(labels)
         self._kept_rows.append(row)
 
-    def column(self, name):
-        """One number of every step.
+    def column(self, name: str) -> np.ndarray:
+        """Return one number of every step.
 
         Parameters
         ----------
@@ -209,7 +225,7 @@ class Trace(WarmedColumns):
         Returns
         -------
         (len(trace),) int64 or float64 ndarray
-            NaN where a step had no such extra.
+            NaN for steps whose `extra` does not have the name.
         """
         if name in _COLUMNS:
             return np.array([row[Info._fields.index(name)] for row in self._rows], dtype=_COLUMNS[name])
@@ -219,10 +235,10 @@ class Trace(WarmedColumns):
         values[list(self._extra[name])] = list(self._extra[name].values())
         return values
 
-    # ---- what the partitions say -------------------------------------------------------------------------------------
+    # ---- estimates from the partitions -------------------------------------------------------------------------------
 
-    def point_partition(self, loss="vi"):
-        """The kept partition nearest to the others on average.
+    def point_partition(self, loss: Literal["vi", "binder"] = "vi") -> npt.NDArray[np.int32]:
+        """Return the kept partition that is on average nearest to the others.
 
         Parameters
         ----------
@@ -232,12 +248,12 @@ class Trace(WarmedColumns):
         Returns
         -------
         (N,) int32 ndarray
-            Labels numbered by first appearance; the earliest of equals.
+            Labels numbered by first appearance; of several partitions that are equally near the earliest one.
 
         Notes
         -----
-        Minimises the Monte-Carlo estimate of the posterior expected loss over the kept partitions: Wade & Ghahramani
-        2018, "Bayesian cluster analysis", restricted to what was visited.
+        The result minimises the Monte-Carlo estimate of the posterior expected loss: Wade & Ghahramani 2018, "Bayesian
+        cluster analysis", but only over the kept partitions.
         """
         best = int(np.argmin(self.mean_losses(loss)))
         labels = self._kept[best]
@@ -246,8 +262,11 @@ class Trace(WarmedColumns):
         rank[np.argsort(first)] = np.arange(first.size)
         return rank[labels]
 
-    def mean_losses(self, loss="vi"):
-        """Mean loss of each kept partition to all of them, itself included: (M,) float64; see `point_partition`."""
+    def mean_losses(self, loss: Literal["vi", "binder"] = "vi") -> npt.NDArray[np.float64]:
+        """Compute the mean loss from each kept partition to all of them: (M,) float64.
+
+        The mean includes the loss of 0 to the partition itself. See `point_partition` for the losses.
+        """
         if loss not in _LOSSES:
             raise ValueError(f"loss must be one of {list(_LOSSES)}; got {loss!r}")
         self._require_kept()
@@ -258,8 +277,8 @@ class Trace(WarmedColumns):
                 total[[a, b]] += value
         return total / self.n_kept
 
-    def coclustering(self, pairs):
-        """Share of the kept partitions in which the two data of a pair are together.
+    def coclustering(self, pairs: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Compute in which share of the kept partitions the data of each pair share a cluster.
 
         Parameters
         ----------
@@ -284,8 +303,8 @@ class Trace(WarmedColumns):
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def to_arrays(self):
-        """The whole trace as a dict of arrays, extras in a dict of their own."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the trace as a dict of arrays; the columns of `extra` are a dict within it."""
         settings = [self._keep_every or 0, self._stride or 0, self._origin, self.max_kept, int(self.interrupted)]
         return {
             **{name: self.column(name) for name in _COLUMNS},
@@ -296,10 +315,10 @@ class Trace(WarmedColumns):
             "n_warmup": np.array(self._n_warmup, dtype=np.int64),
         }
 
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; the trace goes on as if it had not been stored.
+    def from_arrays(self, arrays: Mapping[str, Any]) -> None:
+        """Restore the trace from the arrays of `to_arrays`.
 
-        Arrays of versions that did not store the warm-up have none.
+        It then continues as if it had not been stored. Arrays of older versions have no warm-up, which is then 0.
         """
         T = len(arrays["step"])
         columns = [
@@ -330,22 +349,25 @@ def _as_warmup(value):
 
 
 def _column(values, T):
-    """Numbers of an extra of T steps, text among them."""
+    """Return the values of an extra of T steps as a list; refuse another length."""
     values = np.asarray(values)
     if values.shape != (T,):
         raise ArchiveError(f"the trace has {T} steps and an extra of shape {values.shape}: the file was altered")
     return values.tolist()
 
 
-def compact_labels(labels):
-    """Labels without gaps, 0..K-1 in the order of the given ones: (N,) int32, a copy; O(N + max)."""
+def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Renumber labels as 0..K-1 without gaps, in the same order: (N,) int32, a copy.
+
+    O(N + largest label).
+    """
     labels = np.asarray(labels)
     used = np.bincount(labels) > 0
     return (np.cumsum(used) - 1).astype(np.int32)[labels]
 
 
 def _contingency(a, b):
-    """Counts by cluster of `a`, of `b`, and of every pair that occurs."""
+    """Count the data of each cluster of `a`, each cluster of `b`, and each pair that occurs."""
     table = sparse.coo_array((np.ones(a.size), (a, b))).tocsr()
     return np.bincount(a), np.bincount(b), table.data
 

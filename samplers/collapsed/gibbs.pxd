@@ -1,4 +1,4 @@
-# The sweep over a collapsed state, for kernels whose rows have weights of their own.
+# The sweep over a collapsed state, as other kernels use it whose groups of rows have their own weights.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -6,30 +6,30 @@ from expfam.contracts cimport components_v1
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_table
 
 
-ctypedef struct group_counts:   # of the group that is visited; of_row is NULL where all rows share their weights
-    const Py_ssize_t *of_row    # (N,)
-    const Py_ssize_t *rows      # (N,) by group
-    const Py_ssize_t *starts    # (G + 1,)
-    const double *alpha         # (K,)
-    int64_t *counts             # (K,)
+ctypedef struct group_counts:   # counts of the present group; of_row is NULL if all rows share their weights
+    const Py_ssize_t *of_row    # (N,) group of each row
+    const Py_ssize_t *rows      # (N,) rows sorted by group
+    const Py_ssize_t *starts    # (G + 1,) first place of each group in `rows`
+    const double *alpha         # (K,) pseudo-count of each cluster
+    int64_t *counts             # (K,) data of the group in each cluster
     double *log_mass            # (K,) log(n + alpha)
-    Py_ssize_t visited          # -1 before the first
+    Py_ssize_t visited          # number of the present group; -1 before the first one
 
 
-ctypedef struct sweep:          # what the rows of one sweep share
+ctypedef struct sweep:          # data that all rows of one sweep share
     components_v1 *c
     slot_table *slots
     group_counts groups
     int32_t *labels
     const Py_ssize_t *order     # NULL for the order of the rows
-    const double *log_new_mass  # by number of clusters among the other data
+    const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
     double *scores              # (n_slots,)
-    double *sums                # (n_slots / 64,)
+    double *sums                # (n_slots / 64,) sums of blocks of weights
     double *work
     uint64_t seed
     uint64_t step
     uint64_t row_offset
-    double log_joint            # one running sum: how the rows are cut into calls must not show in its rounding
+    double log_joint            # one running sum, so that its rounding does not depend on how rows are cut into calls
     Py_ssize_t n_moved
 
 

@@ -1,9 +1,10 @@
 """Exact Gibbs sweeps with parameters integrated out, one datum at a time.
 
-A sweep scores a datum against all clusters in one call of the components, takes its own cluster's score without it,
-draws, and touches statistics only if it moves: O(K nnz(x)) or O(K d) a datum, sequential by nature and float64
-throughout. Each datum has its own random stream. Rows in groups with weights of their own are visited group by group:
-the counts of one group are held, O(K), and made anew from the labels of its rows when the next is entered.
+A sweep scores a datum against all clusters in one call of the components. It corrects the score of the datum's own
+cluster, from which the datum is left out, draws, and changes statistics only if the datum moves. The cost for a datum
+is O(K nnz(x)) or O(K d). The sweep is sequential, in float64. Each datum has its own random stream. If rows are in
+groups with their own weights, the sweep goes group by group: it holds the counts of one group, O(K), and computes those
+of the next group from the labels of its rows.
 """
 
 from time import perf_counter
@@ -23,19 +24,22 @@ from expfam.samplers.chain.kernel import Kernel
 from expfam.structures.ground.rng import generator
 
 cdef enum:
-    GROW = 1                    # result of a block: stop, every slot is taken
-    FIRST_ROWS = 16             # rows of the first nogil call of a sweep; then by the clock, which changes no label
+    GROW = 1                    # result of a block: stopped because no slot is empty
+    FIRST_ROWS = 16             # rows of the first nogil call of a sweep; the clock sizes later calls, not the labels
 
-cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
 
 
 cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
-    """Log masses of the clusters and of a new one without a datum of slot `old`, added to the scores."""
+    """Add log masses of all clusters and of a new one to the scores, without the datum.
+
+    The datum is in slot `old`.
+    """
     cdef slot_table *t = s.slots
     cdef Py_ssize_t spare = t.spare
     cdef double fresh = s.scores[spare] if spare >= 0 else 0.0
-    expfam_add_row(s.scores, t.log_mass, 1.0, t.n_slots)    # empty slots fall to -inf
-    if t.counts[old] == 1:                          # alone: its own slot, empty without it, is the new cluster
+    expfam_add_row(s.scores, t.log_mass, 1.0, t.n_slots)    # empty slots get -inf
+    if t.counts[old] == 1:                          # without the datum its slot is empty: it is the new cluster
         s.scores[old] = s.log_new_mass[t.n_live - 1] + own
     else:
         s.scores[old] = log(t.counts[old] - 1 + t.offset) + own
@@ -44,13 +48,16 @@ cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
 
 
 cdef void add_group_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
-    """Log masses of all clusters in the visited group without a datum of cluster `old`, added to the scores."""
+    """Add log masses of all clusters in the present group, without a datum of cluster `old`."""
     expfam_add_row(s.scores, s.groups.log_mass, 1.0, s.slots.n_slots)
     s.scores[old] = log(s.groups.counts[old] - 1 + s.groups.alpha[old]) + own
 
 
 cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *total) noexcept nogil:
-    """Weights of all slots for datum i given the others into `scores`: exp(score - best), their sum in `total`."""
+    """Compute the weights of all slots for datum i given the other data.
+
+    They are written to `scores` as exp(score - best), and their sum to `total`.
+    """
     cdef Py_ssize_t old = s.labels[i], m = s.slots.n_slots
     cdef double own
     cdef int code = s.c.log_predictive(s.c.self, i, NULL, m, s.scores, s.work)
@@ -74,7 +81,7 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
 
 
 cdef void visit_group(sweep *s, Py_ssize_t g) noexcept nogil:
-    """Counts and masses of a group's clusters from the labels of its rows."""
+    """Compute counts and masses of a group's clusters from the labels of its rows."""
     cdef group_counts *t = &s.groups
     cdef Py_ssize_t k, place
     if t.visited == g:
@@ -89,7 +96,7 @@ cdef void visit_group(sweep *s, Py_ssize_t g) noexcept nogil:
 
 
 cdef void change_group(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
-    """One datum more or less of cluster k, in the visited group and in all."""
+    """Change the number of data of cluster k by 1 or -1, in the present group and in total."""
     s.groups.counts[k] += change
     s.groups.log_mass[k] = log(s.groups.counts[k] + s.groups.alpha[k])
     s.slots.n_live -= s.slots.counts[k] > 0
@@ -98,7 +105,7 @@ cdef void change_group(sweep *s, Py_ssize_t k, int64_t change) noexcept nogil:
 
 
 cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
-    """Draw the cluster of datum i from its exact conditional, and move it."""
+    """Draw the cluster of datum i from its exact conditional law, and move the datum."""
     cdef Py_ssize_t old = s.labels[i], new
     cdef double old_score, new_score, best, total
     cdef int code = weigh(s, i, &old_score, &best, &total)
@@ -107,7 +114,7 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     new = expfam_pick(s.scores, s.sums, total, philox_double(rng), s.slots.n_slots)
     if new == old:
         return EXPFAM_OK
-    new_score = log(s.scores[new]) + best           # the weights have replaced the scores
+    new_score = log(s.scores[new]) + best           # `scores` now holds the weights
     code = s.c.remove(s.c.self, i, old)
     if code:
         return code
@@ -128,7 +135,7 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
 
 
 cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Redraw consecutive places of the sweep; `at` is the first place that was not finished."""
+    """Redraw data at consecutive places of the sweep; set `at` to the first unfinished place."""
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -151,13 +158,13 @@ cdef int redraw_rows(sweep *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at
 class CollapsedGibbs(Kernel):
     """Exact Gibbs sweep over labels with parameters and weights integrated out.
 
-    One thread, float64. Works with every family and every weights of this package: the clusters of a symmetric
-    Dirichlet with K components, a Dirichlet process and a Pitman-Yor process differ in two numbers only.
+    It uses one thread and float64. It works with every family and all weights of this package: a symmetric Dirichlet
+    with K components, a Dirichlet process and a Pitman-Yor process differ in only two numbers.
 
     Parameters
     ----------
     order : {"sequential", "random"}
-        Visit rows as they stand, or in a new random order at each sweep.
+        "sequential" uses the order of the rows; "random" uses a new random order in each sweep.
 
     Examples
     --------
@@ -187,16 +194,16 @@ class CollapsedGibbs(Kernel):
             raise ValueError(f"order must be 'sequential' or 'random'; got {self.order!r}")
 
     def init_state(self, model, data, labels, *, seed):
-        """Collapsed state of the labels."""
+        """Make a collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
 
     def move(self, state):
-        """One sweep over all data; an interrupt leaves a valid state between two rows."""
+        """Run one sweep over all data; an interrupt leaves a valid state between two rows."""
         return run_sweep(Sweep(state, self.order))
 
 
 cdef class Sweep:
-    """The buffers and pointers of one sweep over a collapsed state."""
+    """Buffers and pointers of one sweep over a collapsed state."""
 
     def __init__(self, CollapsedState state, order):
         self.state = state
@@ -206,7 +213,7 @@ cdef class Sweep:
         self.scores = np.empty(0)
 
     cdef int take(self, order) except -1:
-        """Masses of new clusters and the order of the rows, which share their weights."""
+        """Set the masses of new clusters and the order of the rows, which share their weights."""
         cdef const double[::1] new_mass
         cdef Py_ssize_t[::1] places
         weights, N = self.state.model.weights, self.state.data.n_rows
@@ -223,7 +230,7 @@ cdef class Sweep:
         return 0
 
     cdef void aim(self):
-        """Take the addresses that a grown state may have changed, with scratch for its slots."""
+        """Set the pointers into the state, which may have grown, and allocate scratch memory."""
         cdef CollapsedState state = self.state
         cdef Components components = state.components
         cdef int32_t[::1] labels = state.labels
@@ -238,7 +245,7 @@ cdef class Sweep:
 
 
 def run_sweep(Sweep buffers):
-    """Make one sweep of exact draws; returns (proposed, accepted, extra)."""
+    """Run one sweep of exact draws; return (proposed, accepted, extra)."""
     cdef CollapsedState state = buffers.state
     cdef sweep *s = &buffers.s
     cdef Py_ssize_t N = state.data.n_rows, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
@@ -256,7 +263,7 @@ def run_sweep(Sweep buffers):
         state.stamp += 1
         n_moved += s.n_moved
         s.n_moved = 0
-        if code == EXPFAM_NUMERICAL and failed_at != at:    # once more from recomputed statistics
+        if code == EXPFAM_NUMERICAL and failed_at != at:    # try again with recomputed statistics
             failed_at = at
             state.refresh()
         elif code not in (EXPFAM_OK, GROW):
@@ -272,7 +279,7 @@ def run_sweep(Sweep buffers):
 
 
 def conditional(CollapsedState state, Py_ssize_t i):
-    """Exact conditional law of the cluster of datum `i`, by the code that the sweep runs.
+    """Compute the exact conditional law of the cluster of datum `i`, by the code of the sweep.
 
     Parameters
     ----------
@@ -282,13 +289,13 @@ def conditional(CollapsedState state, Py_ssize_t i):
     Returns
     -------
     (n_slots,) float64 ndarray
-        Probability of each slot; an empty slot with a positive one stands for a new cluster.
+        Probability of each slot; an empty slot with a positive probability stands for a new cluster.
     """
     return law_of(Sweep(state, "sequential"), i)
 
 
 def law_of(Sweep buffers, Py_ssize_t i):
-    """Return what `conditional` says, by a sweep that is ready."""
+    """Compute the law of `conditional` by the buffers of a sweep."""
     cdef CollapsedState state = buffers.state
     cdef double old_score = 0.0, best = 0.0, total = 0.0
     if not 0 <= i < state.data.n_rows:

@@ -1,12 +1,14 @@
-"""Collapsed sweeps by Metropolis-Hastings: a proposal suggests a datum's cluster, the exact predictive decides.
+"""Collapsed sweeps by Metropolis-Hastings steps with the exact predictive.
 
-Whatever the proposal, the chain is exact if both directions of a move are judged by the same law q. The modes differ in
-how they see to it. "crossfit": for one block of data after the other, q is made from the data outside the block; draws
-for the block are then independent and run in parallel, and a single writer accepts them one by one. "removed": q knows
-all data but the one that moves. "included": q knows that one too, and the way back is judged by the q after the move.
-"frozen": q never changes. Cost of a datum: one draw, and two predictives of one cluster each if it is to move.
+A proposal suggests a cluster for each datum. For every proposal the chain is exact if both directions of a move use the
+same law q. The modes ensure this in different ways. "crossfit": the data are cut into blocks, and for each block q is
+made from the data outside it; draws for the block are then independent and run in parallel, and a single writer accepts
+them one by one. "removed": q is made from all data except the datum that moves. "included": q is made from all data,
+and the reverse move uses the q after the move. "frozen": q never changes. A datum costs one draw, and two predictives
+of one cluster each if another cluster is proposed.
 
-All but "frozen" work on set partitions: q speaks of the clusters that hold other data, and of "a new cluster".
+All modes except "frozen" work on set partitions: the options of q are the clusters that hold other data, and "a new
+cluster".
 """
 
 import threading
@@ -45,50 +47,50 @@ from expfam.structures.ground.stored import integers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
-    GROW = 1                    # result of a block: stop, every slot is taken
-    TASK_ROWS = 32              # data of a task of parallel draws, at least; a block has at most 16 tasks
-    PARALLEL_WORK = 2000000     # entries times clusters of a block from which several threads pay: some tenths of a ms
+    GROW = 1                    # result of a block: stopped because no slot is empty
+    TASK_ROWS = 32              # least number of data in a task of parallel draws; a block has at most 16 tasks
+    PARALLEL_WORK = 2000000     # entries times clusters of a block that several threads need: some tenths of a ms
     CALL_ROWS = 8192            # data of one nogil call of the single writer
-    AHEAD = 3                   # data whose entries are asked for before it is their turn
-    CHUNK_ROWS = 256            # data that an asynchronous sampler draws for between two looks at the statistics
+    AHEAD = 3                   # number of data by which memory is prefetched ahead
+    CHUNK_ROWS = 256            # data for which an asynchronous sampler draws between two reads of the statistics
 
 _ONE_BY_ONE = ("removed", "included", "published", "asynchronous")
 _FINITE_ONLY = ("included", "frozen", "published", "asynchronous")
 _INEXACT = ("published", "asynchronous")
 
 
-ctypedef struct sweep_state:           # what the moves of one sweep share
+ctypedef struct sweep_state:           # data that all moves of one sweep share
     components_v1 *c
     proposal_v1 *p
     slot_table *slots
     int32_t *labels
-    const double *log_new_mass  # by number of clusters among the other data
+    const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
     double *work                # of the components
     double *proposal_work
-    int64_t *outside            # (capacity,) data of each slot outside the block
-    uint8_t *listed             # (capacity,) the slot is in `inner`
-    Py_ssize_t *inner           # (capacity,) slots that hold no datum outside the block
+    int64_t *outside            # (capacity,) number of data of each slot outside the block
+    uint8_t *listed             # (capacity,) whether the slot is in `inner`
+    Py_ssize_t *inner           # (capacity,) inner slots: those without data outside the block
     Py_ssize_t n_inner
-    Py_ssize_t *options         # (capacity,) scratch: clusters without data outside the block, and the empty one
+    Py_ssize_t *options         # (capacity,) scratch: clusters without data outside the block, and the empty slot
     double *scores              # (capacity,)
     uint64_t seed
     uint64_t step
     uint64_t row_offset
-    double log_joint            # one running sum: how the rows are cut into calls must not show in its rounding
+    double log_joint            # one running sum, so that its rounding does not depend on how rows are cut into calls
     Py_ssize_t n_proposed
     Py_ssize_t n_moved
 
 
-ctypedef struct place:          # where a datum stands, and how well
+ctypedef struct place:          # the present slot of a datum and its score
     Py_ssize_t i
-    Py_ssize_t old              # its slot
-    Py_ssize_t others           # clusters among the other data
-    bint alone                  # its slot holds nothing else
+    Py_ssize_t old              # its present slot
+    Py_ssize_t others           # number of clusters of the other data
+    bint alone                  # whether no other datum is in its slot
     double score                # log mass + log predictive given the others
 
 
 cdef int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
-    """Where datum i stands."""
+    """Find the present slot of datum i and its score there."""
     cdef slot_table *t = m.slots
     cdef double own
     cdef int code
@@ -104,7 +106,10 @@ cdef int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
 
 
 cdef int score_of(sweep_state *m, const place *at, Py_ssize_t k, double *score) noexcept nogil:
-    """Log mass + log predictive of the datum in slot k, which is not its own; an empty k is the new cluster."""
+    """Compute log mass + log predictive of the datum in another slot k than its own.
+
+    An empty slot stands for the new cluster.
+    """
     cdef double fit
     cdef int code = m.c.log_predictive(m.c.self, at.i, &k, 1, &fit, m.work)
     score[0] = fit + (m.slots.log_mass[k] if m.slots.counts[k] else m.log_new_mass[at.others])
@@ -131,7 +136,7 @@ cdef int settle_in(sweep_state *m, const place *at, Py_ssize_t k, double score) 
     return EXPFAM_OK
 
 
-# ---- crossfit: the new cluster resolved by an exact draw -----------------------------------------------------------
+# ---- crossfit: a new cluster is replaced by an exact draw among the inner ones --------------------------------------
 
 cdef inline void list_inner(sweep_state *m, Py_ssize_t k) noexcept nogil:
     if not m.listed[k]:
@@ -141,9 +146,10 @@ cdef inline void list_inner(sweep_state *m, Py_ssize_t k) noexcept nogil:
 
 
 cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, double *total) noexcept nogil:
-    """Clusters that hold no datum outside the block, as the other data leave them, and the empty one; with scores.
+    """List and score the inner clusters without datum i, and the empty slot.
 
-    `total` is the log of their joint weight. Each is a function of the data outside the block and of z_{-i} only.
+    Inner clusters have no data outside the block. `total` is the log of their joint weight. All of it is a function of
+    the data outside the block and of z_{-i} only.
     """
     cdef slot_table *t = m.slots
     cdef Py_ssize_t j, k, n = 0, last
@@ -154,7 +160,7 @@ cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, dou
         if t.counts[k] and not (k == at.old and at.alone):
             m.options[n] = k
             n += 1
-    last = at.old if at.alone else t.spare      # the empty one
+    last = at.old if at.alone else t.spare      # the empty slot
     if last >= 0 and m.log_new_mass[at.others] > -INFINITY:
         m.options[n] = last
         n += 1
@@ -164,7 +170,7 @@ cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, dou
     for j in range(n):
         k = m.options[j]
         if k == at.old:
-            m.scores[j] = at.score              # the components still hold the datum there
+            m.scores[j] = at.score              # the components still hold the datum in this slot
             continue
         mass = m.log_new_mass[at.others] if t.counts[k] == 0 else t.log_mass[k]
         m.scores[j] += mass
@@ -187,10 +193,11 @@ cdef Py_ssize_t pick_inner(sweep_state *m, Py_ssize_t n, double total, double un
 
 cdef int judge(sweep_state *m, const place *at, Py_ssize_t k_new, double log_back, Py_ssize_t *target, double *ratio,
                double *score, Py_ssize_t *n_options, double *total) noexcept nogil:
-    """Log acceptance ratio of a move to slot k_new, or to EXPFAM_NEW, which stands for all inner clusters at once.
+    """Compute the log acceptance ratio of a move to slot k_new, or to EXPFAM_NEW.
 
-    q(k|i) = q(NEW|i) r(k) with r the exact conditional among the inner ones: so in the ratio a side that is inner
-    counts with the joint weight of all of them. `target` is -1 where it has yet to be drawn among the options.
+    EXPFAM_NEW stands for all inner clusters together: q(k|i) = q(NEW|i) r(k), where r is the exact conditional law
+    among the inner clusters. Therefore an inner cluster on either side counts with the joint weight of all of them.
+    `target` is -1 if the cluster is yet to be drawn among the options.
     """
     cdef bint from_inner = m.outside[at.old] == 0, to_inner = k_new == EXPFAM_NEW
     cdef int code = EXPFAM_OK
@@ -211,7 +218,7 @@ cdef int judge(sweep_state *m, const place *at, Py_ssize_t k_new, double log_bac
 
 
 cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back, philox_stream *rng) noexcept nogil:
-    """Accept or refuse what was drawn for datum i of the block."""
+    """Accept or refuse the draw for datum i of the block."""
     cdef place at
     cdef Py_ssize_t target = -1, n_options = 0, j
     cdef double ratio = 0.0, score = 0.0, total = 0.0
@@ -235,7 +242,7 @@ cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
 
 cdef inline void look_ahead(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
                             Py_ssize_t stop) noexcept nogil:
-    """Ask for the memory of data soon to be decided upon: what the writer waits for is memory, not arithmetic."""
+    """Prefetch the memory of the next data: the writer waits for memory, not for arithmetic."""
     cdef Py_ssize_t old
     if j + AHEAD < stop:
         m.c.expect(m.c.self, rows[j + AHEAD], EXPFAM_NEW)
@@ -250,7 +257,7 @@ cdef inline void look_ahead(sweep_state *m, const Py_ssize_t *rows, const Py_ssi
 
 cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
                      Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Decide upon consecutive data of the block; `at` is the first that was not finished."""
+    """Accept or refuse draws of consecutive data; set `at` to the first unfinished one."""
     cdef philox_stream rng
     cdef Py_ssize_t j
     cdef int code
@@ -271,7 +278,10 @@ cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *d
 
 cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
                    double *log_back, double *work, Py_ssize_t *at) noexcept nogil:
-    """Draw for n data; labels, statistics and proposal are only read. Without company is in a new cluster."""
+    """Draw clusters for n data; labels, statistics and proposal are only read.
+
+    With `by_block`, a datum whose cluster has no data outside the block counts as being in a new cluster.
+    """
     cdef philox_stream rng
     cdef Py_ssize_t j, old
     cdef int code
@@ -291,7 +301,7 @@ cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, b
 # ---- one by one ----------------------------------------------------------------------------------------------------
 
 cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
-    """q knows all data but i."""
+    """Move datum i by a q that is made from all other data."""
     cdef place at
     cdef Py_ssize_t k_old, k_new, target
     cdef double log_back, score
@@ -320,14 +330,17 @@ cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_
 
 
 cdef int shift_one(sweep_state *m, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-    """Tell the proposal that datum i goes from one slot to the other."""
+    """Tell the proposal that datum i moves from one slot to another."""
     cdef int code = m.p.hold_out(m.p.self, i, source)
     return code if code else m.p.moved(m.p.self, i, source, target)
 
 
 cdef int ratio_included(sweep_state *m, const place *at, Py_ssize_t k_new, Py_ssize_t *target, double *score,
                         double *ratio) noexcept nogil:
-    """Log acceptance ratio with q that knows i; the proposal is left as after the move."""
+    """Compute the log acceptance ratio with a q made from all data, datum i included.
+
+    Afterwards the proposal holds the statistics after the move.
+    """
     cdef double forward, back
     cdef Py_ssize_t k_back = EXPFAM_NEW if at.alone else at.old
     cdef int code = m.p.log_prob(m.p.self, at.i, at.old, &k_new, 1, &forward, m.proposal_work)
@@ -346,7 +359,7 @@ cdef int ratio_included(sweep_state *m, const place *at, Py_ssize_t k_new, Py_ss
 
 
 cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
-    """q knows i as well: the way back is judged by the q that a move would leave."""
+    """Move datum i by a q made from all data; the reverse move uses the q after the move."""
     cdef place at
     cdef Py_ssize_t k_new, target
     cdef double log_back, score, ratio
@@ -354,7 +367,7 @@ cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox
     if code or k_new == m.labels[i]:
         return code
     code = look(m, i, &at)
-    if code or (at.alone and k_new == EXPFAM_NEW):      # from a cluster of its own to another: the same partition
+    if code or (at.alone and k_new == EXPFAM_NEW):      # alone in its cluster: the partition would be the same
         return code
     m.n_proposed += 1
     code = ratio_included(m, &at, k_new, &target, &score, &ratio)
@@ -367,8 +380,8 @@ cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox
 
 cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
                         philox_stream *rng) noexcept nogil:
-    """q knows i, and both directions are judged by the q before the move."""
-    # Departs from detailed balance, as printed in Ahmed et al. 2012, eq. 17: on tiny data the law is off by .2 to .7.
+    """Move datum i by a q made from all data; both directions use the q before the move."""
+    # Ahmed et al. 2012, eq. 17, as printed. It violates detailed balance: on tiny data the law is wrong by 0.2 to 0.7.
     cdef place at
     cdef Py_ssize_t target
     cdef double score
@@ -389,7 +402,7 @@ cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double l
 
 cdef int publish_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
                       Py_ssize_t n, Py_ssize_t *at) noexcept nogil:
-    """Decide upon draws made a moment ago, from at[0] on."""
+    """Accept or refuse recent draws, from at[0] on."""
     cdef philox_stream rng
     cdef Py_ssize_t i, new
     cdef int code
@@ -400,7 +413,7 @@ cdef int publish_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *
             return GROW
         philox_aim(&rng, m.row_offset + <uint64_t> i, m.step)
         new = drawn[at[0]]
-        # Else the cluster is gone by now, or the last one that may be opened was taken by a draw of the same moment.
+        # otherwise the cluster no longer exists, or another recent draw has opened the last cluster that is allowed
         if (new == EXPFAM_NEW and m.slots.n_live < m.slots.max_live) or (new >= 0 and m.slots.counts[new] > 0):
             code = move_published(m, i, new, log_back[at[0]], &rng)
             if code:
@@ -410,13 +423,16 @@ cdef int publish_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *
 
 
 cdef double vacancy(const sweep_state *m, const place *at) noexcept nogil:
-    """Log of the number of empty components that share the mass of "a new cluster"."""
+    """Return the log of the number of empty components, which share the mass of a new cluster."""
     return log(m.slots.max_live - at.others)
 
 
 cdef int ratio_frozen(sweep_state *m, const place *at, Py_ssize_t k_new, double log_back, double *score,
                       double *ratio) noexcept nogil:
-    """Log acceptance ratio among labelled components: an empty one has its share of the mass of a new cluster."""
+    """Compute the log acceptance ratio among labelled components.
+
+    An empty component has an equal share of the mass of a new cluster.
+    """
     cdef int code = score_of(m, at, k_new, score)
     ratio[0] = score[0] - at.score + log_back
     if m.slots.counts[k_new] == 0:
@@ -428,7 +444,7 @@ cdef int ratio_frozen(sweep_state *m, const place *at, Py_ssize_t k_new, double 
 
 cdef int move_frozen(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
                      philox_stream *rng) noexcept nogil:
-    """q never changes, and names all components, the empty ones among them."""
+    """Move datum i by a q that never changes and includes empty components."""
     cdef place at
     cdef double score, ratio
     cdef int code
@@ -471,7 +487,7 @@ cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, p
 
 
 cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Move consecutive data one by one; `at` is the first that was not finished."""
+    """Move consecutive data one by one; set `at` to the first unfinished one."""
     cdef philox_stream rng, move
     cdef Py_ssize_t i
     cdef int code
@@ -493,15 +509,15 @@ cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, 
 # ---- the sweep -----------------------------------------------------------------------------------------------------
 
 cdef class MetropolisSweep:
-    """A proposal at work on one chain: it stays in the state's memory between the sweeps."""
+    """A bound proposal and buffers of one chain, kept in the state's memory between sweeps."""
 
     cdef sweep_state m
     cdef CollapsedState state
     cdef readonly ProposalHandle handle
-    cdef readonly object model          # for whose hyper-parameters the proposal was bound
-    cdef object stamp                   # of the labels that the proposal was last told of; -1 if it knows nothing
-    cdef object former                  # rows of the block that it was told to leave out
-    cdef object frozen                  # labels that the proposal of the frozen mode was made from
+    cdef readonly object model          # the proposal was bound for its hyper-parameters
+    cdef object stamp                   # stamp of the labels whose statistics the proposal has; -1 if it has none
+    cdef object former                  # rows of the block that its statistics leave out
+    cdef object frozen                  # labels from which the proposal of the frozen mode was made
     cdef object table, outside, listed, inner, options, scores
 
     def __init__(self, CollapsedState state, handle):
@@ -516,19 +532,19 @@ cdef class MetropolisSweep:
         self.former = self.frozen = None
 
     def to_arrays(self):
-        """What the proposal keeps beside the statistics, and the labels that a frozen one was made from."""
+        """Return the arrays of the proposal, and the labels from which a frozen one was made."""
         arrays = {"proposal": self.handle.owner.to_arrays()}
         if self.frozen is not None:
             arrays |= {"frozen": self.frozen.copy(), "stamp": np.array(self.stamp, dtype=np.int64)}
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; the statistics are told at the next sweep.
+        """Restore from the arrays of `to_arrays`; the next sweep refreshes the statistics.
 
         Raises
         ------
         ArchiveError
-            Arrays that are not those of this proposal, for these data.
+            The arrays do not belong to this proposal and these data.
         """
         K = self.state.model.weights.max_components
         with restoring("the stored proposal"):
@@ -540,11 +556,11 @@ cdef class MetropolisSweep:
                 self.stamp = stamp
 
     def knows(self, state):
-        """Whether the proposal was told of the labels as they are."""
+        """Return whether the proposal has the statistics of the present labels."""
         return self.state is state and self.stamp == state.stamp
 
     def freeze(self, labels):
-        """Make the proposal from the labels of this moment, for ever."""
+        """Make the proposal from the present labels; it is not changed later."""
         state, K = self.state, self.state.model.weights.max_components
         n, S = state.data.statistics(labels, K)
         view = Snapshot(state.model.family, n, np.arange(K), lambda: S,
@@ -553,7 +569,7 @@ cdef class MetropolisSweep:
         self.handle.refresh(view)
 
     cdef int begin(self, CollapsedState state) except -1:
-        """Take up a state for one sweep."""
+        """Prepare one sweep over a state."""
         self.state = state
         self.m.seed, self.m.step, self.m.row_offset = state.seed, state.n_steps, state.data.row_offset
         self.m.n_moved = self.m.n_proposed = 0
@@ -561,7 +577,7 @@ cdef class MetropolisSweep:
         return 0
 
     cdef int aim(self) except -1:
-        """Take the addresses that a grown state or proposal may have changed, with scratch for the slots."""
+        """Set the pointers into state and proposal, which may have grown; allocate scratch memory."""
         cdef CollapsedState state = self.state
         cdef Components components = state.components
         cdef int32_t[::1] labels = state.labels
@@ -587,7 +603,7 @@ cdef class MetropolisSweep:
         return 0
 
     cdef int note(self, Py_ssize_t moved_before) except -1:
-        """Carry over to the state what the moves have changed."""
+        """Update the numbers of the state after moves."""
         self.state.log_joint = self.m.log_joint
         self.state.n_moves += self.m.n_moved - moved_before
         self.state.stamp += 1
@@ -600,14 +616,14 @@ cdef class MetropolisSweep:
         return 0
 
     cdef int set_block(self, rows, slots) except -1:
-        """Count the data outside a block, and list the slots that hold none of them."""
+        """Count the data outside a block, and list the slots without them."""
         cdef CollapsedState state = self.state
         cdef int64_t[::1] outside
         cdef int64_t[::1] counts = state.counts
         cdef const int32_t[::1] inside = slots
         cdef Py_ssize_t j, k
         outside = self.outside
-        for k in range(outside.shape[0]):       # it may be left from a state of more slots
+        for k in range(outside.shape[0]):       # it may be longer than the slots, from an earlier state
             outside[k] = counts[k] if k < state.slots.capacity else 0
         for j in range(inside.shape[0]):
             outside[inside[j]] -= 1
@@ -619,7 +635,7 @@ cdef class MetropolisSweep:
         return 0
 
     def snapshot(self, rows):
-        """Statistics of the data outside `rows`: a Snapshot."""
+        """Make a Snapshot of the data outside `rows`."""
         state, weights = self.state, self.state.model.weights
         used = np.flatnonzero(np.asarray(self.outside) > 0)
         n = self.outside[used]
@@ -632,14 +648,22 @@ cdef class MetropolisSweep:
         )
 
     def empty_snapshot(self):
-        """No data at all: a Snapshot."""
+        """Make a Snapshot without data."""
         model = self.state.model
         nothing, width = np.zeros(0), model.family.n_statistics_
         return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, width)),
                         log_weight=nothing, log_weight_new=model.weights.log_new_mass(0, 0)[0])
 
     def draw(self, rows, n_threads, *, by_block):
-        """Draws for data, in parallel: slots (n,) intp, -1 for a new cluster, and log q(old) - log q(new) (n,)."""
+        """Draw clusters for data in parallel.
+
+        Returns
+        -------
+        drawn : (n,) intp ndarray
+            Slots; -1 for a new cluster.
+        log_back : (n,) float64 ndarray
+            log q(old) - log q(new).
+        """
         cdef Py_ssize_t[::1] row = rows
         drawn, log_back = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
         cdef Py_ssize_t[::1] drawn_view = drawn
@@ -663,7 +687,7 @@ cdef class MetropolisSweep:
         return drawn, log_back
 
     def decide(self, rows, drawn, log_back):
-        """The single writer: accept or refuse the draws of a block, one by one."""
+        """Accept or refuse the draws of a block one by one, in one thread."""
         cdef Py_ssize_t[::1] row = rows, k_new = drawn
         cdef double[::1] back = log_back
         cdef Py_ssize_t start = 0, stop, at = 0, before, n = len(rows), failed_at = -1
@@ -676,7 +700,7 @@ cdef class MetropolisSweep:
             self.note(before)
             if code == GROW:
                 self.grow()
-            elif code == EXPFAM_NUMERICAL and failed_at != at:      # once more from recomputed statistics
+            elif code == EXPFAM_NUMERICAL and failed_at != at:      # try again with recomputed statistics
                 failed_at = at
                 self.state.refresh()
                 self.aim()
@@ -685,7 +709,7 @@ cdef class MetropolisSweep:
             start = at
 
     def move(self, int mode):
-        """One sweep in the order of the rows, one datum at a time."""
+        """Run one sweep in the order of the rows, one datum after the other."""
         cdef Py_ssize_t start = 0, stop, at = 0, before, n = self.state.data.n_rows, failed_at = -1
         cdef int code
         while start < n:
@@ -705,7 +729,7 @@ cdef class MetropolisSweep:
             start = at
 
     def publish(self, rows, drawn, log_back):
-        """The updater of the asynchronous mode: accept or refuse draws by the exact predictives of this moment."""
+        """Accept or refuse draws of the asynchronous mode by the present exact predictives."""
         cdef Py_ssize_t[::1] row = rows, k_new = drawn
         cdef double[::1] back = log_back
         cdef Py_ssize_t at = 0, n = len(rows), before = self.m.n_moved, failed_at = -1
@@ -728,7 +752,7 @@ cdef class MetropolisSweep:
         self.note(before)
 
     def options_of(self, snapshot):
-        """What the proposal may draw, as it stands: slots, and -1 for a new cluster."""
+        """Return the slots that the proposal may draw now, with -1 for a new cluster."""
         if snapshot is not None:
             return snapshot.slots.tolist()
         cdef Py_ssize_t k
@@ -737,7 +761,10 @@ cdef class MetropolisSweep:
 
     def add_to_law(self, dict law, Py_ssize_t i, Py_ssize_t k, Py_ssize_t k_old, double log_p, double log_old,
                    int mode):
-        """Add what proposing slot k, with probability exp(log_p), gives to the law of datum i's slot."""
+        """Add to the law of datum i's slot the part of a proposal of slot k.
+
+        The proposal has the probability exp(log_p).
+        """
         cdef sweep_state *m = &self.m
         cdef place at
         cdef Py_ssize_t target = k, n_options = 0, j
@@ -769,11 +796,11 @@ cdef class MetropolisSweep:
 
     @property
     def is_frozen(self):
-        """Whether the proposal was made for ever."""
+        """Whether the proposal was made once and is not changed any more."""
         return self.frozen is not None
 
     def lose(self):
-        """Forget which labels the proposal was told of; a frozen one needs none."""
+        """Mark the statistics of the proposal as unknown, except those of a frozen one."""
         self.stamp = self.state.stamp if self.frozen is not None else -1
 
     cdef object failure(self, int code, Py_ssize_t i):
@@ -783,7 +810,7 @@ cdef class MetropolisSweep:
 
 
 def _statistics_without(state, rows, slots):
-    """Sums of phi by slot over all data but `rows`: (len(slots), F), dense or CSR."""
+    """Compute the sums of phi in each slot without `rows`: (len(slots), F), dense or CSR."""
     S = state.components.export()[1][slots]
     if len(rows):
         inside = np.full(state.data.n_rows, -1, dtype=np.int32)
@@ -793,20 +820,25 @@ def _statistics_without(state, rows, slots):
 
 
 class CollapsedMetropolis(Kernel):
-    """Metropolis-Hastings sweep over labels with parameters and weights integrated out; exact for any proposal.
+    """Metropolis-Hastings sweep over labels with parameters and weights integrated out.
+
+    It is exact for every proposal, except in the modes "published" and "asynchronous".
 
     Parameters
     ----------
     proposal : str or Proposal
-        Law from which a datum's next cluster is drawn; the name of a registered proposal, or one with its settings.
+        Law from which the next cluster of a datum is drawn: the name of a registered proposal, or an object with its
+        settings.
     mode : {"auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"}
-        What the proposal may know while a datum moves; the last two are the habits of the paper and not exact.
-        ``"auto"`` is crossfit from N K >= 1e6 on, removed below: by the sizes alone.
+        Which data the proposal may use while a datum moves. The last two follow the paper and are not exact. ``"auto"``
+        is "crossfit" if N K >= 1e6, and "removed" otherwise; it depends only on the sizes.
     n_blocks : int or "auto"
-        Blocks of the crossfit mode; ``"auto"`` is N / 96 within 16 and 128, or 16 for a proposal that cannot follow
-        changes and is made anew for each block. In small clusters of long rows many blocks mix better.
+        Number of blocks of the crossfit mode. ``"auto"`` is N / 96, at least 16 and at most 128; it is 16 for a
+        proposal that is made again for each block because it cannot follow changes. For small clusters of long rows
+        many blocks mix better.
     n_threads : int or None
-        For the draws of the crossfit and asynchronous modes. The labels do not depend on it, but for "asynchronous".
+        Number of threads for the draws of the crossfit and asynchronous modes. The labels depend on it only in the mode
+        "asynchronous".
 
     Examples
     --------
@@ -823,8 +855,8 @@ class CollapsedMetropolis(Kernel):
     Notes
     -----
     Ahmed, Ravi, Narayanamurthy and Smola 2012, "FastEx: hash clustering with exponential families", eqs. 14-18. The
-    cross-fitted blocks and the resolution of new clusters are not in the paper; each update is reversible, since q is
-    a function of the data outside the block, and of the labels of the other data.
+    blocks of the crossfit mode and the exact draw of new clusters are not in the paper. Each update is reversible,
+    because q is a function of the data outside the block and of the labels of the other data.
     """
 
     state_type = CollapsedState
@@ -833,11 +865,11 @@ class CollapsedMetropolis(Kernel):
         self.proposal, self.mode, self.n_blocks, self.n_threads = proposal, mode, n_blocks, n_threads
 
     def choose_proposal(self, model, data):
-        """The proposal for a model and its data, loaded where it was given by name."""
+        """Return the proposal for a model and its data; load it if it was given by name."""
         return named_proposal(self.proposal)
 
     def choose_mode(self, model, data):
-        """The mode that "auto" stands for, by the sizes of model and data."""
+        """Return the mode; "auto" is resolved by the sizes of model and data."""
         if self.mode != "auto":
             return self.mode
         modes = self.choose_proposal(model, data).modes
@@ -847,7 +879,7 @@ class CollapsedMetropolis(Kernel):
         return "crossfit" if data.n_rows * K >= 1_000_000 and "crossfit" in modes else "removed"
 
     def check(self, model, data):
-        """Refuse modes that proposal or weights do not allow."""
+        """Refuse settings out of range, and modes that proposal or weights do not allow."""
         if self.mode != "auto" and self.mode not in _MODES:
             raise ValueError(f"mode must be 'auto' or one of {_MODES}; got {self.mode!r}")
         proposal = self.choose_proposal(model, data)
@@ -871,16 +903,16 @@ class CollapsedMetropolis(Kernel):
             proposal.check(model, data)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the bound proposal."""
+        """Return the bytes of the bound proposal."""
         proposal = self.choose_proposal(model, data)
         return proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
 
     def init_state(self, model, data, labels, *, seed):
-        """Collapsed state of the labels."""
+        """Make a collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
 
     def move(self, state):
-        """One sweep over all data; an interrupt leaves a valid state between two calls of the inner loops."""
+        """Run one sweep over all data; an interrupt leaves a valid state."""
         mode = self.choose_mode(state.model, state.data)
         if mode in _INEXACT:
             warnings.warn(
@@ -899,12 +931,15 @@ class CollapsedMetropolis(Kernel):
                 else:
                     worker.move(_CODES[mode])
         except BaseException:
-            worker.lose()           # what the proposal was told may be half of what has happened
+            worker.lose()           # the statistics of the proposal may lack some of the moves
             raise
         return _finish(worker, state, mode)
 
     def worker(self, state, mode):
-        """The bound proposal of this chain, from the state's memory; bound anew after a change of hyper-parameters."""
+        """Return the bound proposal of this chain, which is kept in the state's memory.
+
+        It is bound again after a change of hyper-parameters.
+        """
         kept = state.memory.get("metropolis")
         arrays = None
         if isinstance(kept, dict):
@@ -916,7 +951,7 @@ class CollapsedMetropolis(Kernel):
                 )
             proposal = self.choose_proposal(state.model, state.data)
             owner = proposal.bind(state.model, state.data, seed=state.seed)
-            if kept is not None:        # what was set in warm-up stays set, whatever the hyper-parameters do
+            if kept is not None:        # settings from the warm-up remain, also with other hyper-parameters
                 arrays = {"proposal": kept.handle.owner.to_arrays()}
             kept = MetropolisSweep(state, ProposalHandle(owner, repr(proposal)))
             if mode in _ONE_BY_ONE and not kept.handle.takes_single_moves:
@@ -927,15 +962,15 @@ class CollapsedMetropolis(Kernel):
         return kept
 
     def _crossfit(self, state, worker):
-        # New blocks in each sweep: data that stay in one block for ever, and in one cluster, could hardly part. None of
-        # them speaks for that cluster in the other's q, so that any move away is proposed gladly and refused.
+        # Each sweep has new blocks. If two data of one cluster were always in one block, they could hardly separate: q
+        # for one of them would never count the other in their cluster. Moves away would be proposed often and refused.
         n_blocks = self.blocks(state, worker.handle.owner)
         order = generator(state.seed, "order", step=state.n_steps).permutation(state.data.n_rows)
         for place, rows in enumerate(np.array_split(order, n_blocks)):
             _one_block(worker, state, np.sort(rows), self.n_threads if pays(state, len(rows)) else 1, place == 0)
 
     def blocks(self, state, owner=None):
-        """Number of blocks of a crossfit sweep, by the number of data."""
+        """Return the number of blocks of a crossfit sweep."""
         N = state.data.n_rows
         if self.n_blocks != "auto":
             return min(int(self.n_blocks), N)
@@ -948,7 +983,7 @@ _CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published
 def _finish(MetropolisSweep worker, CollapsedState state, mode):
     known = state.stamp
     if mode == "frozen":
-        state.check_drift()         # no slot may change its name
+        state.check_drift()         # a refresh only: slots must keep their numbers
     else:
         state.settle()
     worker.stamp = known if state.stamp == known else -1
@@ -956,14 +991,17 @@ def _finish(MetropolisSweep worker, CollapsedState state, mode):
 
 
 cdef bint pays(CollapsedState state, Py_ssize_t n_rows):
-    """Whether the draws for so many data are enough work for several threads; the labels are the same either way."""
+    """Return whether draws for `n_rows` data are enough work for several threads.
+
+    The labels do not depend on it.
+    """
     data = state.data
     entries = data.X.nnz / data.n_rows if data.is_sparse else data.n_statistics
     return n_rows * entries * state.slots.n_live >= PARALLEL_WORK
 
 
 def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bint is_first):
-    """Draw for the data of a block by what is outside it, and accept one by one."""
+    """Draw for the data of a block by the data outside it, and accept the draws one by one."""
     owner = worker.handle.owner
     knows = worker.knows(state) and worker.former is not None and (getattr(owner, "is_exact", False) or not is_first)
     state.ensure_spare()
@@ -979,7 +1017,7 @@ def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bi
     if told is False:
         worker.handle.refresh(view)
     else:
-        if told:                    # cheaper than to export the statistics of all clusters
+        if told:                    # cheaper than exporting the statistics of all clusters
             worker.handle.refresh(worker.empty_snapshot())
         added = np.arange(state.data.n_rows) if told else worker.former
         added_slots = state.labels[added].astype(np.intp)
@@ -992,7 +1030,7 @@ def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bi
 
 
 def _open(MetropolisSweep worker, CollapsedState state, mode):
-    """Tell the proposal of all data, where it does not know them yet."""
+    """Refresh the proposal with all data, unless it has their statistics already."""
     knows, owner = worker.knows(state), worker.handle.owner
     if mode == "frozen":
         _open_frozen(worker, state, knows)
@@ -1025,10 +1063,11 @@ def _open_frozen(MetropolisSweep worker, CollapsedState state, knows):
 # ---- asynchronous: samplers and one updater ------------------------------------------------------------------------
 
 def _asynchronous(MetropolisSweep worker, CollapsedState state, n_threads):
-    """Each thread draws for a chunk of data from the statistics of that moment; whoever is free moves them.
+    """Draw for chunks of data in several threads; one thread at a time moves the data.
 
-    Departs from the paper in one thing: a lock parts the readers of a chunk from the updater, so that no statistics
-    are seen half written. The law of the draws is that of the published mode, grown older by the chunks in flight.
+    Each chunk is drawn from the statistics of that moment. In one point it differs from the paper: a lock separates the
+    readers of a chunk from the updater, so that no thread reads statistics that are half written. The law of the draws
+    is that of the published mode, but from statistics that lack the moves of chunks in other threads.
     """
     n_threads = 1 if worker.handle.needs_gil else resolve_n_threads(n_threads)
     chunks = iter([(s, min(s + CHUNK_ROWS, state.data.n_rows)) for s in range(0, state.data.n_rows, CHUNK_ROWS)])
@@ -1060,14 +1099,14 @@ def _asynchronous(MetropolisSweep worker, CollapsedState state, n_threads):
 
 
 class _Gate:
-    """Any number of readers, or one writer."""
+    """Lock for any number of readers, or one writer."""
 
     def __init__(self):
         self._changed, self._n_readers = threading.Condition(), 0
 
     @contextmanager
     def reading(self):
-        """Read while nobody writes."""
+        """Read while no thread writes."""
         with self._changed:
             self._n_readers += 1
         try:
@@ -1079,7 +1118,7 @@ class _Gate:
 
     @contextmanager
     def writing(self):
-        """Write while nobody reads; later readers wait."""
+        """Write while no thread reads; later readers wait."""
         with self._changed:
             while self._n_readers:
                 self._changed.wait()
@@ -1089,24 +1128,24 @@ class _Gate:
 # ---- the law of an update, for proofs ------------------------------------------------------------------------------
 
 def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapshot=None):
-    """Exact law of the slot of datum `i` after its update, by the code that the sweep runs.
+    """Compute the exact law of the slot of datum `i` after its update, by the code of the sweep.
 
     Parameters
     ----------
     kernel : CollapsedMetropolis
-        Not asynchronous.
+        Its mode must not be "asynchronous".
     state : CollapsedState
-        Left as it is.
+        It is not changed.
     i : int
     rows : (n,) intp ndarray, optional
-        The block that `i` belongs to, in crossfit mode.
+        In crossfit mode the block of `i`.
     snapshot : Snapshot, optional
-        What a frozen proposal was made from.
+        Snapshot from which a frozen proposal was made.
 
     Returns
     -------
     dict of int to float
-        Probability of each slot; an empty slot stands for a new cluster, or in frozen mode for itself.
+        Probability of each slot. An empty slot stands for a new cluster; in frozen mode it is a component.
     """
     mode = kernel.choose_mode(state.model, state.data)
     cdef MetropolisSweep worker = kernel.worker(state, mode)

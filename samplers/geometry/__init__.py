@@ -1,1 +1,1 @@
-"""Rows as points where distance makes sense: coordinates, hash tables, graphs of neighbours."""
+"""Geometry of the data: coordinates, hash tables and graphs of neighbours."""

@@ -1,15 +1,24 @@
-"""Rows of data in coordinates in which squared distance makes sense, and the distances between them.
+"""Coordinates of rows in which squared distances are meaningful, and these distances.
 
-Standardised columns of real data, so that units and origin do not matter; square roots of counts, whose variance hardly
-depends on the mean; other statistics as they are. Made by block: O(N V) once, O(rows V) for each block.
+Columns of real data are standardised, so that units and origin do not matter. Counts are replaced by their square
+roots, whose variance hardly depends on the mean. Other statistics are unchanged. Coordinates are computed by block:
+O(N V) once, O(rows V) for each block.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
 
 _DISCRETE = ("counts", "categories", "binary")
 _BLOCK_BYTES = 1 << 24
@@ -18,8 +27,13 @@ _TILE_ROWS = 1024
 SEEDS_AT_ONCE = 256
 
 
-def nearest_of_all(points, seeds, n_threads):
-    """Number of the nearest seed of each of many dense rows of either precision: (N,) intp."""
+def nearest_of_all(
+    points: npt.NDArray[np.floating], seeds: npt.NDArray[np.floating], n_threads: int | None
+) -> npt.NDArray[np.intp]:
+    """Find the nearest seed of each row by blocks of rows: (N,) intp.
+
+    Rows and seeds are dense, in single or double precision.
+    """
     seeds = seeds.astype(np.float64)
     step = max(1, _BLOCK_BYTES // (8 * (min(seeds.shape[0], SEEDS_AT_ONCE) + seeds.shape[1])))
     tasks = [(points, a, a + step, seeds) for a in range(0, points.shape[0], step)]
@@ -30,8 +44,8 @@ def _nearest_of(points, start, stop, seeds):
     return nearest(points[start:stop].astype(np.float64), seeds)
 
 
-def nearest(block, seeds):
-    """Number of the nearest seed of each row: (m,) intp, the first of several."""
+def nearest(block: Any, seeds: Any) -> npt.NDArray[np.intp]:
+    """Find the nearest seed of each row: (m,) intp; of equally near seeds the first one."""
     found = NearestSeeds(block)
     for start in range(0, seeds.shape[0], SEEDS_AT_ONCE):
         found.add(seeds[start : start + SEEDS_AT_ONCE])
@@ -39,11 +53,11 @@ def nearest(block, seeds):
 
 
 class NearestSeeds:
-    """The nearest of some seeds to each row, as seeds are added.
+    """The nearest seed of each row, while seeds are added.
 
-    Dense rows are compared with all seeds but the first ones in single precision, with a bound of its rounding, and
-    those that it cannot rule out again in double; so what is found is that of double precision. The more seeds there
-    are the fewer rows a further one comes near to.
+    Dense rows are compared with further seeds in single precision first, with a bound of its rounding error. Rows that
+    may be nearer to a new seed are compared again in double precision, so the result has double precision. The
+    more seeds there are, the fewer rows are near to a new one.
 
     Parameters
     ----------
@@ -52,23 +66,24 @@ class NearestSeeds:
     Attributes
     ----------
     distance : (n,) float64 ndarray
-        Squared, infinite before the first seed.
+        Squared distance to the nearest seed; infinite before the first seed.
     index : (n,) intp ndarray
-        Number of the seed in the order of adding, the first of several; -1 before the first seed.
+        Number of the nearest seed in the order of adding, the first of equally near ones; -1 before the first seed.
     n_seeds : int
+        Number of seeds.
     """
 
-    def __init__(self, points):
+    def __init__(self, points: Any) -> None:
         self.points, self.norms, self.n_seeds = points, squared_norms(points), 0
         self.distance, self.index = np.full(points.shape[0], np.inf), np.full(points.shape[0], -1, dtype=np.intp)
-        self._single = None
+        self._single: Any = None
         if not sparse.issparse(points):
             self._single = np.ones((points.shape[0], points.shape[1] + 1), dtype=np.float32)
-            with np.errstate(over="ignore"):  # rows beyond single precision are never ruled out by it
+            with np.errstate(over="ignore"):  # infinite entries never rule a row out
                 self._single[:, :-1] = points
 
-    def add(self, seeds, n_threads=None):
-        """Compare all rows with some more seeds, dense (m, C) or CSR as the rows are."""
+    def add(self, seeds: Any, n_threads: int | None = None) -> None:
+        """Compare all rows with further seeds: (m, C), dense or CSR like the rows."""
         table, reach = None, 0.0
         if self._single is not None and self.n_seeds:
             square = squared_norms(seeds)
@@ -94,24 +109,24 @@ class NearestSeeds:
         self.distance[rows], self.index[rows] = distance[is_nearer], self.n_seeds + near[is_nearer]
 
     def _may_be_nearer(self, table, reach, start, stop):
-        """Whether one of the seeds may be nearer than any before: (rows,) bool."""
+        """Return whether one of the seeds may be nearer than all earlier ones: (rows,) bool."""
         norms = self.norms[start:stop]
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not ruled out
+        with np.errstate(over="ignore", invalid="ignore"):  # the comparison below keeps rows that are not finite
             least = np.min(self._single[start:stop] @ table, axis=1)
-            # twice the rounding of C + 4 operations on |s|^2 - 2 <x, s>
+            # twice the rounding error of C + 4 operations on |s|^2 - 2 <x, s>
             margin = (len(table) + 3) * 2.0**-23 * (np.sqrt(norms) + reach) ** 2
             return ~(least > self.distance[start:stop] - norms + margin)
 
 
-def squared_norms(points):
-    """Squared lengths of the rows, dense or sparse: (m,)."""
+def squared_norms(points: Any) -> npt.NDArray[np.float64]:
+    """Compute the squared lengths of dense or sparse rows: (m,)."""
     return (
         np.asarray(points.multiply(points).sum(axis=1)).ravel() if sparse.issparse(points) else (points**2).sum(axis=1)
     )
 
 
-def squared_distances(points, norms, seeds):
-    """Squared distances (m, K); those within rounding of zero are zero."""
+def squared_distances(points: Any, norms: npt.NDArray[np.float64], seeds: Any) -> npt.NDArray[np.float64]:
+    """Compute the squared distances of rows to seeds: (m, K); those within rounding error are 0."""
     product = points @ seeds.T
     product = product.toarray() if sparse.issparse(product) else product
     scale = norms[:, None] + squared_norms(seeds)
@@ -121,15 +136,15 @@ def squared_distances(points, norms, seeds):
 
 
 class Rows:
-    """Rows of data in coordinates in which squared distance makes sense; made by block."""
+    """Rows of data in coordinates in which squared distances are meaningful."""
 
-    def __init__(self, data):
+    def __init__(self, data: Dataset) -> None:
         self.data, self.is_discrete = data, data.family.support in _DISCRETE
         if not self.is_discrete:
             self.centre, self.scale = _standardisation(data.X)
 
-    def take(self, rows):
-        """Block of rows, dense float64 or CSR."""
+    def take(self, rows: Any) -> Any:
+        """Compute the coordinates of some rows: dense float64 or CSR."""
         if self.is_discrete:
             block = self.data.family.sufficient_statistics(self.data.X[rows])
             block = (
@@ -142,16 +157,22 @@ class Rows:
             return sparse.csr_array(self.data.X[rows], dtype=np.float64).multiply(self.scale[None]).tocsr()
         return (self.data.X[rows] - self.centre) * self.scale
 
-    def blocks(self, n_columns):
-        """Bounds of blocks of rows, cut by sizes alone, small enough for temporaries of so many columns."""
+    def blocks(self, n_columns: int) -> list[tuple[int, int]]:
+        """Return bounds of blocks of rows that are small enough for temporaries of `n_columns`.
+
+        They depend on sizes only.
+        """
         width = n_columns + (0 if self.data.is_sparse else max(self.data.n_features, self.data.n_statistics))
         step = max(1, _BLOCK_BYTES // (8 * width))
         return [(a, min(a + step, self.data.n_rows)) for a in range(0, self.data.n_rows, step)]
 
-    def embedding(self, seed, n_threads):
-        """All rows in float32, dense; sparse ones of more columns than that are projected to 64: (N, C)."""
+    def embedding(self, seed: int, n_threads: int | None) -> npt.NDArray[np.float32]:
+        """Compute the coordinates of all rows: (N, C), dense.
+
+        Sparse rows of more than 64 columns are projected to 64.
+        """
         first = self.take(slice(0, 1))
-        project = None
+        project: Any = None
         if sparse.issparse(first) and first.shape[1] > _PROJECTED:
             project = sign_projection(first.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
         out = np.empty((self.data.n_rows, _PROJECTED if project is not None else first.shape[1]), dtype=np.float32)
@@ -165,7 +186,10 @@ class Rows:
 
 
 def _standardisation(X):
-    """Mean and inverse standard deviation of each column; constant columns get scale 0, sparse X is not centred."""
+    """Compute the mean and the inverse standard deviation of each column.
+
+    Constant columns get the scale 0. Sparse X is not centred.
+    """
     mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     if sparse.issparse(X):
         level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
@@ -176,5 +200,5 @@ def _standardisation(X):
         for start in range(0, X.shape[0], step):
             variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
         variance /= X.shape[0]
-    varies = variance > 1e-24 * level  # less is rounding of a constant
+    varies = variance > 1e-24 * level  # a smaller variance is the rounding error of a constant
     return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)

@@ -1,8 +1,12 @@
-"""Graphs over leaves whose edges are the merges that a hierarchy may try first."""
+"""Graphs of near data, whose edges are the merges that a hierarchy considers first."""
+
+from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import CapabilityError
@@ -12,25 +16,29 @@ from expfam.samplers.geometry.hash_tables import HashTables
 from expfam.structures.cover_tree.tree import CoverTree
 from expfam.structures.ground.threads import run, segments
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
 _BLOCK = 512  # rows of a block of products
 
 
-def neighbour_graph(data, n_neighbors, *, n_threads=None):
-    """Edges from each datum to its nearest ones in the coordinates of `Rows`.
+def neighbour_graph(data: Dataset, n_neighbors: int, *, n_threads: int | None = None) -> Any:
+    """Connect each datum with its nearest neighbours in the coordinates of `Rows`.
 
-    By a cover tree; between sparse counts by the products of rows that share a word.
+    A cover tree finds them; for sparse counts the products of rows that share a word.
 
     Parameters
     ----------
     data : Dataset
     n_neighbors : int
-        Of each datum, itself not counted.
+        Number of neighbours of each datum, without the datum itself.
     n_threads : int or None
 
     Returns
     -------
     (N, N) CSR of float64
-        Ones; not symmetric. Multinomial and sparse rows are compared by direction, so that their lengths do not matter.
+        Entries are 1; the matrix is not symmetric. Multinomial and sparse rows are compared by direction, so that their
+        lengths do not matter.
 
     Examples
     --------
@@ -49,12 +57,15 @@ def neighbour_graph(data, n_neighbors, *, n_threads=None):
     found = run(lambda a, b: tree.knn(points[a:b], k + 1)[1], segments(N), n_threads)
     near = np.concatenate(found)
     own = near == np.arange(N)[:, None]
-    own[~own.any(axis=1), -1] = True  # of many copies of a datum it may not be among the nearest
+    own[~own.any(axis=1), -1] = True  # a datum with many copies may not be among its own nearest ones
     return sparse.csr_array((np.ones(N * k), near[~own].astype(np.int32), np.arange(0, N * k + 1, k)), shape=(N, N))
 
 
 def _by_shared_words(points, k, n_threads):
-    """Nearest directions of sparse rows, by their products: few where words are rare. Rows without any have no edge."""
+    """Connect each sparse row with the rows of the nearest directions, by products.
+
+    There are few products if words are rare. Rows without words have no edges.
+    """
     words = sparse.csr_array(points.T)
     N = points.shape[0]
     tasks = [(points, words, a, min(a + _BLOCK, N), k) for a in range(0, N, _BLOCK)]
@@ -68,40 +79,43 @@ def _block_by_shared_words(points, words, start, stop, k):
     row = np.repeat(np.arange(start, stop), np.diff(product.indptr))
     other = row != product.indices
     row, column, value = row[other], product.indices[other], product.data[other]
-    order = np.lexsort((column, -value, row))  # of each row the largest first, ties by number
+    order = np.lexsort((column, -value, row))  # in each row the largest product first, ties by column
     row, column = row[order], column[order]
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     return row[rank < k], column[rank < k]
 
 
-def hash_graph(data, n_neighbors, *, n_tables=8, seed=0, n_threads=None):
-    """Edges from each datum to the nearest ones of those that it meets in hash tables, and of their neighbours.
+def hash_graph(
+    data: Dataset, n_neighbors: int, *, n_tables: int = 8, seed: int = 0, n_threads: int | None = None
+) -> Any:
+    """Connect each datum with the nearest data that hash tables find.
 
-    Tables of `HashTables`: weighted MinHash of counts, categories and binary data, signs of random projections of
-    others. Buckets are in the order of the next table's keys, and a datum is compared with the `n_neighbors` before and
-    after it; then with the neighbours of those found.
+    The tables are those of `HashTables`: weighted MinHash for counts, categories and binary data, signs of random
+    projections for other data. The data of a bucket are sorted by the keys of the next table. Each datum is compared
+    with the `n_neighbors` data before and after it, and then with the neighbours of its neighbours.
 
     Parameters
     ----------
     data : Dataset
     n_neighbors : int
-        Of each datum at most, itself not counted.
+        Maximal number of neighbours of each datum, without the datum itself.
     n_tables : int
-        More find more of the nearest.
+        Number of hash tables; with more of them, more of the nearest data are found.
     seed : int
-        Of the hash functions.
+        Seed of the hash functions.
     n_threads : int or None
 
     Returns
     -------
     (N, N) CSR of float64
-        Ones; not symmetric. Distances are those of `neighbour_graph`, which finds all of the nearest; this one misses
-        some and costs O(N n_neighbors (n_tables + n_neighbors)) distances, however many data share a word.
+        Entries are 1; the matrix is not symmetric. The distances are those of `neighbour_graph`. While that function
+        finds all nearest data, this one misses some; it computes O(N n_neighbors (n_tables + n_neighbors)) distances,
+        even if many data share a word.
 
     Raises
     ------
     CapabilityError
-        For a single column of real data, whose signs tell sides of the mean apart and no more.
+        The data are a single column of real numbers: signs only tell on which side of the mean a datum lies.
 
     Examples
     --------
@@ -131,7 +145,7 @@ def hash_graph(data, n_neighbors, *, n_tables=8, seed=0, n_threads=None):
 
 
 def _points(data, n_threads):
-    """Coordinates whose distances count; of a multinomial's rows, and of sparse ones, by their direction."""
+    """Compute the coordinates to compare; multinomial and sparse rows get unit length."""
     rows = Rows(data)
     if data.family.support == "counts" and data.is_sparse:
         points = sparse.csr_array(rows.take(slice(None)))
@@ -145,13 +159,13 @@ def _points(data, n_threads):
 
 
 def _bucket_order(keys, table):
-    """Data by their bucket in a table, within it by the next table's."""
+    """Sort the data by their keys in a table, and those of one bucket by the next table."""
     following = (table + 1) % keys.shape[1]
     return np.lexsort((keys[:, following], keys[:, table]))
 
 
 def _met(keys, orders, places, k, start, stop):
-    """Data that stand within k places of each row in its bucket of some table, and -1: (m, 2 k n_tables)."""
+    """Find the data within k places of each row in its buckets: (m, 2 k n_tables), -1 if none."""
     shifts = np.concatenate([np.arange(-k, 0), np.arange(1, k + 1)])
     found = []
     for table, order in enumerate(orders):
@@ -163,14 +177,14 @@ def _met(keys, orders, places, k, start, stop):
 
 
 def _neighbours_of(near, start, stop):
-    """Neighbours of each row and theirs, and -1: (m, k + k**2)."""
+    """Return the neighbours of each row and their neighbours: (m, k + k**2), -1 for none."""
     own = near[start:stop]
     theirs = np.where(own[:, :, None] >= 0, near[own], -1).reshape(len(own), -1)
     return np.concatenate([own, theirs], axis=1)
 
 
 def _nearest_of(candidates, points, k, n_threads):
-    """The k nearest of the candidates of each row, and -1: (N, k) int64."""
+    """Choose the k nearest candidates of each row: (N, k) int64, -1 for none."""
     N = points.shape[0]
     tasks = [(candidates, points, a, min(a + _BLOCK, N), k) for a in range(0, N, _BLOCK)]
     return np.concatenate(run(_block_nearest_of, tasks, n_threads))
@@ -188,26 +202,28 @@ def _block_nearest_of(candidates, points, start, stop, k):
 
 
 def _distances(points, i, j):
-    """Squared distances of pairs of rows; of sparse ones minus their product: (m,)."""
+    """Compute squared distances of pairs of rows, or minus the product of sparse rows: (m,)."""
     if sparse.issparse(points):
         return -np.asarray(points[i].multiply(points[j]).sum(axis=1)).ravel()
     return ((points[i] - points[j]) ** 2).sum(axis=1)
 
 
-def leaf_graph(graph, leaf):
-    """Symmetric graph over leaves with an edge wherever one joins data of theirs: (L, L) CSR.
+def leaf_graph(graph: Any, leaf: npt.NDArray[np.int32]) -> Any:
+    """Make the symmetric graph over leaves from a graph over data: (L, L) CSR.
+
+    Two leaves have an edge if the graph has an edge between their data.
 
     Parameters
     ----------
     graph : (N, N) sparse matrix
-        Stored entries other than zero are edges.
+        Its non-zero entries are edges.
     leaf : (N,) int32 ndarray
         Leaf of each datum.
 
     Raises
     ------
     ValueError
-        For another shape, and for indices that do not fit it.
+        The graph is not sparse or has another shape, or its indices do not fit its shape.
     """
     N = len(leaf)
     if not sparse.issparse(graph) or graph.shape != (N, N):

@@ -1,12 +1,16 @@
-"""Hash tables of the data themselves: keys under which near data are likely to meet.
+"""Hash tables of the data, in which near data are likely to share a bucket.
 
-Real data are hashed by signs of random projections, after centring (angles about the origin say nothing of data that
-lie on one side of it), counts by weighted MinHash. Nothing here reads labels. O(N F n_bits), or O(nnz n_tables).
+Real data are hashed by signs of random projections, after centring: data that all lie on one side of the origin have
+nearly the same signs. Counts are hashed by weighted MinHash. Labels are not read. O(N F n_bits), or O(nnz n_tables).
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.params import Settings
@@ -15,21 +19,25 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.min_hash import WeightedMinHash
 from expfam.structures.hashing.sign_hash import SignHash
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
 _TABLE_UNIT = 7  # stream of the purpose "tables"
-_FEW = 100  # data among which any bucket may be large
+_FEW = 100  # fewer data may have a large bucket without a warning
 
 
 class HashTables(Settings):
-    """Keys of the data in several hash tables.
+    """Settings of several hash tables of the data.
 
     Parameters
     ----------
     n_bits : int in 1..62 or "auto"
-        Bits of a key by signs; ``"auto"`` is log2 N - 3 within 2 and 16. By MinHash, hashes that a key combines: 1 for
-        ``"auto"``.
+        For signs the number of bits of a key; ``"auto"`` is log2 N - 3, at least 2 and at most 16. For MinHash the
+        number of hashes that a key combines; ``"auto"`` is 1.
     n_tables : int
+        Number of tables.
     method : {"auto", "sign", "minhash"}
-        ``"auto"`` is MinHash for counts, categories and binary data, signs for others.
+        ``"auto"`` is MinHash for counts, categories and binary data, signs for other data.
 
     Examples
     --------
@@ -41,11 +49,17 @@ class HashTables(Settings):
     (50, 2)
     """
 
-    def __init__(self, *, n_bits="auto", n_tables=10, method="auto"):
+    def __init__(
+        self,
+        *,
+        n_bits: int | Literal["auto"] = "auto",
+        n_tables: int = 10,
+        method: Literal["auto", "sign", "minhash"] = "auto",
+    ) -> None:
         self.n_bits, self.n_tables, self.method = n_bits, n_tables, method
 
-    def check(self, data):
-        """Refuse settings out of range."""
+    def check(self, data: Dataset) -> None:
+        """Refuse settings out of range, and MinHash for data that may be negative."""
         if self.n_bits != "auto" and not (isinstance(self.n_bits, (int, np.integer)) and 1 <= self.n_bits <= 62):
             raise ValueError(f"n_bits must be an integer in 1..62 or 'auto'; got {self.n_bits!r}")
         if not isinstance(self.n_tables, (int, np.integer)) or not 1 <= self.n_tables <= 1000:
@@ -55,22 +69,25 @@ class HashTables(Settings):
         if self.chosen(data) == "minhash" and data.family.support not in (*_DISCRETE, "nonnegative"):
             raise CapabilityError(f"MinHash needs data that are not negative, not {data.family.support!r} ones")
 
-    def memory_per_row(self, data):
-        """Bytes a datum while tables are made: keys, coordinates and codes, and the tables themselves."""
+    def memory_per_row(self, data: Dataset) -> int:
+        """Return the bytes of a datum's keys, coordinates and codes, and of its part of the tables."""
         return 24 * self.n_tables + (8 * min(data.n_features, 256) if self.chosen(data) == "sign" else 0)
 
-    def chosen(self, data):
-        """The method that "auto" stands for."""
+    def chosen(self, data: Dataset) -> Literal["sign", "minhash"]:
+        """Return the method for some data; "auto" is resolved."""
         if self.method != "auto":
             return self.method
         if data.family.support not in _DISCRETE:
             return "sign"
-        # codes of missing categories are negative, where the family does not make counts of them
+        # codes of missing categories are negative, unless the family converts them to counts
         is_negative = data.family.support == "categories" and not data.has_sparse_phi and (data.X < 0).any()
         return "sign" if is_negative else "minhash"
 
-    def keys(self, data, *, seed, epoch, n_threads=None):
-        """Key of each datum in each table: (N, n_tables) uint64, other ones in each epoch."""
+    def keys(self, data: Dataset, *, seed: int, epoch: int, n_threads: int | None = None) -> npt.NDArray[np.uint64]:
+        """Compute the key of each datum in each table: (N, n_tables) uint64.
+
+        Each epoch has other hash functions.
+        """
         own = int(generator(seed, "tables", unit=_TABLE_UNIT, step=epoch).integers(1 << 63))
         if self.chosen(data) == "minhash":
             n_hashes = 1 if self.n_bits == "auto" else int(self.n_bits)
@@ -79,18 +96,25 @@ class HashTables(Settings):
             return tables.keys(X, n_threads=n_threads)
         return _sign_keys(coordinates(data, seed), self.bits_of(data), self.n_tables, own, n_threads)
 
-    def bits_of(self, data):
-        """Bits of a key by signs."""
+    def bits_of(self, data: Dataset) -> int:
+        """Return the number of bits of a key by signs."""
         if self.n_bits == "auto":
             return int(np.clip(np.log2(data.n_rows) - 3, 2, 16))
         return int(self.n_bits)
 
-    def compared(self, data, keys):
-        """What tells how similar two data are, (N, n_words) uint64, and whether by its bits or by equal words."""
+    def compared(self, data: Dataset, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], bool]:
+        """Return words by which the similarity of two data is measured.
+
+        Returns
+        -------
+        words : (N, n_words) uint64 ndarray
+        by_bits : bool
+            Whether similar data share many bits; if not, they share many words.
+        """
         if self.chosen(data) == "minhash":
             return keys, False
         n_bits = self.bits_of(data)
-        each = 64 // n_bits  # keys that a word holds
+        each = 64 // n_bits  # number of keys in a word
         words = np.zeros((len(keys), -(-self.n_tables // each)), dtype=np.uint64)
         for which in range(self.n_tables):
             words[:, which // each] |= keys[:, which] << np.uint64(which % each * n_bits)
@@ -100,19 +124,19 @@ class HashTables(Settings):
 _DISCRETE = ("counts", "categories", "binary")
 
 
-def coordinates(data, seed):
-    """Centred coordinates of the data, (N, d) float32: near data have similar ones."""
+def coordinates(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
+    """Compute centred coordinates, which are similar for near data: (N, d) float32."""
     points = neighbourhood(data, seed)
     return points - points.mean(axis=0, dtype=np.float64).astype(np.float32)  # a copy: the points may be the data
 
 
 def _sign_keys(points, n_bits, n_tables, seed, n_threads):
-    """Keys of n_bits signs each, bits of one long code after the other."""
+    """Compute keys of `n_bits` signs: consecutive bits of one long code."""
     keys = np.zeros((len(points), n_tables), dtype=np.uint64)
-    most = 4096 // n_bits  # tables that one hash serves
+    most = 4096 // n_bits  # tables whose keys one code holds
     for first in range(0, n_tables, most):
         n = min(most, n_tables - first)
-        # signs as entries would give two planes in two dimensions, and ties of equal coordinates
+        # projections with entries of plus or minus 1 have only two planes in two dimensions, and ties
         codes = SignHash(n_bits * n, entries="gaussian8", seed=seed + first).codes(points, n_threads=n_threads)
         for which in range(n):
             keys[:, first + which] = _bits(codes, which * n_bits, n_bits)
@@ -120,7 +144,7 @@ def _sign_keys(points, n_bits, n_tables, seed, n_threads):
 
 
 def _bits(codes, start, n_bits):
-    """Some consecutive bits of each row of words, fewer than 64 of them: (N,) uint64."""
+    """Extract fewer than 64 consecutive bits of each row of words: (N,) uint64."""
     word, offset = divmod(start, 64)
     found = codes[:, word] >> np.uint64(offset)
     if offset + n_bits > 64:
@@ -128,8 +152,11 @@ def _bits(codes, start, n_bits):
     return found & np.uint64((1 << n_bits) - 1)
 
 
-def warn_of_large_buckets(largest, n_rows):
-    """Say so where more than half of the data share a bucket of most tables: near is then about as good as uniform."""
+def warn_of_large_buckets(largest: int, n_rows: int) -> None:
+    """Warn if more than half of the data share a bucket of most tables.
+
+    Near anchors are then hardly better than uniform ones.
+    """
     if n_rows >= _FEW and 2 * largest > n_rows:
         warnings.warn(
             f"the largest bucket of a hash table holds {largest} of {n_rows} data: take more bits, or other anchors",

@@ -1,41 +1,50 @@
-"""Neighbours among the data: coordinates in which near data have similar laws over clusters, and groups of near data.
+"""Coordinates in which near data have similar laws over clusters, and groups of near data.
 
-For proposals only: nothing here bounds anything. O(N F) for coordinates; groups of means cost O(N F) for each of about
-two levels of `_BRANCHES` means and each of `_ROUNDS` rounds, as matrix products in float32.
+They are heuristics for proposals and give no bounds. Coordinates cost O(N F). Groups cost O(N F) for each of about two
+levels of `_BRANCHES` means and each of `_ROUNDS` rounds, as matrix products in float32.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
 
-_WIDEST = 256  # dense columns that a tree takes as they are
-_WIDTH = 64  # of a projection
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+_WIDEST = 256  # dense rows of more columns are projected
+_WIDTH = 64  # columns of a projection
 _PROJECTION_UNIT = 2  # stream of the purpose "tables"
 _BLOCK_ROWS = 1 << 14
-_BRANCHES = 32  # cells that a cell is split into at most
+_BRANCHES = 32  # maximal number of parts of a cell
 _ROUNDS = 3  # of Lloyd's iteration
-_SAMPLE = 64  # data for each mean, of which means are made
+_SAMPLE = 64  # data in the sample, for each mean
 _MEANS_UNIT = 3
 
 
-def neighbourhood(data, seed):
-    """Rows of data in coordinates for a tree of neighbours.
+def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
+    """Compute coordinates of the rows in which near data have similar laws over clusters.
 
     Parameters
     ----------
     data : Dataset
     seed : int
-        Of the projection of wide or sparse data.
+        Seed of the projection of wide or sparse data.
 
     Returns
     -------
     (N, d) float32 ndarray
-        Square roots of counts, of a multinomial's after division by the row's sum; rows of spherical families and
-        those of unit length as they are (the data themselves, where they are float32); standardised columns otherwise.
-        Sparse rows of more than 64 columns and dense ones of more than 256 are projected to 64.
+        Counts are replaced by their square roots; multinomial rows are first divided by their sums. Rows of spherical
+        families and rows of unit length are unchanged; if they are float32, the result is the data themselves. Other
+        columns are standardised. Sparse rows of more than 64 columns and dense rows of more than 256 are projected to
+        64 columns.
     """
     if is_taken_as_it_is(data):
         return data.X
@@ -51,8 +60,8 @@ def neighbourhood(data, seed):
     return out
 
 
-def is_taken_as_it_is(data):
-    """Whether the coordinates are the data themselves."""
+def is_taken_as_it_is(data: Dataset) -> bool:
+    """Return whether `neighbourhood` returns the data themselves, not a copy."""
     X = data.X
     is_plain = isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
     return is_plain and _is_metric(data) and _width(data) == data.n_features
@@ -63,12 +72,12 @@ def _width(data):
 
 
 def _is_metric(data):
-    """Whether likelihoods depend on distances of the rows."""
+    """Return whether likelihoods depend on distances of the rows."""
     return data.family.support == "unit" or data.family.name == "gaussian_spherical"
 
 
 def _transform(data):
-    """Function of a block of rows, by the family's support."""
+    """Return the function that transforms a block of rows, by the support of the family."""
     family = data.family
     if family.support == "counts":
         return _hellinger if getattr(family, "count_model", None) == "multinomial" else np.sqrt
@@ -87,7 +96,7 @@ def _hellinger(X):
 
 
 def _scale(X):
-    """Inverse standard deviation of each column, 1 for constant ones."""
+    """Compute the inverse standard deviation of each column; 1 for constant columns."""
     mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK_ROWS):
         mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
@@ -98,13 +107,18 @@ def _scale(X):
     return 1.0 / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
 
 
-def means_groups(points, max_group, seed, *, n_threads=None):
-    """Groups of near data: cells of nested k-means, split until none holds more than `max_group` data.
+def means_groups(
+    points: npt.NDArray[np.float32], max_group: int, seed: int, *, n_threads: int | None = None
+) -> npt.NDArray[np.intp]:
+    """Divide the data into groups of near data by nested k-means.
+
+    Cells are split until none holds more than `max_group` data.
 
     Parameters
     ----------
     points : (N, d) float32 ndarray
     max_group : int
+        Maximal number of data in a group.
     seed : int
     n_threads : int or None
         The groups do not depend on it.
@@ -112,14 +126,14 @@ def means_groups(points, max_group, seed, *, n_threads=None):
     Returns
     -------
     (N,) intp ndarray
-        Numbers 0..G-1, each used.
+        Group of each datum, 0..G-1; no group is empty.
 
     Notes
     -----
-    Means of some data are nearer to a cluster's middle than any datum is: where noise is as wide as the gaps, such
-    cells are purer than those about data.
+    A mean of several data is nearer to the middle of a cluster than a single datum is. If the noise is as wide as the
+    gaps between clusters, cells about means are therefore purer than cells about data.
     """
-    centre = points.mean(axis=0, dtype=np.float64).astype(np.float32)  # taken off by blocks: scores keep their digits
+    centre = points.mean(axis=0, dtype=np.float64).astype(np.float32)  # subtracted, so that scores keep their digits
     group, n_groups, level = np.zeros(len(points), dtype=np.intp), 0, 0
     waiting = [np.arange(len(points))]
     while waiting:
@@ -137,7 +151,7 @@ def means_groups(points, max_group, seed, *, n_threads=None):
 
 
 def _split(points, centre, rows, max_group, seed, unit):
-    """A cell's data as several cells, each nearest to one mean; in runs where its data do not differ."""
+    """Split the data of a cell by their nearest means; split equal data into runs of equal size."""
     if len(rows) <= max_group:
         return [rows]
     k = min(_BRANCHES, -(-2 * len(rows) // max_group))
@@ -153,7 +167,7 @@ def _split(points, centre, rows, max_group, seed, unit):
 
 
 def _means(sample, k):
-    """k means of a sample in random order, whose first k rows they begin with."""
+    """Compute k means of a sample in random order, starting from its first k rows."""
     means = sample[:k]
     for _ in range(_ROUNDS):
         nearest = _nearest(sample, means)

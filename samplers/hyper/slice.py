@@ -1,4 +1,8 @@
-"""Hyper-parameters as part of the chain: one slice-sampling update of each, given the partition."""
+"""Kernel that updates hyper-parameters by slice sampling, given the partition."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from expfam.errors import CapabilityError
 from expfam.samplers.chain.kernel import Kernel
@@ -6,17 +10,18 @@ from expfam.structures.ground.rng import generator
 
 
 class UpdateHyper(Kernel):
-    """Redraw the family's declared hyper-parameters and the concentration of the weights given the partition.
+    """Kernel that redraws hyper-parameters of the family and of the weights.
 
-    For use beside a kernel that moves labels, ``Cycle(CollapsedGibbs(), UpdateHyper())``. It costs a few evaluations of
-    the log evidence of all clusters, O(nonzeros of S) for count families.
+    They are drawn given the partition. Use it together with a kernel that moves labels:
+    ``Cycle(CollapsedGibbs(), UpdateHyper())``. It evaluates the log evidence of all clusters a few times, which costs
+    O(nonzeros of S) for count families.
 
     Parameters
     ----------
     family : bool or tuple of str
-        Update the hyper-parameters that the family declares in `hyper`; all of them, or those named.
+        Whether to update the hyper-parameters that the family declares in `hyper`, or the names of some of them.
     weights : bool
-        Update the parameters that the weights declare.
+        Whether to update the parameters that the weights declare in `hyper`.
 
     Examples
     --------
@@ -35,11 +40,11 @@ class UpdateHyper(Kernel):
     takes_weight = False
     takes_groups = True
 
-    def __init__(self, *, family=True, weights=True):
+    def __init__(self, *, family: bool | tuple[str, ...] = True, weights: bool = True) -> None:
         self.family, self.weights = family, weights
 
-    def check(self, model, data):
-        """Refuse where there is nothing to learn, and names that the family does not declare."""
+    def check(self, model: Any, data: Any) -> None:
+        """Refuse a model without hyper-parameters, and names that the family does not declare."""
         unknown = [] if isinstance(self.family, bool) else [n for n in self.family if n not in model.family.hyper]
         if unknown:
             raise CapabilityError(f"UpdateHyper: {model.family!r} does not declare {unknown} in hyper")
@@ -48,8 +53,8 @@ class UpdateHyper(Kernel):
                 f"UpdateHyper: neither {model.family!r} nor {model.weights!r} declares hyper-parameters"
             )
 
-    def move(self, state):
-        """One update of each hyper-parameter, from a stream of this step."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Update each hyper-parameter once, with random numbers of this step."""
         n, S = state.statistics()
         model = state.model
         if self.family and model.family.hyper:

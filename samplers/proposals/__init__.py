@@ -1,1 +1,1 @@
-"""Proposals: where a datum may go, with the exact probability of saying so."""
+"""Proposals: laws of the next cluster of a datum, with exact probabilities."""

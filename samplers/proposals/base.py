@@ -1,9 +1,13 @@
-"""What proposals share: settings, kind and interface version.
+"""Base class of the assignment proposals.
 
-A proposal is a law q(k | i) over clusters from which a datum's next cluster is drawn; a Metropolis test with the exact
-predictive makes any such law exact, provided that both directions of a move are judged by the same q. That is what the
-modes of `CollapsedMetropolis` arrange: a proposal is shown statistics from which the data in question are left out.
+A proposal is a law q(k | i) from which the next cluster k of a datum i is drawn. A Metropolis test with the exact
+predictive makes every law exact if both directions of a move use the same q. The modes of `CollapsedMetropolis` ensure
+this: the statistics that a proposal is given leave out the data that are to be moved.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 from expfam.params import Settings
 
@@ -11,22 +15,25 @@ MODES = ("crossfit", "removed", "included", "frozen", "published", "asynchronous
 
 
 class Proposal(Settings):
-    """Base of the assignment proposals: frozen settings; `bind` makes the object that works in a run.
+    """Base class of the assignment proposals: settings that do not change.
 
-    Subclasses set `modes` and write `bind(model, data, *, seed)`, whose result has
+    Its method `bind` makes the bound proposal, the object that works in a run. Subclasses set `modes` and write
+    `bind(model, data, *, seed)`, whose result has
 
-    - ``capsule`` : PyCapsule named "expfam.proposal_v1" over a C struct `proposal_v1`;
-    - ``refresh(snapshot)`` : take up new statistics, forgetting all former ones;
-    - ``to_arrays()`` and ``from_arrays(arrays)`` : every number that a later call reads and `refresh` does not remake;
+    - ``capsule`` : PyCapsule named "expfam.proposal_v1" with a C struct `proposal_v1`;
+    - ``refresh(snapshot)`` : use new statistics and forget all earlier ones;
+    - ``to_arrays()`` and ``from_arrays(arrays)`` : save and restore every number that a later call reads and that
+      `refresh` does not compute again;
 
-    and where it can do so cheaply
+    and optionally, if they are cheap,
 
-    - ``shift(snapshot, added, removed)`` : as `refresh`, told that the statistics changed by the data ``added = (rows,
-      slots)`` and then ``removed = (rows, slots)``, all intp arrays, where a datum may be in both; with ``is_exact``,
-      whether any sequence of shifts gives the same bits as one `refresh`, and ``takes_data``, whether it would rather
-      be refreshed with nothing and shifted by all data than be given sums;
-    - ``reserve(n_slots)`` : room for that many slots; needed for the modes "removed", "included", "published" and
-      "asynchronous", in which slots are entered one by one;
+    - ``shift(snapshot, added, removed)`` : like `refresh`, if the statistics changed only by some data: first ``added =
+      (rows, slots)``, then ``removed = (rows, slots)``. All are intp arrays, and a datum may be in both. It needs two
+      attributes: ``is_exact`` tells whether every sequence of shifts gives the same bits as one `refresh`;
+      ``takes_data`` tells whether the proposal prefers a refresh with empty clusters and a shift by all data to a
+      refresh with sums;
+    - ``reserve(n_slots)`` : allocate memory for this many slots. The modes "removed", "included", "published" and
+      "asynchronous" need it, because they add slots one by one;
     - ``pending`` : the exception behind a result EXPFAM_PYTHON.
 
     Examples
@@ -37,16 +44,19 @@ class Proposal(Settings):
 
     Notes
     -----
-    Obligations. q(k | i) > 0 for every slot of the snapshot, and for EXPFAM_NEW while ``log_weight_new`` is finite;
-    `log_prob` is the law of `draw`; a slot's name means the same cluster until the next `refresh` or `shift`.
+    A proposal must satisfy three conditions. q(k | i) > 0 for every slot of the snapshot, and for EXPFAM_NEW if
+    ``log_weight_new`` is finite. `log_prob` is the law of `draw`. The name of a slot means the same cluster until the
+    next `refresh` or `shift`.
     """
 
     api_version = 1
     kind = "assignment"
     modes: frozenset[str] = frozenset()
 
-    def memory(self, model, data, n_clusters):
-        """Bytes that a bound proposal holds at most beside the data, from sizes alone; nothing is allocated.
+    def memory(self, model: Any, data: Any, n_clusters: int) -> int:
+        """Return how many bytes a bound proposal holds at most, without those of the data.
+
+        It is computed from sizes only; nothing is allocated.
 
         Parameters
         ----------
@@ -57,10 +67,10 @@ class Proposal(Settings):
         Returns
         -------
         int
-            0 unless a subclass tells: the forecast of a run then leaves the proposal out.
+            0 if the subclass does not override the method: the forecast of a run then leaves the proposal out.
         """
         return 0
 
-    def bind(self, model, data, *, seed):
-        """Working object for one model and data set."""
+    def bind(self, model: Any, data: Any, *, seed: int) -> Any:
+        """Make the bound proposal for one model and data set."""
         raise NotImplementedError(f"{type(self).__name__} does not implement bind()")

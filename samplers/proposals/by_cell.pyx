@@ -1,8 +1,8 @@
-"""Proposals written in NumPy: one law over clusters for each group of data, drawn from alias tables in O(1).
+"""Proposals written in NumPy: one law over clusters for each group of data.
 
-An author says which group a datum belongs to and how probable each cluster is for each group; tables, the floor and
-the C struct are made here. Data that are near to each other share a law, so that its cost is paid once for the group:
-O(G K) for a refresh, O(1) for a draw, 16 bytes for each group and cluster.
+An author writes which group a datum belongs to and how probable each cluster is for each group. Tables, the floor and
+the C struct are made here. Data of a group share a law, so its cost is paid once for the group: O(G K) for a refresh
+and 16 bytes for each group and cluster. A draw from the alias table of a group is O(1).
 """
 
 import numbers
@@ -21,19 +21,19 @@ from expfam.structures.alias cimport AliasArena, alias_arena, alias_arena_draw, 
 from expfam.errors import DataError
 from expfam.samplers.proposals.base import Proposal
 
-_SMALLEST_FLOOR = 1e-6               # tables resolve shares of 2**-32
-_BLOCK_ENTRIES = 1 << 20            # of probabilities made dense at once
+_SMALLEST_FLOOR = 1e-6               # tables hold probabilities as multiples of 2**-32
+_BLOCK_ENTRIES = 1 << 20            # entries of a block of probabilities that is made dense
 
 
 class CellProposal(Proposal):
-    """Base of proposals that are written in NumPy, as a law over clusters for each group of data.
+    """Base class of proposals in NumPy with one law over clusters for each group of data.
 
-    A subclass writes `groups` and `probabilities`, nothing else. Its own constructor stores further settings.
+    A subclass writes only `groups` and `probabilities`. Its constructor may store further settings.
 
     Parameters
     ----------
     floor : float in [1e-6, 1), default 0.02
-        Share of the draws that go to any cluster, or a new one, with equal probability.
+        Share of the draws that choose any cluster, or a new one, with equal probability.
 
     Examples
     --------
@@ -54,9 +54,10 @@ class CellProposal(Proposal):
 
     Notes
     -----
-    q(k | i) = (1 - floor) p_gk / sum p_g + floor / M with g the group of i, and M the number of clusters that can be
-    proposed, a new one included. A row of zeros becomes the uniform law. Probabilities are those that the tables truly
-    have, multiples of 2**-64. Modes "crossfit" and "frozen": statistics are taken up as a whole, never datum by datum.
+    q(k | i) = (1 - floor) p_gk / sum p_g + floor / M, where g is the group of i, and M is the number of clusters that
+    can be proposed, a new one included. A row of zeros becomes the uniform law. Probabilities are those of the tables
+    as they draw, multiples of 2**-64. The modes are "crossfit" and "frozen", because statistics cannot be updated datum
+    by datum.
     """
 
     modes = frozenset({"crossfit", "frozen"})
@@ -66,7 +67,7 @@ class CellProposal(Proposal):
         self.floor = floor
 
     def groups(self, data):
-        """Group of each datum.
+        """Return the group of each datum.
 
         Parameters
         ----------
@@ -75,12 +76,12 @@ class CellProposal(Proposal):
         Returns
         -------
         (N,) ndarray of int
-            Not negative. It must not depend on labels.
+            Numbers of groups, not negative. They must not depend on labels.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement groups()")
 
     def probabilities(self, snapshot):
-        """Weight of each cluster of a snapshot for each group.
+        """Return the weight of each cluster of a snapshot for each group.
 
         Parameters
         ----------
@@ -89,21 +90,21 @@ class CellProposal(Proposal):
         Returns
         -------
         (G, K) ndarray or CSR
-            Not negative, rows need not be normalised; columns in the order of ``snapshot.slots``. With a further
-            column, (G, K + 1), the last one is the weight of a new cluster, which otherwise has its share of the floor;
-            it is ignored where no cluster can be opened.
+            Weights, not negative; rows need not be normalised. Columns are in the order of ``snapshot.slots``. A
+            further column, (G, K + 1), is the weight of a new cluster; it is ignored if no cluster can be opened.
+            Without it a new cluster gets its share of the floor.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement probabilities()")
 
     def bind(self, model, data, *, seed):
-        """Working object.
+        """Make the bound proposal.
 
         Raises
         ------
         ValueError
-            Naming the floor.
+            The floor is out of range.
         DataError
-            Naming the class, where `groups` does not return what it should.
+            `groups` does not return a group number for each datum; the message names the class.
         """
         floor = self.floor
         if not isinstance(floor, numbers.Real) or not _SMALLEST_FLOOR <= floor < 1:
@@ -112,13 +113,14 @@ class CellProposal(Proposal):
 
 
 class BucketProposal(CellProposal):
-    """Clusters by the score of a group's mean, the same for all its members.
+    """Proposal of clusters by the score of a group's mean.
 
     Parameters
     ----------
     data_cells : DataCells
-        Of the data, made with their phi, so that it has prototypes.
+        Groups of the data; they must have prototypes, so make them with phi of the data.
     floor : float in [1e-6, 1), default 0.02
+        Share of the draws that choose any cluster, or a new one, with equal probability.
 
     Examples
     --------
@@ -133,14 +135,14 @@ class BucketProposal(CellProposal):
 
     Notes
     -----
-    p_gk = exp(<mean phi of g, Theta_k> - G_k + log prior mass of k): the geometric mean of the members' weights.
+    p_gk = exp(<mean phi of g, Theta_k> - G_k + log prior mass of k), the geometric mean of the weights of the members.
     """
 
     def __init__(self, data_cells, *, floor=0.02):
         self.data_cells, self.floor = data_cells, floor
 
     def groups(self, data):
-        """Group of each datum, from the data_cells."""
+        """Return the group of each datum."""
         if self.data_cells.prototype is None:
             raise DataError("BucketProposal needs a data_cells with prototypes: make it with phi=data.phi(0, n_rows)")
         if self.data_cells.prototype.shape[1] != data.n_statistics:
@@ -151,10 +153,10 @@ class BucketProposal(CellProposal):
         return self.data_cells.group
 
     def probabilities(self, snapshot):
-        """Weights of the clusters for each group's mean."""
+        """Return the weights of the clusters for the mean of each group."""
         if not len(snapshot.slots):
             return np.zeros((self.data_cells.n_groups, 0))
-        # not by BLAS, whose sums may depend on its threads
+        # BLAS is not used: its sums may depend on the number of threads
         score = np.einsum("gf,kf->gk", self.data_cells.prototype, snapshot.Theta)
         score += snapshot.log_weight - snapshot.G
         return np.exp(np.maximum(score - score.max(axis=1, keepdims=True), -80.0))
@@ -163,9 +165,9 @@ class BucketProposal(CellProposal):
 ctypedef struct grouped_state:
     alias_arena arena
     const Py_ssize_t *group         # (N,)
-    const Py_ssize_t *slots         # (columns,) EXPFAM_NEW for a new cluster
-    const Py_ssize_t *columns       # (n_slots,) -1 for slots that the snapshot has not
-    Py_ssize_t new_column           # -1 where none can be opened
+    const Py_ssize_t *slots         # (columns,) slot of each column, EXPFAM_NEW for a new cluster
+    const Py_ssize_t *columns       # (n_slots,) column of each slot, -1 for slots that are not in the snapshot
+    Py_ssize_t new_column           # -1 if no cluster can be opened
     Py_ssize_t n_slots
     Py_ssize_t n_rows
 
@@ -204,7 +206,7 @@ cdef int grouped_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_s
 
 @final
 cdef class BoundGrouped:
-    """A `CellProposal` at work: alias tables of one snapshot.
+    """A bound `CellProposal`: alias tables of one snapshot.
 
     Parameters
     ----------
@@ -249,7 +251,7 @@ cdef class BoundGrouped:
         return np.array(groups, dtype=np.intp)
 
     def refresh(self, snapshot):
-        """Ask for the probabilities of a snapshot and make the tables."""
+        """Make the tables from the probabilities of a snapshot."""
         K, can_open = len(snapshot.slots), snapshot.log_weight_new > -np.inf
         given = self.settings.probabilities(snapshot)
         given = given.tocsr() if sparse.issparse(given) else np.asarray(given)
@@ -272,7 +274,7 @@ cdef class BoundGrouped:
             )
 
     def _weights(self, block, first, size):
-        """Weights of all columns for the groups from `first` on; rows of zeros become uniform."""
+        """Check the weights of a block of groups, add missing columns, make rows of zeros uniform."""
         block = block.toarray() if sparse.issparse(block) else block
         weights = np.zeros((block.shape[0], size))
         width = min(size, block.shape[1])
@@ -299,8 +301,8 @@ cdef class BoundGrouped:
         self.s.new_column = K if can_open else -1
 
     def to_arrays(self):
-        """Nothing: `refresh` remakes it all."""
+        """Return no arrays: `refresh` makes everything again."""
         return {}
 
     def from_arrays(self, arrays):
-        """Nothing to restore; a `refresh` must follow."""
+        """Do nothing; a `refresh` must follow."""

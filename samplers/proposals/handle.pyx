@@ -1,7 +1,7 @@
-"""Proposals behind the versioned C struct: the handle that kernels and tests go through.
+"""Handle through which kernels and tests call proposals.
 
-`ProposalHandle` copies the struct of any owner, built-in or foreign, checks its version, and offers each function to
-Python. Kernels cimport the class and call the struct without the gil.
+`ProposalHandle` copies the versioned C struct of a proposal, which may come from another package, checks its version,
+and offers each function in Python. Kernels cimport the class and call the struct without the gil.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ cdef const char *CAPSULE = "expfam.proposal_v1"
 
 
 cdef class ProposalHandle:
-    """A bound proposal at work: its functions, checked.
+    """Checked functions of a bound proposal.
 
     Parameters
     ----------
     owner : object
-        What ``proposal.bind`` returned; it owns the memory behind the struct.
+        Result of ``proposal.bind``; it owns the memory of the struct.
     name : str
-        For messages.
+        Name of the proposal in messages.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ cdef class ProposalHandle:
     Raises
     ------
     PluginError
-        When the owner's capsule has another name, or its struct another version or size or not all functions.
+        The owner's capsule has another name, or its struct has another version or size or lacks a required function.
     """
 
     def __init__(self, owner, name):
@@ -65,21 +65,27 @@ cdef class ProposalHandle:
 
     @property
     def needs_gil(self):
-        """Whether the functions take the gil, so that one thread is to call them."""
+        """Whether the functions need the gil, so that only one thread should call them."""
         return bool(self.p.flags & EXPFAM_NEEDS_GIL)
 
     @property
     def takes_single_moves(self):
-        """Whether data can be held out and moved one by one, as the modes "removed" and "included" need."""
+        """Whether data can be held out and moved one by one.
+
+        The modes "removed", "included", "published" and "asynchronous" need it.
+        """
         return self.p.hold_out != NULL and self.p.restore != NULL and self.p.moved != NULL
 
     def refresh(self, snapshot):
-        """Take up the statistics of a snapshot, forgetting all former ones."""
+        """Use the statistics of a snapshot and forget all earlier ones."""
         self.owner.refresh(snapshot)
         self.take()
 
     def shift(self, snapshot, added, removed):
-        """Take up a change of the statistics by data added and removed; a refresh where the proposal has no shift."""
+        """Update the statistics by data that were added and removed.
+
+        A proposal without `shift` is refreshed.
+        """
         if hasattr(self.owner, "shift"):
             self.owner.shift(snapshot, added, removed)
             self.take()
@@ -87,19 +93,19 @@ cdef class ProposalHandle:
             self.refresh(snapshot)
 
     def reserve(self, Py_ssize_t n_slots):
-        """Room for so many slots."""
+        """Allocate memory for `n_slots` slots."""
         if hasattr(self.owner, "reserve"):
             self.owner.reserve(n_slots)
             self.take()
 
     def draw(self, Py_ssize_t i, Py_ssize_t k_old, rng):
-        """One draw for datum `i`.
+        """Draw a cluster for datum `i`.
 
         Parameters
         ----------
         i : int
         k_old : int
-            Slot that the way back leads to; -1 for a cluster that has no slot.
+            Slot of the reverse move; -1 for a cluster that has no slot.
         rng : numpy Generator
 
         Returns
@@ -116,7 +122,7 @@ cdef class ProposalHandle:
         return k_new, log_back
 
     def log_prob(self, Py_ssize_t i, Py_ssize_t k_old, ks):
-        """Log probability of a draw for datum `i`, nats.
+        """Compute the log probability of each draw for datum `i`, in nats.
 
         Parameters
         ----------
@@ -140,7 +146,7 @@ cdef class ProposalHandle:
         return out
 
     def hold_out(self, Py_ssize_t i, Py_ssize_t k):
-        """Forget datum `i`, which is in slot `k`."""
+        """Remove datum `i`, which is in slot `k`, from the statistics."""
         self._single(self.p.hold_out(self.p.self, i, k) if self.takes_single_moves else EXPFAM_RANGE, i, k)
 
     def restore(self, Py_ssize_t i, Py_ssize_t k):
@@ -148,7 +154,7 @@ cdef class ProposalHandle:
         self._single(self.p.restore(self.p.self, i, k) if self.takes_single_moves else EXPFAM_RANGE, i, k)
 
     def moved(self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target):
-        """After `hold_out`: put datum `i`, which was in `source`, into `target`."""
+        """Put datum `i`, which was in `source`, into `target`; call it after `hold_out`."""
         cdef int code = EXPFAM_RANGE
         if self.takes_single_moves:
             code = self.p.moved(self.p.self, i, source, target)

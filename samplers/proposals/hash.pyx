@@ -1,13 +1,13 @@
-"""Proposals from sign codes of random projections: K clusters judged by popcounts, a shortlist by the exact predictive.
+"""Proposal by sign codes of random projections.
 
-The log predictive of a datum under a cluster is, to first order, an inner product of the datum with the cluster's
-natural parameter (Ahmed et al. 2012). Its direction is kept as a code of l bits; norms, prior weights and whatever of
-the score is a scalar of the cluster are kept exactly. Counts: all that a code depends on is integers, so any sequence
-of shifts and single moves gives the bits of a refresh. Real-valued families: codes are rebuilt for the clusters whose
-statistics changed, from float64 sums.
+All K clusters are scored by popcounts of codes, and a shortlist of them by exact predictives. To first order the log
+predictive of a datum under a cluster is an inner product of the datum and the cluster's natural parameter (Ahmed et al.
+2012). The direction of the parameter is kept as a code of l bits; norms, prior weights and scalar terms of a score are
+exact. For counts, codes depend only on integers, so every sequence of shifts and single moves gives the same bits as a
+refresh. For real-valued families, codes of changed clusters are computed again from float64 sums.
 
-Centre, scale and temperature are taken from the first snapshot and then kept: q is to be one function of the
-statistics for as long as a chain is meant to be exact. Cost of a draw: O(K l / 64 + K), and O(shortlist) predictives.
+Centre, scale and temperature are computed from the first snapshot and then kept, because q must be one function of the
+statistics while a chain is to be exact. A draw costs O(K l / 64 + K) and O(shortlist) predictives.
 """
 
 import operator
@@ -46,51 +46,51 @@ from expfam.structures.ground.threads import run
 from expfam.structures.hashing.sign_hash import cosine_table
 
 cdef enum:
-    CHUNK = 64                  # words of a datum moved at once
+    CHUNK = 64                  # words of a datum that are moved together
 
-_LENGTHS = 32                   # lengths of data at which a cluster's length term is tabulated
-_SAMPLE = 256                   # data, and clusters, from which the temperature is estimated
+_LENGTHS = 32                   # largest number of lengths at which a cluster's length term is tabulated
+_SAMPLE = 256                   # number of data, and of clusters, from which the temperature is estimated
 _BLOCK_BYTES = 1 << 25
-_TABLE_BYTES = 1 << 30          # a word-major table of counts up to here, lists of present words beyond
+_TABLE_BYTES = 1 << 30          # a larger table of counts is replaced by lists of present words
 _DELTA = 0.01                   # error probability of a bound
-_REPEATS = 30                   # counts over which the weight of a repeated word is fitted
-_BALANCE = 20.0                 # scales lie within this factor of their geometric mean
-_UNKNOWN = 0.25                 # temperature where fewer than two clusters are there to estimate it
-cdef float _SLACK = 10.0        # nats below the best score that are always worth an exact score
-cdef float _DEVIATIONS = 3.0    # and standard deviations of the error of a score
+_REPEATS = 30                   # largest count for which the weight of a repeated word is fitted
+_BALANCE = 20.0                 # scales lie within this factor about their geometric mean
+_UNKNOWN = 0.25                 # temperature with fewer than two clusters, too few for an estimate
+cdef float _SLACK = 10.0        # scores this many nats below the best one always get an exact score,
+cdef float _DEVIATIONS = 3.0    # and so do scores within this number of standard deviations of their error
 
 
 class HashProposal(Proposal):
-    """Clusters found by sign codes of random projections, for many clusters or many features.
+    """Proposal by sign codes of random projections, for many clusters or many features.
 
     Parameters
     ----------
     n_bits : int in [1, 4096]
-        Length of a code; rounded up to a multiple of 64.
+        Length of a code; it is rounded up to a multiple of 64.
     shortlist : int
-        Codes name at most so many candidates, which the exact predictive ranks. 0: codes alone decide, as published;
-        slow mixing is to be expected then on short texts.
+        Maximal number of clusters that codes choose and that get exact predictives. With 0 only codes are used, as
+        published; the chain then mixes slowly on short texts.
     entries : {"rademacher", "gaussian8"}
         Entries of the random matrix, see `SignHash`.
     temperature : "auto" or float in (0, 1]
-        Factor of the part of a score that codes estimate. ``"auto"``: the share of the variance over clusters, of that
-        part, that is not noise, estimated once from 256 data.
+        Factor of the part of a score that codes estimate. ``"auto"`` is the share of the variance of this part over
+        clusters that is not noise; it is estimated once from 256 data.
     bound : {None, "hoeffding", "kl"}
-        Take the lower end of a confidence interval of each angle, as published, instead of the estimate.
+        Whether to use the lower end of a confidence interval of each angle, as published, in place of the estimate.
     balance : bool
-        Scale coordinates so that norms are as small as can be; inner products are unchanged by it.
+        Whether to scale coordinates so that norms are as small as possible. It does not change inner products.
     floor : float in (0, 1)
-        Share of the proposal that is uniform over all clusters, where candidates are screened.
+        Share of the draws that choose any cluster with equal probability; only used with a shortlist.
     memory_limit : int
-        Bytes that the codes of the data may take; beyond, they are made anew in each draw.
+        Largest number of bytes of the codes of the data. If they need more, each draw computes the code of its datum.
 
     Notes
     -----
-    Departs from Ahmed et al. 2012: what is a scalar of the cluster, its length term and its prior weight, is not
-    hashed; clusters and data are centred; the scores enter with a temperature; the shortlist; an empty cluster is
-    scored exactly. All of these are parts of q alone: the Metropolis test decides. Repeated words count as
-    kappa_c = sum_n f_c f_1 / n / sum_n f_1^2 / n words, f_c(n) = log[(n + a)_c / (a)_c], n = 1..30.
-    With `shortlist`, memory follows the number of clusters times the number of words, or the words present.
+    The proposal differs from Ahmed et al. 2012. Scalar terms of a cluster, namely its length term and its prior weight,
+    are not hashed. Clusters and data are centred. Scores have a temperature. There is a shortlist. Empty clusters are
+    scored exactly. All this changes only q, and the Metropolis test keeps the chain exact. A word that occurs c times
+    counts as kappa_c = sum_n f_c f_1 / n / sum_n f_1^2 / n words, f_c(n) = log[(n + a)_c / (a)_c], n = 1..30. With
+    `shortlist` memory grows with the number of clusters times the number of words, or with the words present.
 
     Examples
     --------
@@ -142,20 +142,20 @@ class HashProposal(Proposal):
             )
 
     def check(self, model, data):
-        """Refuse settings and families that codes cannot be made for, before any work."""
+        """Refuse settings out of range, and families without codes."""
         self._check()
-        if not _has_count_codes(data) and data.n_statistics > 64:      # narrower ones are differentiated
+        if not _has_count_codes(data) and data.n_statistics > 64:      # up to 64 they can be differentiated
             model.family.require("variational", "HashProposal")
 
     def bind(self, model, data, *, seed):
-        """Working object for one model and data set.
+        """Make the bound proposal for one model and data set.
 
         Parameters
         ----------
         model : MixtureModel
         data : Dataset
         seed : int in [0, 2**64)
-            Of the random matrix, and of the data from which the temperature is estimated.
+            Seed of the random matrix, and of the choice of data from which the temperature is estimated.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class HashProposal(Proposal):
         return BoundHash(self, model, data, seed=seed)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the codes of data and clusters, and of what goes with them."""
+        """Return the bytes of the codes of data and clusters, and of the tables that they need."""
         self._check()
         bits = -(-self.n_bits // 64) * 64
         width = -(-(n_clusters + 1) // 64) * 64
@@ -200,7 +200,10 @@ def _count_nonzero(X):
 
 
 def _has_count_codes(data):
-    """Whether the codes can be functions of integer counts; fractional counts are coded as real-valued data are."""
+    """Return whether codes are made from integer counts.
+
+    Fractional counts are coded like real-valued data.
+    """
     if getattr(data.family, "count_model", None) not in ("multinomial", "poisson"):
         return False
     is_whole, heaviest = data.whole_counts
@@ -208,18 +211,22 @@ def _has_count_codes(data):
 
 
 def _layout(model, data):
-    """Rows over clusters while that table is of moderate size; else memory follows the words present."""
+    """Return the layout of the components.
+
+    It is "features", a table of words by clusters, while this table is not too large; otherwise it is "clusters", lists
+    of the words present.
+    """
     most = min(data.n_rows, model.weights.max_components or 1024)
     return "features" if 4 * most * data.n_statistics <= _TABLE_BYTES else "clusters"
 
 
 def _pairs_size(n_pairs):
-    """Room of a table at most three quarters full."""
+    """Return the size of a hash table that is at most three quarters full."""
     return 1 << max(6, (max(n_pairs, 1) * 4 // 3).bit_length())
 
 
 def _repeat_weights(counts, a):
-    """kappa of each count: how many single occurrences its log predictive is worth."""
+    """Compute kappa of each count: the number of single words with the same log predictive."""
     n = np.arange(1, _REPEATS + 1)[:, None]
     once = np.log1p(n / a)
     often = gammaln(n + a + counts) - gammaln(n + a) - (gammaln(a + counts) - gammaln(a))
@@ -228,7 +235,10 @@ def _repeat_weights(counts, a):
 
 
 def _balancing_scale(variance, square):
-    """(Var v / E u^2)^(1/4), which makes the norms' product least, within a factor of its geometric mean."""
+    """Compute (Var v / E u^2)^(1/4), which minimises the product of the norms.
+
+    It is limited to a factor about its geometric mean.
+    """
     scale = np.ones_like(variance)
     seen = (variance > 0) & (square > 0)
     if not seen.any():
@@ -241,11 +251,11 @@ def _balancing_scale(variance, square):
 
 
 # ---- counts by (cluster, word) ---------------------------------------------------------------------------------------
-# Open addressing with linear probing; a pair whose count falls to 0 is taken out by moving its followers back, so that
-# nothing stale is left and nothing is ever allocated: there are no more pairs than nonzeros in the data.
+# Hash table with open addressing and linear probing. A pair whose count becomes 0 is deleted by moving later pairs
+# back, so no deleted entries remain. Memory is allocated once: there are never more pairs than nonzeros in the data.
 
 ctypedef struct pair_table:
-    int64_t *keys               # (mask + 1,) k D + w, -1 where free
+    int64_t *keys               # (mask + 1,) k D + w, -1 for a free place
     int32_t *counts
     Py_ssize_t mask
     Py_ssize_t used
@@ -265,7 +275,7 @@ cdef inline int32_t pair_count(const pair_table *t, int64_t key) noexcept nogil:
 
 
 cdef int32_t pair_add(pair_table *t, int64_t key, int32_t step) noexcept nogil:
-    """Change a count; returns the new one."""
+    """Change a count and return the new one."""
     cdef Py_ssize_t h = home_of(t, key), j
     cdef int32_t count
     while t.keys[h] != -1 and t.keys[h] != key:
@@ -283,7 +293,7 @@ cdef int32_t pair_add(pair_table *t, int64_t key, int32_t step) noexcept nogil:
         j = (j + 1) & t.mask
         if t.keys[j] == -1:
             break
-        # one whose home lies cyclically behind the gap stays
+        # a pair must not be moved before its home, in cyclic order
         if ((j - home_of(t, t.keys[j])) & t.mask) >= ((j - h) & t.mask):
             t.keys[h], t.counts[h] = t.keys[j], t.counts[j]
             h = j
@@ -307,29 +317,29 @@ ctypedef struct scratch:
     float *top_work             # (top_work_size(width),)
     int32_t *top_at             # (shortlist,)
     Py_ssize_t *ks              # (width,) candidates
-    double *w                   # (width,) their weights
+    double *w                   # (width,) weights of the candidates
     uint64_t *code              # (n_words,)
     double *dots                # (n_bits,)
     double *values              # (longest,)
     int64_t *columns            # (longest,)
-    double *inner               # of the components
+    double *inner               # scratch memory of the components
     double total
 
 
 @final
 cdef class BoundHash:
-    """What `HashProposal.bind` returns: codes of the clusters and of the data of one run.
+    """A bound `HashProposal`: codes of the clusters and of the data of one run.
 
     Attributes
     ----------
     hash : SignHash
-        Its `n_bits` is the length in use.
+        Hash functions; their `n_bits` is the length of the codes.
     is_exact : bool
-        Whether any sequence of shifts and moves gives the same bits as one refresh: for counts.
+        Whether every sequence of shifts and moves gives the same bits as one refresh; True for counts.
     temperature : float or None
-        In use; None before the first refresh.
+        Temperature of the scores; None before the first refresh.
     n_threads : int or None
-        For the codes of the data, which the first refresh makes; nothing else depends on it.
+        Number of threads that compute the codes of the data in the first refresh. Results do not depend on it.
     """
 
     cdef proposal_v1 api
@@ -341,7 +351,7 @@ cdef class BoundHash:
     cdef readonly object temperature
     cdef object settings, model, family, data, seed
     cdef Masses masses
-    cdef Components components          # None where nothing is screened
+    cdef Components components          # None without a shortlist
     cdef Py_ssize_t n_words, n_features, width, shortlist, longest
     cdef double floor
     cdef float spread                   # error of a score per unit of a datum's norm, nats
@@ -349,43 +359,43 @@ cdef class BoundHash:
     cdef object centre, scale, n_bound
     cdef object _table
     cdef float *table                   # (n_bits + 1,) cosines times temperature
-    # by datum
+    # one entry for each datum
     cdef object _code, _norm, _factor, _fresh, _row, _share, lengths
-    cdef uint64_t *code                 # (N, n_words), NULL where codes are made in each draw
-    cdef float *norm                    # (N,) norm of u_i
-    cdef float *factor                  # (N,) multiple of the slopes
-    cdef float *fresh                   # (N,) score of an empty cluster beyond its scalars
-    cdef int32_t *row                   # (N,) first of the two rows of scalars
-    cdef float *share                   # (N, 2) multiples of these rows
-    cdef int64_t *length                # (N,) tokens; counts only
-    # by cluster
+    cdef uint64_t *code                 # (N, n_words), NULL if each draw computes its code
+    cdef float *norm                    # (N,) norm of the centred and scaled datum u_i
+    cdef float *factor                  # (N,) factor of the slopes
+    cdef float *fresh                   # (N,) score of an empty cluster without its scalars
+    cdef int32_t *row                   # (N,) first of the two rows of scalars in a score
+    cdef float *share                   # (N, 2) factors of these two rows
+    cdef int64_t *length                # (N,) number of tokens; only for counts
+    # one entry for each cluster
     cdef object _planes, _norms, _slopes, _rows, _total, _empties, _ties
     cdef uint64_t *planes               # (n_words, width)
     cdef float *norms                   # (width,), 0 for an empty cluster
-    cdef float *slopes                  # (width,), the same
+    cdef float *slopes                  # (width,), 0 for an empty cluster
     cdef float *rows                    # (n_scalars, width)
     cdef Py_ssize_t n_scalars, n_empties, n_open
-    cdef const Py_ssize_t *empties      # columns that the snapshot offers although they are empty
+    cdef const Py_ssize_t *empties      # empty columns that the snapshot contains
     cdef uint64_t *ties                 # (n_words,)
-    # counts
+    # only for counts
     cdef SignCodes codes
     cdef pair_table pairs
     cdef csr_rows x
     cdef object arrays, _keys, _counts, _prior, _grid, _grid_lengths, _record, _kept_rows
     cdef object _phi, _scaled, _multiple, mean, _mean_dots
-    cdef int64_t *total                 # (width,) tokens
+    cdef int64_t *total                 # (width,) number of tokens
     cdef double *inverse_prior          # (D,) 1 / a
-    cdef double *grid                   # (D,) grid points of a unit, over the scale
+    cdef double *grid                   # (D,) grid points of a unit, divided by the scale
     cdef double *grid_lengths           # (n_scalars,)
-    cdef double *multiple               # (N,) of the mean that is subtracted from a datum
+    cdef double *multiple               # (N,) multiple of the mean that is subtracted from a datum
     cdef int64_t first_row
     cdef double *mean_dots              # (n_bits,)
-    cdef double *phi                    # (nnz,) counts, repeats weighted, scaled
+    cdef double *phi                    # (nnz,) scaled counts, with weights of repeated words
     cdef double prior_total, rate
     cdef bint is_poisson
-    cdef char *record                   # of the code of the cluster from which a datum is held out
-    cdef float *kept_rows               # (n_scalars,) its tabulated scalars
-    # real-valued
+    cdef char *record                   # saved code of the cluster from which a datum is held out
+    cdef float *kept_rows               # (n_scalars,) saved scalars of this cluster
+    # only for real-valued families
     cdef object S, matrix, kept
     cdef Py_ssize_t held_datum, held_slot
 
@@ -414,7 +424,7 @@ cdef class BoundHash:
             self._open_dense()
         self._set_api()
 
-    # -- setting up --
+    # -- memory and numbers that depend only on the data --
 
     def _set_api(self):
         gil = self.shortlist and self.components.needs_gil
@@ -422,7 +432,7 @@ cdef class BoundHash:
         self.api.abi_version, self.api.struct_size = EXPFAM_ABI, sizeof(proposal_v1)
         self.api.flags = EXPFAM_NEEDS_GIL if gil or not (keep or self.is_exact) else 0
         self.api.self = <void *> self
-        # the owner is a pointer wherever it stands in C; typed as an object it can be used without the gil
+        # in C the owner is a pointer; functions that take it as a typed object can use it without the gil
         self.api.draw = <draw_t> <void *> hash_draw
         self.api.log_prob = <log_prob_t> <void *> hash_log_prob
         if self.is_exact:
@@ -442,7 +452,7 @@ cdef class BoundHash:
             self.api.work_size += self.components.c.work_size
 
     def _open_counts(self):
-        """Rows of counts, table of pairs, and what the data alone determine."""
+        """Open the rows of counts and the table of pairs; compute what depends only on the data."""
         X = self.data.X if sparse.issparse(self.data.X) else sparse.csr_array(self.data.X)
         values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
         self.arrays = (values, columns, starts)
@@ -472,7 +482,7 @@ cdef class BoundHash:
         self._phi = phi
 
     def _set_lengths(self):
-        """Lengths at which the length term is tabulated, and each datum's place between two of them."""
+        """Choose lengths at which the length term is tabulated; find each datum's place between two."""
         N = self.data.n_rows
         self._row, self._share = np.zeros(N, dtype=np.int32), np.zeros((N, 2), dtype=np.float32)
         if self.is_poisson:
@@ -494,7 +504,7 @@ cdef class BoundHash:
 
     def _open_dense(self):
         F, N = self.n_features, self.data.n_rows
-        self.family.expected_natural(np.zeros(1), np.zeros((1, F)))     # a family without it says so by name
+        self.family.expected_natural(np.zeros(1), np.zeros((1, F)))     # a family without it raises an error here
         self.longest = 0
         self.matrix = self.hash.matrix(np.arange(F)).astype(np.float64)
         self._row, self._share = np.zeros(N, dtype=np.int32), np.zeros((N, 2), dtype=np.float32)
@@ -511,10 +521,10 @@ cdef class BoundHash:
         rows = max(1, _BLOCK_BYTES // (8 * (self.n_features + self.hash.n_bits)))
         return [(start, min(start + rows, self.data.n_rows)) for start in range(0, self.data.n_rows, rows)]
 
-    # -- what the first snapshot sets --
+    # -- numbers that the first snapshot sets --
 
     def _calibrate(self, snapshot):
-        """Centre and scale."""
+        """Compute centre and scale from a snapshot."""
         used = np.flatnonzero(snapshot.n > 0)
         if self.is_exact:
             S = sparse.csr_array(snapshot.S)[used]
@@ -551,7 +561,7 @@ cdef class BoundHash:
         self.table = <float *> address(self._table)
 
     def _code_data(self):
-        """Norms, scalars and, where they fit, codes of all data."""
+        """Compute norms and scalars of all data, and their codes if they fit into memory."""
         N = self.data.n_rows
         keep = N * self.n_words * 8 <= self.settings.memory_limit
         self._norm, self._factor = np.zeros(N, dtype=np.float32), np.zeros(N, dtype=np.float32)
@@ -599,10 +609,10 @@ cdef class BoundHash:
                 owners = self.data.row_offset + np.arange(start, stop)
                 self._code[start:stop] = self._words(u, self.hash.tie_bits(owners))
 
-        run(fill, self._blocks(), 1)    # which holds BLAS to one thread: the same bits whatever its setting
+        run(fill, self._blocks(), 1)    # `run` limits BLAS to one thread, so that its settings do not change bits
 
     def _words(self, V, ties):
-        """Codes of dense vectors: (m, n_words) uint64."""
+        """Compute the codes of dense vectors: (m, n_words) uint64."""
         dots = V @ self.matrix.T
         bits = dots > 0
         if (dots == 0).any():
@@ -611,20 +621,20 @@ cdef class BoundHash:
         return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
     def _code_one(self, Py_ssize_t i):
-        """Code of one datum of a family with dense statistics."""
+        """Compute the code of one datum of a family with dense statistics."""
         u = (self.data.phi(i, i + 1) - self.mean) * self.scale
         words = []
         run(lambda: words.append(self._words(u, self.hash.tie_bits([self.data.row_offset + i]))), [()], 1)
         return words[0][0]
 
     def _make_codes(self):
-        """Arrays by cluster, all of them empty."""
+        """Allocate the arrays of clusters; all clusters are empty."""
         self.width = self.masses.width
         self._rows = np.zeros((self.n_scalars, self.width), dtype=np.float32)
         if self.is_exact:
             heaviest = np.bincount(self.arrays[1], weights=np.rint(self.arrays[0].astype(np.float64)),
                                    minlength=self.n_features)
-            # the last bits of the two logarithms may differ
+            # a little larger, because the last bits of NumPy's logarithm and of that in C may differ
             bound = np.log1p(heaviest * self._prior) / self.scale * (1 + 1e-9)
             self.codes = SignCodes(self.hash, self.width, bound=bound, centre=self.centre / self.scale,
                                    direction=self.mean * self.scale)
@@ -642,7 +652,7 @@ cdef class BoundHash:
         self._point()
 
     def _point(self):
-        """Addresses of the arrays by cluster."""
+        """Set the pointers to the arrays of clusters."""
         self.rows = <float *> address(self._rows)
         if self.is_exact:
             self.total = <int64_t *> address(self._total)
@@ -655,7 +665,7 @@ cdef class BoundHash:
         self._set_work()
 
     def _widen(self):
-        """Follow the masses to more columns, keeping what is there."""
+        """Allocate a column for each mass, and copy the old columns."""
         cdef Py_ssize_t k, old = self.width
         more = self.masses.width - old
         self.width = self.masses.width
@@ -680,14 +690,14 @@ cdef class BoundHash:
             self._slopes = np.concatenate([self._slopes, np.zeros(more, dtype=np.float32)])
         self._point()
         if self.is_exact:
-            for k in range(self.width):     # codes are signed anew
+            for k in range(self.width):     # the bits of the codes are not copied
                 settle(self, k)
 
-    # -- the Python face --
+    # -- methods for kernels --
 
     @property
     def pending(self):
-        """The exception of a call that failed: this proposal's own, or that of the components it asks."""
+        """Exception of a failed call of the proposal or of its components, or None."""
         return self.components.pending if self.raised is None and self.components is not None else self.raised
 
     @pending.setter
@@ -697,7 +707,7 @@ cdef class BoundHash:
             self.components.pending = error
 
     def refresh(self, snapshot):
-        """Take up the statistics of a snapshot, forgetting all former ones.
+        """Use the statistics of a snapshot and forget all earlier ones.
 
         The first snapshot also sets centre, scale and temperature; see `release`.
         """
@@ -706,7 +716,7 @@ cdef class BoundHash:
         self.held_datum = self.held_slot = -1
         if self.centre is None:
             self._calibrate(snapshot)
-        if self._table is None:         # new, released, or from saved arrays
+        if self._table is None:         # at first, after `release`, or after `from_arrays`
             self._make_codes()
             self._code_data()
         self._set_empties(snapshot)
@@ -725,19 +735,19 @@ cdef class BoundHash:
                 self._set_table(self.temperature, self.spread)
 
     def shift(self, snapshot, added, removed):
-        """Take up a change of the statistics by data added and removed.
+        """Update the statistics by data that were added and removed.
 
         Parameters
         ----------
         snapshot : Snapshot
-            After the change.
+            Snapshot after the change.
         added, removed : (rows, slots), both (m,) intp ndarray
         """
         if self._table is None:
             self.refresh(snapshot)
             return
         added, removed = (tuple(np.ascontiguousarray(a, dtype=np.intp) for a in pair) for pair in (added, removed))
-        self.reserve(int(added[1].max(initial=0)) + 1)      # a datum added may be removed again, and its slot with it
+        self.reserve(int(added[1].max(initial=0)) + 1)      # slots of `added` may be missing in the snapshot
         if self.masses.set(snapshot):
             self._widen()
         self._set_empties(snapshot)
@@ -762,17 +772,17 @@ cdef class BoundHash:
                 self.components.remove(i, k)
 
     def reserve(self, Py_ssize_t n_slots):
-        """Room for so many slots."""
+        """Allocate memory for `n_slots` slots."""
         if self.masses.reserve(n_slots):
             self._widen()
 
     def release(self):
-        """Let the next refresh, or shift, set centre, scale and temperature anew, as during a warm-up."""
+        """Let the next refresh or shift set centre, scale and temperature again, as in a warm-up."""
         self.centre = self.temperature = self._table = None
         self.table = NULL
 
     def to_arrays(self):
-        """What the first snapshot has set; `refresh` makes the rest."""
+        """Return the numbers that the first snapshot has set; `refresh` makes everything else."""
         if self._table is None:
             return {}
         return {
@@ -783,7 +793,7 @@ cdef class BoundHash:
         }
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`; a refresh is to follow."""
+        """Restore these numbers from the arrays of `to_arrays`; a `refresh` must follow."""
         self.release()
         if not arrays:
             return
@@ -865,7 +875,7 @@ cdef class BoundHash:
             settle(self, ks[j])
 
     def _recode(self, ks):
-        """Codes, norms and scalars of clusters from their float64 sums."""
+        """Compute codes, norms and scalars of clusters from their float64 sums."""
         n = self.masses.n[ks].astype(np.float64)
         live = ks[n > 0]
         self._norms[ks] = 0.0
@@ -885,13 +895,13 @@ cdef class BoundHash:
     # -- temperature --
 
     def _estimate_temperature(self, snapshot):
-        """(temperature, spread) from the exact predictives of some data under some clusters.
+        """Estimate temperature and spread from exact predictives of some data under some clusters.
 
         Notes
         -----
-        y is what of the log predictive codes have to estimate, t their estimate, both about their means over clusters:
-        the temperature is sum y t / sum t^2, the share of the variance of t that is no noise where the noise is
-        independent of y; the spread is the root mean square of y - temperature t for a datum of norm 1.
+        Let y be the part of the log predictive that codes estimate, and t their estimate, both minus their means over
+        clusters. The temperature is sum y t / sum t^2; if noise is independent of y, it is the share of the variance of
+        t that is not noise. The spread is the root mean square of y - temperature t for a datum of norm 1.
         """
         live = snapshot.slots[snapshot.n > 0]
         rng = generator(self.seed, "tables")
@@ -915,7 +925,10 @@ cdef class BoundHash:
         return temperature, float(np.sqrt(error / square)) if square > 0 else 0.0
 
     def _parts(self, rows, ks):
-        """Known part and angle part of scores at temperature 1, prior weights left out: two (m, K) arrays."""
+        """Compute the exact part and the angle part of scores: two (m, K) arrays.
+
+        The temperature is 1, and prior weights are left out.
+        """
         table = cosine_table(self.hash.n_bits)
         known, angle = np.empty((len(rows), len(ks))), np.empty((len(rows), len(ks)))
         words = np.ascontiguousarray(self._plane_view()[:, ks].T)
@@ -929,7 +942,7 @@ cdef class BoundHash:
         return known, angle
 
     def _code_of(self, Py_ssize_t i):
-        """Code of one datum as draws see it: (n_words,) uint64."""
+        """Return the code of one datum as draws use it: (n_words,) uint64."""
         cdef double[::1] work = np.zeros(self.api.work_size)
         cdef scratch s
         cdef uint64_t[::1] out
@@ -952,7 +965,10 @@ cdef class BoundHash:
         return (self.codes._norms_32, self.codes._slopes_32) if self.is_exact else (self._norms, self._slopes)
 
     def export(self):
-        """Copies of what scores are made of, by column, for tests: codes, norms, slopes, scalars, tokens, weights."""
+        """Copy the parts of the scores of all columns, for tests.
+
+        They are codes, norms, slopes, scalars, numbers of tokens and weights.
+        """
         norms, slopes = self._by_cluster()
         arrays = {"planes": self._plane_view(), "norms": norms, "slopes": slopes, "rows": self._rows,
                   "bias": self.masses.bias, "n": self.masses.n}
@@ -965,7 +981,7 @@ cdef class BoundHash:
     def _hold(self, Py_ssize_t i, Py_ssize_t k):
         self.kept = (self.S[k].copy(), self._planes[:, k].copy(), self._norms[k], self._rows[:, k].copy())
         mass_leave(&self.masses.t, k)
-        # the components keep i: they are asked for the predictive of the cluster without it
+        # i stays in the components, which can compute the predictive of its cluster without it
         self.held_datum, self.held_slot = i, k
         self.S[k] -= self.data.phi(i, i + 1)[0]
         if self.masses.t.n[k] == 0:
@@ -988,7 +1004,7 @@ cdef class BoundHash:
 
 
 cdef char *address(array):
-    """Memory of a contiguous array, which the caller keeps alive."""
+    """Return the address of a contiguous array, which the caller must keep alive."""
     cdef size_t where = array.ctypes.data
     return <char *> where
 
@@ -996,14 +1012,14 @@ cdef char *address(array):
 # ---- counts ----------------------------------------------------------------------------------------------------------
 
 cdef inline int32_t grid_value(BoundHash self, Py_ssize_t w, int32_t count) noexcept nogil:
-    """log((count + a) / a) over the scale, on the grid of the codes."""
+    """Compute log((count + a) / a) divided by the scale, on the grid of the codes."""
     if count == 0:
         return 0
     return <int32_t> rint(self.grid[w] * expfam_log1(1.0 + count * self.inverse_prior[w]))
 
 
 cdef bint holds(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Whether cluster k has all the words of datum i."""
+    """Return whether cluster k has all words of datum i."""
     cdef Py_ssize_t p
     for p in range(row_start(&self.x, i), row_start(&self.x, i + 1)):
         if pair_count(&self.pairs, k * self.n_features + entry_column(&self.x, p)) < rint(entry_value(&self.x, p)):
@@ -1012,7 +1028,7 @@ cdef bint holds(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
 
 
 cdef void shift_counts(BoundHash self, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
-    """Add datum i to the words of cluster k, or take it out."""
+    """Add the words of datum i to cluster k, or remove them if `sign` is -1."""
     cdef int64_t words[CHUNK]
     cdef int32_t old[CHUNK]
     cdef int32_t new[CHUNK]
@@ -1041,7 +1057,7 @@ cdef void load_words(BoundHash self, Py_ssize_t k, const int64_t *words, const i
     cdef int32_t new[CHUNK]
     cdef Py_ssize_t at, m, j
     memset(old, 0, sizeof(old))
-    for at in range(0, n, 64):  # CHUNK: a step must be a literal
+    for at in range(0, n, 64):  # 64 is CHUNK; in Cython the step must be a literal
         m = n - at if n - at < CHUNK else CHUNK
         for j in range(m):
             pair_add(&self.pairs, k * self.n_features + words[at + j], counts[at + j])
@@ -1050,9 +1066,9 @@ cdef void load_words(BoundHash self, Py_ssize_t k, const int64_t *words, const i
 
 
 cdef void settle_code(BoundHash self, SignCodes codes, Py_ssize_t k) noexcept nogil:
-    """Bits, norm and slope from the integers of a code."""
+    """Compute bits, norm and slope from the integers of a code."""
     cdef Py_ssize_t p, at
-    # Bits of exact ties must not depend on the slot's name: q is a function of the statistics
+    # bits of exact ties must not depend on the number of the slot: q is a function of the statistics
     for p in range(self.n_words):
         at = (k * self.n_words + p) * 64
         if codes.wide:
@@ -1062,14 +1078,14 @@ cdef void settle_code(BoundHash self, SignCodes codes, Py_ssize_t k) noexcept no
             codes.planes[p * codes.n_padded + k] = expfam_sign_bits_32(
                 (<int32_t *> codes.dots) + at, (<int32_t *> codes.centre_dots) + 64 * p, self.ties[p])
     if self.masses.t.n[k] == 0:
-        codes.norms_32[k] = codes.slopes_32[k] = 0.0    # scored exactly, by `fresh`
+        codes.norms_32[k] = codes.slopes_32[k] = 0.0    # an empty cluster is scored exactly, by `fresh`
     else:
         codes.norms_32[k] = <float> ldexp(sqrt(<double> codes.squares[k]), -codes.exponent)
         codes.slopes_32[k] = <float> ldexp(<double> codes.slopes[k], -codes.exponent - codes.slope_exponent)
 
 
 cdef void settle(BoundHash self, Py_ssize_t k) noexcept nogil:
-    """What follows from a cluster's integers: its code and tabulated scalars."""
+    """Compute the code and the tabulated scalars of a cluster from its integers."""
     cdef Py_ssize_t r
     cdef double level, value
     settle_code(self, self.codes, k)
@@ -1154,7 +1170,7 @@ cdef int dense_hold_out(BoundHash self, Py_ssize_t i, Py_ssize_t k) noexcept wit
     try:
         self._hold(i, k)
         recount(self)
-    except BaseException as error:      # also an interrupt: the driver raises it
+    except BaseException as error:      # interrupts too; the driver raises the error later
         self.raised = error
         return EXPFAM_PYTHON
     return EXPFAM_OK
@@ -1185,7 +1201,7 @@ cdef int dense_moved(BoundHash self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t
 
 
 cdef const uint64_t *code_with_gil(BoundHash self, Py_ssize_t i, uint64_t *out) noexcept with gil:
-    """Code of a datum with dense statistics; NULL where that failed."""
+    """Compute the code of a datum with dense statistics; return NULL if it fails."""
     cdef const uint64_t[::1] words
     cdef Py_ssize_t p
     try:
@@ -1201,7 +1217,7 @@ cdef const uint64_t *code_with_gil(BoundHash self, Py_ssize_t i, uint64_t *out) 
 # ---- the draw --------------------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t lay(BoundHash self, double *work, scratch *s) noexcept nogil:
-    """Cut a work buffer; returns its size in doubles, without what the components need at its end."""
+    """Divide a work buffer; return its size in doubles, without the part of the components."""
     cdef scratch local
     cdef Py_ssize_t half = self.width // 2, bits = 64 * self.n_words, at = 0
     if s == NULL:
@@ -1236,7 +1252,7 @@ cdef Py_ssize_t lay(BoundHash self, double *work, scratch *s) noexcept nogil:
 
 
 cdef void recount(BoundHash self) noexcept nogil:
-    """Number of columns that can be proposed."""
+    """Count the columns that can be proposed."""
     cdef const float *bias = self.masses.t.bias
     cdef Py_ssize_t j, k, new = self.masses.t.new_column
     cdef Py_ssize_t n = self.masses.t.n_live + (bias[new] > -INFINITY)
@@ -1244,11 +1260,11 @@ cdef void recount(BoundHash self) noexcept nogil:
         k = self.empties[j]
         if k != new and self.masses.t.n[k] == 0 and bias[k] > -INFINITY:
             n += 1
-    self.n_open = n     # in place needs the gil when checks are on
+    self.n_open = n     # not in place: with checks this would need the gil
 
 
 cdef const uint64_t *code_of(BoundHash self, Py_ssize_t i, scratch *s) noexcept nogil:
-    """Code of a datum, kept or made."""
+    """Return the code of a datum; compute it if codes are not kept."""
     cdef Py_ssize_t start, n, p, j, bits = 64 * self.n_words
     cdef double against[64]
     cdef int64_t row
@@ -1272,7 +1288,7 @@ cdef const uint64_t *code_of(BoundHash self, Py_ssize_t i, scratch *s) noexcept 
 
 
 cdef int score_all(BoundHash self, Py_ssize_t i, scratch *s, float *best) noexcept nogil:
-    """Scores by codes of all columns."""
+    """Compute the scores of all columns by codes."""
     cdef Py_ssize_t n = self.masses.t.n_columns, new = self.masses.t.new_column, j, k
     cdef const float *prior = self.masses.t.bias
     cdef const float *first = self.rows + self.row[i] * self.width
@@ -1294,7 +1310,10 @@ cdef int score_all(BoundHash self, Py_ssize_t i, scratch *s, float *best) noexce
 
 
 cdef Py_ssize_t shortlist(BoundHash self, Py_ssize_t i, scratch *s, float best) noexcept nogil:
-    """Columns whose score lies within a gap of the best; the gap shrinks until they fit."""
+    """List the columns whose score lies within a gap below the best; return their number.
+
+    The gap shrinks until the list is short enough.
+    """
     cdef Py_ssize_t n = self.masses.t.n_columns, new = self.masses.t.new_column, m = 0, j, above = 0
     cdef Py_ssize_t keep = self.shortlist if self.shortlist < n else n
     cdef float low = best - _SLACK - _DEVIATIONS * self.spread * self.norm[i] if self.norm[i] > 0 else best - _SLACK
@@ -1306,12 +1325,12 @@ cdef Py_ssize_t shortlist(BoundHash self, Py_ssize_t i, scratch *s, float best) 
         last = s.top[keep - 1]
         for j in range(n):
             above += s.score[j] >= last
-        if above > keep:            # equal scores stay together: which of them fit would hang on the slots' names
+        if above > keep:            # leave out all equal scores: the choice among them would depend on the slots
             while m > 0 and s.top[m - 1] == last:
                 m -= 1
     for j in range(m):
         s.ks[j] = s.top_at[j]
-    if m == 0:                      # more than fit have the best score
+    if m == 0:                      # more columns than fit have the best score: list them all
         for j in range(n):
             if s.score[j] == best:
                 s.ks[m] = j
@@ -1326,11 +1345,11 @@ cdef Py_ssize_t shortlist(BoundHash self, Py_ssize_t i, scratch *s, float best) 
 
 
 cdef int rank(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t m) noexcept nogil:
-    """Weights of the candidates by their exact predictives."""
+    """Compute the weights of the candidates by their exact predictives."""
     cdef Py_ssize_t j
     cdef double best = -INFINITY
     cdef int code = self.components.c.log_predictive(self.components.c.self, i, s.ks, m, s.w, s.inner)
-    if code == EXPFAM_OK and not self.is_exact and i == self.held_datum:    # its components still hold it
+    if code == EXPFAM_OK and not self.is_exact and i == self.held_datum:    # still in the components
         for j in range(m):
             if s.ks[j] == self.held_slot:
                 code = self.components.c.log_predictive_self(self.components.c.self, i, s.ks[j], s.w + j, s.inner)
@@ -1348,7 +1367,7 @@ cdef int rank(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t m) noexcept n
 
 
 cdef int weigh(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t *m) noexcept nogil:
-    """The law of the draw for datum i: weights by column, or of m candidates."""
+    """Compute the law of the draw for datum i: weights of all columns or of m candidates."""
     cdef float best = 0.0
     cdef int code
     code = score_all(self, i, s, &best)
@@ -1362,7 +1381,7 @@ cdef int weigh(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t *m) noexcept
 
 
 cdef double probability(BoundHash self, const scratch *s, Py_ssize_t m, Py_ssize_t k) noexcept nogil:
-    """Of column k, 0 where it cannot be proposed."""
+    """Return the probability of column k; 0 if it cannot be proposed."""
     cdef Py_ssize_t j
     if not 0 <= k < self.masses.t.n_columns or not self.masses.t.bias[k] > -INFINITY:
         return 0.0
@@ -1375,7 +1394,7 @@ cdef double probability(BoundHash self, const scratch *s, Py_ssize_t m, Py_ssize
 
 
 cdef Py_ssize_t pick(BoundHash self, const scratch *s, Py_ssize_t m, double u) noexcept nogil:
-    """Column drawn by one uniform in [0, 1)."""
+    """Draw a column by one uniform number u in [0, 1)."""
     cdef Py_ssize_t j, k = -1, left
     if not self.shortlist:
         return expfam_sign_pick(s.score, s.sums, s.total, u, self.masses.t.n_columns)

@@ -1,18 +1,18 @@
-"""Proposals of dense families from products of small integers.
+"""Proposal for dense families by products of small integers.
 
-The score of a cluster, <phi(x), Theta> - G + log prior mass, is linear in phi; so both sides are rounded to eight
-bits, each row with its own scale, and 64 clusters are scored by one pass of integer products over groups of four
-features. What all clusters share is split off first, what is a number per cluster stays exact, and the features are
-balanced so that rounding takes as little as possible (Ahmed et al. 2012 score by hashes of the same product).
+The score of a cluster, <phi(x), Theta> - G + log prior mass, is linear in phi. So both sides are rounded to eight bits,
+each row with its own scale, and 64 clusters are scored by one pass of integer products over groups of four features.
+Parts that are the same for all clusters are left out, numbers of single clusters are exact, and the features are
+balanced so that rounding errors are small (Ahmed et al. 2012 score by hashes of the same product).
 
 With phi' = phi - mean and theta' = Theta - centre,
 <phi, Theta> = <phi, centre> [the same for all] + <mean, theta'> [a number per cluster] + <phi' c, theta' / c>.
 
-A datum's conditional is Student-like where a cluster holds few data, and no linear score is near it. Hence the best
-clusters are only listed by it and then judged by the exact predictive under the same statistics. An empty cluster,
-where the linear score is at its worst, has its exact predictive always.
+If a cluster has few data, the conditional law of a datum is like a Student distribution, and linear scores are not
+close to it. Therefore the scores only choose a short list of clusters, which are weighted by their exact predictives
+under the same statistics. Linear scores are worst for empty clusters; these always have their exact predictive.
 
-Cost of a draw: O(K F / 64) instructions and one block of predictives; of a cluster's row O(F) beyond its Theta.
+A draw costs O(K F / 64) instructions and one block of predictives. The row of a cluster costs O(F), besides its Theta.
 """
 
 import numbers
@@ -48,30 +48,30 @@ from expfam.structures.ground.stored import numbers as stored_numbers
 
 _TINY = np.finfo(np.float64).tiny
 
-# Within it a sum of 127 * 127 * F is below 2**24: integer scores become floats without rounding.
+# Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
 cdef Py_ssize_t LARGEST_SHORTLIST = 1024
-_TABLE_BUDGET = 1 << 30                  # bytes of the rounded data
-_BLOCK_ENTRIES = 1 << 20                # of phi made at once
-_N_TRIED = 256                          # data scored exactly when the temperature is chosen
+_TABLE_BUDGET = 1 << 30                  # largest number of bytes of the rounded data
+_BLOCK_ENTRIES = 1 << 20                # entries of a block of phi
+_N_TRIED = 256                          # data that are scored exactly to choose the temperature
 _N_TRIED_COLUMNS = 32
 _N_PILOT, _N_GROUPS = 2048, 32           # data and groups of the pilot
 
 
 class Int8Proposal(Proposal):
-    """Clusters listed by eight-bit linear scores, drawn by their exact predictives.
+    """Proposal that lists clusters by 8-bit linear scores and draws by exact predictives.
 
     Parameters
     ----------
     shortlist : int, default 16
-        Occupied clusters that the exact predictive judges; 0 draws from the linear scores themselves. Empty and new
-        ones are judged by it in any case.
+        Number of clusters with data that get their exact predictives; 0 draws from the linear scores. Empty and new
+        clusters always get their exact predictive.
     temperature : "auto" or float in (0, 1], default "auto"
-        Factor of the log weights before they are exponentiated. "auto" is 1 with a shortlist; without one it is the
-        slope of exact on rounded scores, found once at 256 data under clusters of a pilot grouping.
+        Factor of the log weights before they are exponentiated. "auto" is 1 with a shortlist. Without one it is the
+        slope of a regression of exact on rounded scores, computed once for 256 data and clusters of a pilot partition.
     floor : float in (0, 1), default 0.01
-        Share of the draws that go to any cluster, or a new one, with equal probability. Used with a shortlist; without
-        one no log weight lies more than 80 below the largest.
+        Share of the draws that choose any cluster, or a new one, with equal probability. It is used only with a
+        shortlist; without one every log weight lies at most 80 below the largest.
 
     Examples
     --------
@@ -90,14 +90,14 @@ class Int8Proposal(Proposal):
 
     Notes
     -----
-    q(k | i) = (1 - floor) w_k / sum w + floor / M over the M columns that are open, with w_k = exp(temperature
-    (log mass + log predictive)) on the shortlist and for empty clusters, and 0 elsewhere.
+    q(k | i) = (1 - floor) w_k / sum w + floor / M, where M is the number of clusters that can be proposed. For clusters
+    on the shortlist and empty ones w_k = exp(temperature (log mass + log predictive)); for all others w_k = 0.
 
-    Centre, balance and temperature come from data and hyper-parameters alone, by a grouping of up to 2048 data around
-    32 of them: had labels been seen, the kernel would be chosen by the state that it moves. Balance: c = (variance of
-    Theta over clusters / variance of phi)^(1/4), the minimiser of the product of both norms.
+    Centre, balance and temperature depend only on data and hyper-parameters, by a pilot partition of up to 2048 data
+    around 32 of them. If they depended on labels, the state would choose the kernel that moves it. The balance is c =
+    (variance of Theta over clusters / variance of phi)^(1/4), which minimises the product of both norms.
 
-    Single moves are told in C for the Gaussian families; for others each moved cluster costs a call of
+    For Gaussian families single moves are made in C; for other families each changed cluster costs a call of
     `expected_natural`. Ahmed, Ravi, Smola, Narayanamurthy 2012, "FastEx: hash clustering with exponential families".
     """
 
@@ -107,22 +107,22 @@ class Int8Proposal(Proposal):
         self.shortlist, self.temperature, self.floor = shortlist, temperature, floor
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the rounded data and of the tables over so many clusters, without the components' own."""
+        """Return the bytes of the rounded data and of the tables, without those of the components."""
         F = data.n_statistics
         width = n_clusters + EXPFAM_BLOCK
         return _table_bytes(data) + width * (_padded(F) + 8 * F + 8 + 12)
 
     def check(self, model, data):
-        """Refuse settings, families and sizes that the tables cannot hold, before any work.
+        """Refuse settings out of range, and families and sizes that the tables cannot hold.
 
         Raises
         ------
         ValueError
-            Naming the setting.
+            A setting is out of range; the message names it.
         CapabilityError
-            For families without expected_natural, and more than 1024 features.
+            The family has no `expected_natural`, or there are more than 1024 features.
         ResourceError
-            Where the rounded data need more than 1 GiB.
+            The rounded data need more than 1 GiB.
         """
         _check_settings(self)
         model.family.require("variational", "Int8Proposal")
@@ -139,7 +139,7 @@ class Int8Proposal(Proposal):
             )
 
     def bind(self, model, data, *, seed):
-        """Working object, with the data rounded; refuses what `check` refuses."""
+        """Make the bound proposal and round the data; refuse what `check` refuses."""
         self.check(model, data)
         return BoundInt8(self, model, data)
 
@@ -178,26 +178,26 @@ ctypedef struct int8_state:
     # data
     int8_t *codes                   # (N, 4 groups)
     float *units                    # (N,)
-    float *alone                    # (N,) log predictive of an empty cluster less <phi, centre>; without a shortlist
-    # what is fixed when the data are rounded
+    float *alone                    # (N,) without a shortlist: log predictive of an empty cluster minus <phi, centre>
+    # fixed when the data are rounded
     const double *centre            # (F,) of Theta
     const double *mean              # (F,) of phi
     const double *balance           # (F,)
-    const double *inverse           # (F,); 0 for columns of phi that do not vary
+    const double *inverse           # (F,) 1 / balance; 0 for constant columns of phi
     double temperature
     double floor                    # 0 without a shortlist
     Py_ssize_t F
     Py_ssize_t n_groups
     Py_ssize_t n_rows
     Py_ssize_t shortlist
-    Py_ssize_t width                # columns of the tables, a multiple of 64
-    Py_ssize_t n_open               # columns that can be proposed
-    Py_ssize_t n_empty              # those of them that hold no data: all have one weight
-    Py_ssize_t first_empty          # the first of these
+    Py_ssize_t width                # number of columns of the tables, a multiple of 64
+    Py_ssize_t n_open               # number of columns that can be proposed
+    Py_ssize_t n_empty              # number of these without data, which all have the same weight
+    Py_ssize_t first_empty          # the first column without data that can be proposed
     mass_table *masses
     components_v1 components
     const natural_law *law          # NULL: Theta comes from NumPy
-    real_state *real                # of the components, NULL if they are of another kind
+    real_state *real                # state of the components, NULL for components of another type
     # the datum that is held out
     Py_ssize_t held
     Py_ssize_t held_slot
@@ -205,22 +205,22 @@ ctypedef struct int8_state:
     double *saved_S
     float saved_scale
     float saved_offset
-    double *theta                   # (F,) scratch of the writer
+    double *theta                   # (F,) scratch memory for changes of rows
     double *law_work
     void *owner
 
 
-ctypedef struct int8_weights:       # q of one datum, in the caller's scratch
-    float *scores                   # (width,); weights when there is no shortlist
+ctypedef struct int8_weights:       # q of one datum, in the caller's scratch memory
+    float *scores                   # (width,) scores; weights if there is no shortlist
     float *sums
-    Py_ssize_t *columns             # (m,); the first empty one stands for all
-    double *weights                 # (m,) of one column
+    Py_ssize_t *columns             # (m,) listed columns; the first empty one stands for all empty ones
+    double *weights                 # (m,) weight of each; for the empty ones that of one column
     Py_ssize_t m
     double total
 
 
 cdef inline uint8_t *entry_of(const int8_state *s, Py_ssize_t k) noexcept nogil:
-    """First four entries of a row; the next four are EXPFAM_INT8_GROUP bytes on."""
+    """Return the first four entries of a row; the next four are EXPFAM_INT8_GROUP bytes later."""
     return s.rows + k // EXPFAM_BLOCK * s.n_groups * EXPFAM_INT8_GROUP + k % EXPFAM_BLOCK * 4
 
 
@@ -239,7 +239,7 @@ cdef void take_row(const int8_state *s, Py_ssize_t k, uint8_t *row) noexcept nog
 
 
 cdef void put_empty(int8_state *s, Py_ssize_t k) noexcept nogil:
-    """A score of -inf: columns without data are weighed by themselves."""
+    """Give a column without data the score -inf; its weight is computed separately."""
     cdef Py_ssize_t g
     for g in range(s.n_groups):
         memset(entry_of(s, k) + g * EXPFAM_INT8_GROUP, 128, 4)
@@ -249,7 +249,10 @@ cdef void put_empty(int8_state *s, Py_ssize_t k) noexcept nogil:
 
 cdef int round_row(const int8_state *s, const double *theta, double g, uint8_t *row, float *scale,
                    float *offset) noexcept nogil:
-    """Entries of a cluster with 128 added, their scale, and what its score holds beside the product."""
+    """Round a cluster's parameters to entries with 128 added; compute their scale and offset.
+
+    The offset is the part of the score that is not in the product.
+    """
     cdef double largest = 0.0, total = -g, v
     cdef float step
     cdef Py_ssize_t f
@@ -279,7 +282,7 @@ cdef void round_datum(const int8_state *s, const double *phi, int8_t *code, floa
         u = fabs((phi[f] - s.mean[f]) * s.balance[f])
         largest = u if u > largest else largest
     unit[0] = <float> (largest / 127.0)
-    if not unit[0] > 0.0:       # its inverse would be infinite
+    if not unit[0] > 0.0:       # all entries are 0; a division by it would be infinite
         return
     for f in range(s.F):
         code[f] = <int8_t> <int> rint((phi[f] - s.mean[f]) * s.balance[f] * (127.0 / largest))
@@ -304,13 +307,13 @@ cdef int row_by_numpy(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) no
     try:
         owner.change(i, k, sign)
         return EXPFAM_OK
-    except BaseException as error:      # also an interrupt: the driver raises it
+    except BaseException as error:      # interrupts too; the driver raises the error later
         owner.raised = error
         return EXPFAM_PYTHON
 
 
 cdef int change_row(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
-    """Statistics and row of a column by one datum; its count has changed already."""
+    """Update statistics and row of a column by one datum, after its count was changed."""
     if s.masses.n[k] == 0:
         put_empty(s, k)
         return EXPFAM_OK
@@ -322,7 +325,7 @@ cdef int change_row(int8_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noex
 
 
 cdef int law_row(int8_state *s, Py_ssize_t k) noexcept nogil:
-    """Row of a column from its count and statistics, through the closed form."""
+    """Compute the row of a column from its count and statistics by the closed form."""
     cdef uint8_t *row = <uint8_t *> (s.theta + s.F)
     cdef double g = 0.0
     cdef int code = s.law.at(s.law, <double> s.masses.n[k], s.S + k * s.F, s.theta, &g, s.law_work)
@@ -337,7 +340,7 @@ cdef int law_row(int8_state *s, Py_ssize_t k) noexcept nogil:
 
 
 cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q) noexcept nogil:
-    """Weights of the columns for datum i; `work` as `work_size` lays it out."""
+    """Compute the weights of the columns for datum i; `work` has `work_size` doubles."""
     cdef Py_ssize_t n_blocks = (s.masses.n_columns + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK
     cdef Py_ssize_t k
     cdef float best, alone = 0.0
@@ -367,7 +370,7 @@ cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q)
 
 
 cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q) noexcept nogil:
-    """The columns of the largest scores and the empty ones, by their exact predictives."""
+    """Weigh the columns of the largest scores, and an empty one, by their exact predictives."""
     cdef float *selecting = <float *> work
     cdef float *values = selecting + top_work_size(s.width)
     cdef int32_t *indices = <int32_t *> (values + s.shortlist)
@@ -394,7 +397,7 @@ cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_w
     for j in range(q.m):
         if code:
             return code
-        if s.held >= 0 and q.columns[j] == s.held_slot:     # the components still hold the datum
+        if s.held >= 0 and q.columns[j] == s.held_slot:     # the components have not removed the datum
             code = s.components.log_predictive_self(s.components.self, i, s.held_slot, q.weights + j, work)
     if code:
         return code
@@ -412,7 +415,7 @@ cdef int weigh_shortlist(const int8_state *s, Py_ssize_t i, double *work, int8_w
 
 
 cdef inline Py_ssize_t column_of(const int8_state *s, Py_ssize_t k) noexcept nogil:
-    """Column of a slot or of a new cluster, -1 if it is not open."""
+    """Return the column of a slot or of a new cluster, or -1 if it cannot be proposed."""
     cdef Py_ssize_t column = s.masses.new_column if k == EXPFAM_NEW else k
     if column < 0 or column >= s.masses.n_columns or not s.masses.bias[column] > -INFINITY:
         return -1
@@ -435,7 +438,7 @@ cdef double probability(const int8_state *s, const int8_weights *q, Py_ssize_t c
 
 
 cdef Py_ssize_t ranked(const int8_state *s, Py_ssize_t rank, bint is_empty) noexcept nogil:
-    """The open column of that rank, among all of them or the empty ones."""
+    """Return the open column of the given rank among all open columns or the empty ones."""
     cdef Py_ssize_t j, last = 0
     for j in range(s.masses.n_columns):
         if s.masses.bias[j] > -INFINITY and not (is_empty and s.masses.n[j]):
@@ -447,7 +450,10 @@ cdef Py_ssize_t ranked(const int8_state *s, Py_ssize_t rank, bint is_empty) noex
 
 
 cdef Py_ssize_t pick(const int8_state *s, const int8_weights *q, double u) noexcept nogil:
-    """Column drawn by one uniform in [0, 1): its part below the floor is spread over the open columns."""
+    """Draw a column by one uniform number u in [0, 1).
+
+    Numbers below the floor choose among all open columns.
+    """
     cdef Py_ssize_t j, last = 0
     cdef double left
     if not s.shortlist:
@@ -457,7 +463,7 @@ cdef Py_ssize_t pick(const int8_state *s, const int8_weights *q, double u) noexc
     left = (u - s.floor) / (1.0 - s.floor) * q.total
     for j in range(q.m):
         if q.weights[j] > 0.0:
-            last = j                    # rounding may leave a rest after the last one
+            last = j                    # by rounding errors `left` may exceed the last weight
             if left < q.weights[j] or (s.n_empty and j == q.m - 1):
                 break
             left -= q.weights[j]
@@ -497,7 +503,7 @@ cdef int int8_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssiz
     code = weigh(s, i, work, &q)
     if code:
         return code
-    if not s.shortlist:                 # in double: the same for any numbering of the slots
+    if not s.shortlist:                 # in double precision, so that the numbers of the slots do not matter
         q.total = 0.0
         for j in range(s.masses.n_columns):
             q.total += q.scores[j]
@@ -511,7 +517,10 @@ cdef int int8_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssiz
 
 
 cdef int int8_hold_out(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """The components keep the datum: they can predict a member given the others, and a rejection costs them nothing."""
+    """Remove datum i from the tables, but not from the components.
+
+    These can predict a member given the others, and so a rejection needs no work.
+    """
     cdef int8_state *s = <int8_state *> self
     cdef int code
     if s.held >= 0 or not 0 <= i < s.n_rows or not 0 <= k < s.width or s.masses.n[k] < 1:
@@ -546,7 +555,7 @@ cdef int int8_moved(void *self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t targ
     cdef int code
     if source == target:
         return int8_restore(self, i, source)
-    # of the existing columns one must stay empty
+    # one of the columns must remain empty
     if s.held != i or s.held_slot != source or not 0 <= target < s.width - 1:
         return EXPFAM_RANGE
     code = s.components.add(s.components.self, i, target)
@@ -564,12 +573,12 @@ cdef int int8_moved(void *self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t targ
 
 @final
 cdef class BoundInt8:
-    """An `Int8Proposal` at work: tables of one run.
+    """A bound `Int8Proposal`: tables of one run.
 
     Parameters
     ----------
     settings : Int8Proposal
-        Checked.
+        Settings that are checked already.
     model : MixtureModel
     data : Dataset
 
@@ -578,7 +587,7 @@ cdef class BoundInt8:
     capsule : PyCapsule
     pending : BaseException or None
     is_exact : bool
-        False: the statistics of shifts are rounded, so that a `refresh` may differ in last bits.
+        False, because shifts have rounding errors: a `refresh` may give other last bits.
     """
 
     cdef proposal_v1 api
@@ -589,7 +598,7 @@ cdef class BoundInt8:
     cdef Masses masses
     cdef Components components
     cdef NaturalLaw law
-    # what the pointers of the state point into
+    # arrays into which the pointers of the state point
     cdef object rows, scales, offsets, S, codes, units, alone, fixed, scratch
 
     def __init__(self, settings, model, data):
@@ -621,12 +630,12 @@ cdef class BoundInt8:
 
     @property
     def is_exact(self):
-        """False: see the class."""
+        """False: shifts have rounding errors."""
         return False
 
     @property
     def temperature(self):
-        """Factor of the log weights; found if it was "auto"."""
+        """Factor of the log weights, computed if the setting is "auto"."""
         return self.s.temperature
 
     # ---- memory ------------------------------------------------------------------------------------------------------
@@ -642,7 +651,10 @@ cdef class BoundInt8:
         self.scratch = [theta, saved_S, saved_row, None]
 
     def _allocate(self):
-        """Tables of as many columns as there are masses; contents are kept, new columns are empty clusters."""
+        """Allocate tables with a column for each mass, and copy the old columns.
+
+        New columns are empty clusters.
+        """
         cdef int8_state *s = &self.s
         cdef Py_ssize_t old = s.width, k
         width = self.masses.width
@@ -661,7 +673,7 @@ cdef class BoundInt8:
             put_empty(s, k)
 
     def _settle(self):
-        """After a change of sizes: room in the components, their struct, and the work of a call."""
+        """Update components, their struct and the size of scratch memory after a change of sizes."""
         self.components.reserve(self.s.width)
         self.s.components = self.components.c
         self.s.real = NULL
@@ -670,20 +682,20 @@ cdef class BoundInt8:
         needs_gil = self.components.needs_gil
         self.api.flags = EXPFAM_NEEDS_GIL if needs_gil else 0
         width, shortlist = self.s.width, self.s.shortlist
-        # scores and sums; selection, its values and numbers; columns, weights; the components' own
+        # scores and sums; selection with values and numbers; columns and weights; scratch memory of the components
         theirs = max(self.components.c.work_size, 1)
         self.api.work_size = width + top_work_size(width) // 2 + 3 * (shortlist + 1) + theirs
 
     def reserve(self, Py_ssize_t n_slots):
-        """Room for that many slots."""
+        """Allocate memory for `n_slots` slots."""
         if self.masses.reserve(n_slots):
             self._allocate()
             self._settle()
 
-    # ---- what is fixed for ever -------------------------------------------------------------------------------------
+    # ---- numbers that are fixed for a run ---------------------------------------------------------------------------
 
     def _take_family(self, family):
-        """Use a family's present hyper-parameters."""
+        """Use the present hyper-parameters of a family."""
         cdef double[::1] work
         self.family = family
         self.s.law, self.law = NULL, None
@@ -695,7 +707,7 @@ cdef class BoundInt8:
             self.s.law_work = &work[0]
 
     def _fix(self):
-        """Centre, balance, rounded data and temperature from the data and the family."""
+        """Compute centre, balance, rounded data and temperature from the data and the family."""
         mean, variance = self._moments_of_phi()
         n, S = self._pilot(mean, variance)
         Theta = self._natural(n, S)[0]
@@ -703,7 +715,10 @@ cdef class BoundInt8:
         self._choose_temperature(n, S)
 
     def _pilot(self, mean, variance):
-        """Statistics of groups of data near to each other; no sum here is left to BLAS and its threads."""
+        """Compute statistics of groups of near data.
+
+        BLAS is not used, because its sums may depend on the number of threads.
+        """
         data = self.data
         rows = np.unique(np.linspace(0, data.n_rows - 1, min(_N_PILOT, data.n_rows)).astype(np.intp))
         phi = dense_rows(self.family.sufficient_statistics(data.X[rows]))
@@ -765,18 +780,18 @@ cdef class BoundInt8:
                     round_datum(s, &phi[i, 0], &codes[first + i, 0], &units[first + i])
 
     def _judge_alone(self):
-        """Scores of a cluster without data, on the scale of the linear ones."""
+        """Compute the scores of an empty cluster on the scale of the linear scores."""
         if self.s.shortlist:
             return
         self.alone = np.empty(self.s.n_rows, dtype=np.float32)
         cdef float[::1] view = self.alone
         self.s.alone = &view[0]
-        for start, block in self._blocks():     # the evidence of one datum is its predictive given none
+        for start, block in self._blocks():     # the evidence of one datum is its predictive in an empty cluster
             exact = self.family.log_marginal(np.ones(len(block)), block)
             self.alone[start : start + len(block)] = exact - np.einsum("if,f->i", block, self.fixed[0])
 
     def _natural(self, n, S):
-        """Theta (m, F), G (m,) of clusters, by the road that single moves take."""
+        """Compute Theta (m, F) and G (m,) of clusters by the same code as single moves."""
         if self.law is None:
             Theta, G = self.family.expected_natural(n, S)
             return np.ascontiguousarray(Theta, dtype=np.float64), np.ascontiguousarray(G, dtype=np.float64)
@@ -784,7 +799,10 @@ cdef class BoundInt8:
         return np.array([theta for theta, _ in pairs]).reshape(len(n), -1), np.array([g for _, g in pairs])
 
     def _choose_temperature(self, n, S):
-        """Slope of exact on rounded scores of the clusters (n, S), among each datum's best by the latter."""
+        """Set the temperature to the slope of exact on rounded scores of the clusters (n, S).
+
+        For each datum the clusters of the best rounded scores count.
+        """
         self.s.temperature = 1.0 if self.temperature_setting == "auto" else self.temperature_setting
         if self.temperature_setting != "auto" or self.s.shortlist:
             return
@@ -802,7 +820,7 @@ cdef class BoundInt8:
     # ---- statistics --------------------------------------------------------------------------------------------------
 
     def refresh(self, snapshot):
-        """Take up the statistics of a snapshot."""
+        """Make the tables from the statistics of a snapshot."""
         if snapshot.family is not self.family:
             self.components.rebind(snapshot.family)
             self._take_family(snapshot.family)
@@ -823,16 +841,19 @@ cdef class BoundInt8:
         count_open(&self.s)
 
     def shift(self, snapshot, added, removed):
-        """Take up statistics that differ by data added and removed: rows of the clusters that were touched."""
+        """Update the statistics by data that were added and removed.
+
+        Only rows of changed clusters are computed.
+        """
         if snapshot.family is not self.family:
             self.refresh(snapshot)
             return
-        self.reserve(int(added[1].max(initial=0)) + 1)      # a datum added may be removed again, and its slot with it
+        self.reserve(int(added[1].max(initial=0)) + 1)      # slots of `added` may be missing in the snapshot
         if self.masses.set(snapshot):
             self._allocate()
             self._settle()
         self.s.held = -1
-        # never snapshot.S: it would be summed anew over all data for every block
+        # snapshot.S is not read: it would be summed over all data again for every block
         if not (self._move(added, 1.0) and self._move(removed, -1.0)):
             self.refresh(snapshot)
             return
@@ -844,7 +865,7 @@ cdef class BoundInt8:
         count_open(&self.s)
 
     def _write(self, columns):
-        """Rows of columns that hold data, from their counts and statistics."""
+        """Compute the rows of columns with data from their counts and statistics."""
         if not len(columns):
             return
         cdef int8_state *s = &self.s
@@ -875,7 +896,7 @@ cdef class BoundInt8:
 
     @property
     def pending(self):
-        """The exception of a call that failed: this proposal's own, or that of the components it asks."""
+        """Exception of a failed call of the proposal or of its components, or None."""
         return self.components.pending if self.raised is None else self.raised
 
     @pending.setter
@@ -883,7 +904,7 @@ cdef class BoundInt8:
         self.raised = self.components.pending = error
 
     def _move(self, moved, double sign):
-        """Add or take out data one by one; False where the components refuse."""
+        """Add or remove data one by one; return False if the components refuse."""
         cdef const Py_ssize_t[::1] rows = np.ascontiguousarray(moved[0], dtype=np.intp)
         cdef const Py_ssize_t[::1] slots = np.ascontiguousarray(moved[1], dtype=np.intp)
         cdef int8_state *s = &self.s
@@ -907,7 +928,7 @@ cdef class BoundInt8:
         return code == EXPFAM_OK
 
     cdef object change(self, Py_ssize_t i, Py_ssize_t k, double sign):
-        """Row of one column after a single move, through NumPy."""
+        """Update statistics and row of one column after a single move, in NumPy."""
         self.S[k] += sign * self.data.phi(i, i + 1)[0]
         n = np.array([<double> self.s.masses.n[k]])
         Theta, G = self._natural(n, self.S[k : k + 1])
@@ -917,15 +938,16 @@ cdef class BoundInt8:
             raise FloatingPointError(f"family {self.family.name!r}: the natural parameters of slot {k} are not finite")
         put_row(&self.s, k, row)
 
-    # ---- looking -----------------------------------------------------------------------------------------------------
+    # ---- scores and storage ------------------------------------------------------------------------------------------
 
     def scores(self, Py_ssize_t i):
-        """Rounded scores of the columns for one datum.
+        """Compute the rounded scores of the columns for one datum.
 
         Returns
         -------
         (n_columns,) float32 ndarray
-            Nats, up to a number that all columns share; -inf for columns that are not open or hold no data.
+            Scores in nats, up to a number that is the same for all columns; -inf for columns that cannot be proposed or
+            hold no data.
         """
         if not 0 <= i < self.s.n_rows:
             raise IndexError(f"datum {i} of {self.s.n_rows}")
@@ -937,7 +959,7 @@ cdef class BoundInt8:
         return out[: self.masses.n_columns]
 
     def to_arrays(self):
-        """What was fixed by data and first hyper-parameters; all else is remade by `refresh`."""
+        """Return the numbers that are fixed for a run; `refresh` makes everything else again."""
         centre, mean, balance, inverse = self.fixed
         return {
             "centre": centre.copy(),
@@ -948,7 +970,7 @@ cdef class BoundInt8:
         }
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`; a `refresh` must follow."""
+        """Restore the fixed numbers from the arrays of `to_arrays`; a `refresh` must follow."""
         for name in ("centre", "mean", "balance", "varies"):
             if np.shape(arrays[name]) != (self.s.F,):
                 raise ValueError(f"Int8Proposal: {name} must have shape ({self.s.F},); got {np.shape(arrays[name])}")
@@ -961,12 +983,15 @@ cdef class BoundInt8:
 
 
 def _balance(spread, variance):
-    """Fourth root of the ratio of two variances by feature, within a factor 20 of its geometric mean."""
+    """Compute the fourth root of the ratio of two variances for each feature.
+
+    It is limited to a factor of 20 about its geometric mean.
+    """
     varies = variance > 0
     if not varies.any():
         return np.ones_like(variance)
     ratio = np.full_like(variance, np.nan)
-    # clusters that do not differ yet: as if they did by one standard deviation of a feature
+    # equal clusters are replaced by clusters that differ by one standard deviation of each feature
     spread = spread if spread[varies].any() else np.where(varies, 1.0 / np.where(varies, variance, 1.0), 0.0)
     known = varies & (spread > 0)
     ratio[known] = 0.25 * (np.log(spread[known]) - np.log(variance[known]))

@@ -1,7 +1,7 @@
-"""Prior weights of the columns among which a proposal chooses, kept under single moves in O(1).
+"""Prior weights of the columns among which a proposal chooses; a single move costs O(1).
 
-A column is a slot under its own number. "A cluster that has no slot yet" is some empty column: an empty cluster's
-statistics are zero whichever it is, so it needs no row of its own in any table.
+The column of a slot has the number of the slot. "A cluster that has no slot yet" is an empty column: the statistics of
+all empty clusters are zero, so tables need no extra row for it.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ cdef void mass_enter(mass_table *t, Py_ssize_t k) noexcept nogil:
         t.n_columns = k + 1
     if k == t.new_column:
         j = 0
-        while t.n[j]:               # there are more columns than slots
+        while t.n[j]:               # an empty column exists: there are more columns than slots
             j += 1
         t.new_column = j
         if j >= t.n_columns:
@@ -37,18 +37,19 @@ cdef void mass_leave(mass_table *t, Py_ssize_t k) noexcept nogil:
         return
     t.n_live -= 1
     t.bias[k] = -INFINITY
-    if k < t.new_column:            # always the lowest empty one: a function of the slots, not of their history
+    if k < t.new_column:            # the lowest empty column, so that it depends on the slots but not on their history
         t.bias[t.new_column] = -INFINITY
         t.new_column = k
     t.bias[t.new_column] = <float> t.log_new_mass[t.n_live]
 
 
 cdef class Masses:
-    """Prior weights by column for proposals that are told of single moves.
+    """Prior weights of columns, for proposals that follow single moves.
 
     Parameters
     ----------
     weights : Weights
+        Prior on the weights of the clusters.
     n_rows : int
         Number of data.
 
@@ -77,7 +78,7 @@ cdef class Masses:
 
     @property
     def width(self):
-        """Columns that exist, a multiple of the block in which scores are summed."""
+        """Number of columns, a multiple of the size of the blocks in which scores are summed."""
         return self.t.width
 
     @property
@@ -87,11 +88,11 @@ cdef class Masses:
 
     @property
     def n_columns(self):
-        """Columns that are scored."""
+        """Number of columns that are scored."""
         return self.t.n_columns
 
     def reserve(self, Py_ssize_t n_slots):
-        """Columns for so many slots and one more; True if they became more."""
+        """Allocate columns for `n_slots` slots and a new cluster; return whether any were added."""
         block = <Py_ssize_t> EXPFAM_BLOCK
         width = (n_slots + 1 + block - 1) // block * block
         if width <= len(self.bias):
@@ -111,7 +112,7 @@ cdef class Masses:
         self.t.width = bias.shape[0]
 
     def set(self, snapshot):
-        """Take the weights of a snapshot, growing where it has slots beyond the width; True if it grew."""
+        """Set the weights to those of a snapshot; return whether columns were added for its slots."""
         grew = self.reserve(int(snapshot.slots.max(initial=-1)) + 1)
         self.bias[:] = -np.inf
         self.n[:] = 0

@@ -1,9 +1,10 @@
-"""Proposals by group: neighbouring data share one alias table, made from the law of a few of them.
+"""Proposals by group: neighbouring data share one alias table.
 
-A group's law is the mean of the exact laws p(k | x) of some members, its anchors, and of its prototype, the mean of its
-phi; a share of every law is the components' own weights. Tables list only what a group prefers to those weights and
-draw everything else from one table that all groups share. So a refresh costs one matrix product of anchors times K and
-some nanoseconds for each entry of it, tables are short, and a draw is O(1).
+The law of a group is the mean of the exact laws p(k | x) of some of its members, the anchors, and of its prototype, the
+mean of its phi. A share of every law, the floor, is the weights of the components. The table of a group lists only the
+clusters that are more probable than in the floor; all others are drawn from one table that all groups share. So tables
+are short and a draw is O(1). A refresh costs one matrix product with a row for each anchor and a column for each
+cluster, and a few nanoseconds for each entry of the product.
 """
 
 import numbers
@@ -31,32 +32,33 @@ from expfam.structures.ground.threads import run
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
 from expfam.structures.data_cells import DataCells
 
-_SMALLEST_FLOOR = 1e-6              # tables resolve shares of 2**-32
-_EVEN = 0.1                         # share of the even law in the table of all groups: no cluster is lost for ever
+_SMALLEST_FLOOR = 1e-6              # tables hold probabilities as multiples of 2**-32
+_EVEN = 0.1                         # share of the uniform law in the shared table, so that every cluster can be drawn
 _LEAST_GROUP, _LARGEST_GROUP = 128, 2048
-_BLOCK_ENTRIES = 1 << 18            # scores of a task: one MiB of float32
-_TABLE_SHARE = 0.25                 # of the machine's memory
-_TABLE_BYTES = 24                   # an entry: cell, law and name, and what is held twice for a moment
+_BLOCK_ENTRIES = 1 << 18            # scores of a task: 1 MiB of float32
+_TABLE_SHARE = 0.25                 # largest share of the machine's memory for tables
+_TABLE_BYTES = 24                   # bytes of an entry: cell, law and name, and copies while tables are joined
 _ANCHOR_UNIT = 1                    # streams of the purpose "tables"
 
 
 class PrototypeProposal(Proposal):
-    """Clusters by the laws of a few members of a datum's group, its anchors, and of the group's mean.
+    """Proposal of clusters by the laws of a few members of a datum's group and of its mean.
 
     Parameters
     ----------
     data_cells : {"means", "tree"} or DataCells
-        Of the data, made once for a run: cells of nested k-means, cells of a cover tree, or given ones. Where noise is
-        as wide as the gaps between clusters, means are nearer to the clusters' middles than any datum at which a cover
-        tree could split; then their cells are purer, and chains get twice as far in a time.
+        Groups of the data, made once for a run: cells of nested k-means, cells of a cover tree, or given ones. If the
+        noise is as wide as the gaps between clusters, means are nearer to the middles of the clusters than any datum at
+        which a cover tree could split. The cells of "means" are then purer, and chains get twice as far in the same
+        time.
     max_group : int or "auto"
-        Most data of a cell that is a group; ``"auto"`` is K / 2 within 128 and 2048, for K clusters.
+        Maximal number of data of a group; ``"auto"`` is K / 2 for K clusters, at least 128 and at most 2048.
     n_anchors : int
-        Members drawn anew at each refresh, from the run's stream and not by labels. With 0 the group's mean alone
-        speaks for it, as published: sweeps are the cheapest then, and mix slowly, because what the mean does not
-        suggest is reached only through the floor.
+        Number of members that are drawn at each refresh; the draws do not depend on labels. With 0 only the mean of the
+        group is used, as published. Sweeps are then cheapest and mix slowly, because other clusters than those of the
+        mean are reached only by the floor.
     floor : float in [1e-6, 1)
-        Share of the draws that go to clusters by their own weights (a tenth of them evenly).
+        Share of the draws that choose clusters by their weights (a tenth of them uniformly).
 
     Examples
     --------
@@ -74,9 +76,10 @@ class PrototypeProposal(Proposal):
     -----
     Canopy I of Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees", has one prototype
     for a group; anchors, the floor and short tables are not in the paper. q(k | g) = (1 - e) mean_a p(k | a) + e w(k)
-    with w = 0.9 pi + 0.1 / K; clusters for which the first term is below the second are left to w, which at most halves
-    their q. log q is that of the table as it draws, so a refresh may be as old and as coarse as it likes. Groups of at
-    most ``n_anchors + 1`` data have all of them as anchors. Sparse data have anchors only, unless there are none.
+    with w = 0.9 pi + 0.1 / K. Clusters for which the first term is smaller than the second are drawn only from w, which
+    at most halves their q. log q is exact for the draws of the table, so old or coarse tables keep the kernel exact.
+    All data of a group of at most ``n_anchors + 1`` data are anchors. Groups of sparse data have no prototype, unless
+    ``n_anchors=0``.
     """
 
     modes = frozenset({"frozen"})
@@ -85,7 +88,7 @@ class PrototypeProposal(Proposal):
         self.data_cells, self.max_group, self.n_anchors, self.floor = data_cells, max_group, n_anchors, floor
 
     def check(self, model, data):
-        """Refuse settings that cannot be; names the parameter."""
+        """Refuse settings out of range; the message names the parameter."""
         if not isinstance(self.data_cells, DataCells) and self.data_cells not in ("tree", "means"):
             raise ValueError(f"data_cells must be 'tree', 'means' or a DataCells; got {self.data_cells!r}")
         if isinstance(self.data_cells, DataCells) and len(self.data_cells.group) != data.n_rows:
@@ -98,13 +101,13 @@ class PrototypeProposal(Proposal):
             raise ValueError(f"floor must lie in [{_SMALLEST_FLOOR}, 1); got {self.floor!r}")
 
     def largest_group(self, n_clusters):
-        """What ``max_group="auto"`` stands for, by the number of clusters alone."""
+        """Return the maximal size of a group; "auto" depends only on the number of clusters."""
         if self.max_group != "auto":
             return int(self.max_group)
         return min(max(n_clusters // 2, _LEAST_GROUP), _LARGEST_GROUP)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the coordinates that groups are made from, of the groups, and of full tables up to their limit."""
+        """Return the bytes of coordinates, groups and full tables, up to the limit for tables."""
         if isinstance(self.data_cells, DataCells):
             n_groups, width = self.data_cells.n_groups, 0
         else:
@@ -114,7 +117,10 @@ class PrototypeProposal(Proposal):
         return data.n_rows * (4 * width + 32) + tables + 8 * _BLOCK_ENTRIES
 
     def bind(self, model, data, *, seed):
-        """Working object; groups are made at its first refresh, which knows the number of clusters."""
+        """Make the bound proposal.
+
+        Its first refresh makes the groups, because it has the number of clusters.
+        """
         self.check(model, data)
         return BoundPrototype(self, data, seed)
 
@@ -145,7 +151,7 @@ cdef int prototype_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py
 # ---- making tables ---------------------------------------------------------------------------------------------------
 
 cdef inline int lowest_bit(uint64_t word) noexcept nogil:
-    """Number of the lowest bit of a word that has one."""
+    """Return the number of the lowest bit of a word that is not 0."""
     cdef int at = 0
     while not word & 0xFF:
         word >>= 8
@@ -157,7 +163,7 @@ cdef inline int lowest_bit(uint64_t word) noexcept nogil:
 
 
 cdef class Scratch:
-    """Memory of one task, used again by the next one of its thread."""
+    """Scratch memory of one task; later tasks use it again."""
 
     cdef object scores, tops, values, places, sums, total, seen, work, queue, mass
     cdef float *top
@@ -191,7 +197,7 @@ cdef class Scratch:
 
 
 cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double share, Py_ssize_t K) noexcept nogil:
-    """Add `share` times the law of one row of scores; 1 where no score is finite."""
+    """Add `share` times the law of one row of scores; return 1 if no score is finite."""
     cdef float best = expfam_biased_tops(scores, bias, s.top, K)
     cdef float scale
     cdef double *shares = s.share
@@ -216,7 +222,10 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
 
 cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint32_t *names,
                          Py_ssize_t K) noexcept nogil:
-    """Clusters whose share is above that of the floor, and the floor itself: weights to `part`; leaves shares zero."""
+    """List the clusters whose share is larger than in the floor, and last the floor itself.
+
+    Weights are written to `part`, and all shares are set to 0. Returns the length of the list.
+    """
     cdef Py_ssize_t w, k, size = 0
     cdef uint64_t word
     for w in range((K + 63) // 64):
@@ -238,7 +247,10 @@ cdef Py_ssize_t list_law(Scratch s, double floor, const double *shared_law, uint
 cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bias, const Py_ssize_t[::1] rows,
                             double cut, double floor, const double[::1] shared_law, alias_cell *cells, double *law,
                             uint32_t *names, Py_ssize_t[::1] sizes) noexcept nogil:
-    """Tables of consecutive groups with scores rows[g]..rows[g + 1]; their joint size, or -1 - g for a bad one."""
+    """Make the tables of consecutive groups; group g has the scores rows[g]..rows[g + 1] - 1.
+
+    Returns their total size, or -1 - g if group g has no finite score.
+    """
     cdef Py_ssize_t g, r, size, at = 0, K = scores.shape[1]
     cdef double *parts
     for g in range(sizes.shape[0]):
@@ -246,7 +258,7 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
             if add_law(s, &scores[r - rows[0], 0], &bias[0], cut, 1.0 / (rows[g + 1] - rows[g]), K):
                 return -1 - g
         size = list_law(s, floor, &shared_law[0], names + at, K)
-        parts = law + at            # the builder keeps its weights in its scratch: they lie where the law will be
+        parts = law + at            # a copy: the builder uses `part` as scratch
         for r in range(size):
             parts[r] = s.part[r]
         if alias_build(parts, size, False, 0.0, cells + at, s.part, s.turn) != ALIAS_OK:
@@ -261,7 +273,7 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
 
 @final
 cdef class BoundPrototype:
-    """A `PrototypeProposal` at work: groups made once, tables of one snapshot.
+    """A bound `PrototypeProposal`: groups, and tables of one snapshot.
 
     Parameters
     ----------
@@ -274,13 +286,13 @@ cdef class BoundPrototype:
     capsule : PyCapsule
     pending : BaseException or None
     data_cells : DataCells or None
-        Made by the first refresh unless it was given.
+        Groups of the data; the first refresh makes them unless they were given.
     order : (N,) intp ndarray or None
-        Data group by group: draws in this order read each table once.
+        Data sorted by group; draws in this order read each table once.
     n_threads : int or None
-        Threads of a refresh, which does not depend on them.
+        Number of threads of a refresh; its result does not depend on it.
     table_bytes : int
-        What the tables take.
+        Bytes of the tables.
     """
 
     def __init__(self, settings, data, seed):
@@ -296,16 +308,16 @@ cdef class BoundPrototype:
 
     @property
     def order(self):
-        """Data group by group: (N,) intp ndarray, None before there are groups."""
+        """Data sorted by group: (N,) intp ndarray; None before groups are made."""
         return None if self.data_cells is None else self.data_cells.members
 
     def rebind(self, model):
-        """Nothing here depends on hyper-parameters."""
+        """Do nothing: groups and tables do not depend on hyper-parameters."""
 
     # ---- groups --------------------------------------------------------------------------------------------------
 
     def _group(self, n_clusters):
-        """Groups of the settled size, which the number of clusters settles first."""
+        """Make the groups; their maximal size is chosen once, by the number of clusters."""
         if self.max_group is None:
             self.max_group = self.settings.largest_group(n_clusters)
         points = neighbourhood(self.data, self.seed)
@@ -313,7 +325,7 @@ cdef class BoundPrototype:
             self._take_groups(DataCells(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
             return
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CoverTreeWarning)   # unsplittable cells are cut into runs
+            warnings.simplefilter("ignore", CoverTreeWarning)   # cells that no split helps are cut into runs
             tree = CoverTree(points, n_threads=self.n_threads)
         self._take_groups(DataCells(_tree_groups(tree, self.max_group)))
 
@@ -325,7 +337,7 @@ cdef class BoundPrototype:
         self._describe()
 
     def _describe(self):
-        """Means of phi, where they speak for their groups, and the rows of scores of each group."""
+        """Compute the means of phi, if they are used, and the number of scored rows of each group."""
         A, sizes = int(self.settings.n_anchors), self.data_cells.sizes
         n, S = self.data.statistics(self.data_cells.group, self.data_cells.n_groups)
         total = np.asarray(S.sum(axis=0), dtype=np.float64).ravel() / self.data.n_rows
@@ -338,7 +350,7 @@ cdef class BoundPrototype:
             self.rows_of = np.where(sizes <= A + 1, sizes, A + 1) if A else np.ones_like(sizes)
 
     def _anchors(self, step):
-        """Rows whose laws are averaged, group by group: dense or CSR phi, float32, centred."""
+        """Collect phi of the rows whose laws are averaged: dense or CSR, float32, centred, by group."""
         A, sizes, data_cells = int(self.settings.n_anchors), self.data_cells.sizes, self.data_cells
         if A == 0:
             return self._as_scores(self.means)
@@ -354,7 +366,7 @@ cdef class BoundPrototype:
             return self._as_scores(self.data.family.sufficient_statistics(self.data.X[row]))
         phi = np.array(_dense(self.data.family.sufficient_statistics(self.data.X[row])), dtype=np.float64)
         large = np.flatnonzero(sizes > A + 1)
-        phi[first[large]] = self.means[large]       # the mean takes the place of one anchor
+        phi[first[large]] = self.means[large]       # the mean replaces one anchor
         return self._as_scores(phi)
 
     def _as_scores(self, phi):
@@ -365,7 +377,7 @@ cdef class BoundPrototype:
     # ---- tables --------------------------------------------------------------------------------------------------
 
     def refresh(self, snapshot):
-        """Tables of all groups for the parameters of a snapshot, which must be of all components."""
+        """Make the tables of all groups for a snapshot, which must have all components."""
         K = len(snapshot.slots)
         if K == 0 or snapshot.log_weight_new > -np.inf or not np.array_equal(snapshot.slots, np.arange(K)):
             raise CapabilityError("PrototypeProposal needs a fixed number of components, all of them in the snapshot")
@@ -378,12 +390,12 @@ cdef class BoundPrototype:
         self._aim(K)
 
     def _share(self, log_weight):
-        """The table by weight, which all groups share."""
+        """Make the table of draws by weight, which all groups share."""
         self.shared = AliasTable(np.asarray(log_weight, dtype=np.float64), is_log=True, floor=_EVEN)
         self.shared_law = self.shared.probability()
 
     def _coarsen(self):
-        """Larger groups where tables do not fit; they never become smaller again."""
+        """Double the size of groups if tables do not fit; groups never become smaller again."""
         if self.max_group is None or self.max_group >= self.data.n_rows:
             return False
         self.max_group *= 2
@@ -398,7 +410,7 @@ cdef class BoundPrototype:
     def _fill(self, snapshot, Py_ssize_t K):
         phi = self._anchors(snapshot.step)
         theta = snapshot.Theta
-        # a common part of all parameters changes no law, and would cost digits
+        # subtracting the mean of all parameters changes no law and saves digits
         middle = theta.mean(axis=0)
         bias = snapshot.log_weight - snapshot.G + (theta - middle) @ self.center
         finite = bias > -np.inf
@@ -429,14 +441,14 @@ cdef class BoundPrototype:
         self.s.longest = int(np.diff(self.start).max())
 
     def _block(self, Scratch scratch, phi, table, bias, rows):
-        """Tables of a few groups: cells, law, names and sizes."""
+        """Make the tables of a few groups: cells, law, names and sizes."""
         cdef Py_ssize_t n_rows = phi.shape[0], K = table.shape[1], n_groups = len(rows) - 1, room, filled
         cdef float[:, ::1] scores
         cdef const float[::1] bias_view = bias
         cdef const Py_ssize_t[::1] row = rows
         cdef const double[::1] shared_law = self.shared_law
         cdef double floor = self.settings.floor
-        cdef double cut = np.log(K / (floor * _EVEN))   # nats below the best at which any cluster is left to the floor
+        cdef double cut = np.log(K / (floor * _EVEN))   # nats below the best; lower clusters belong to the floor
         cdef Py_ssize_t[::1] size_view
         cdef uint32_t[:, ::1] cell_view
         cdef double[::1] law_view
@@ -446,7 +458,7 @@ cdef class BoundPrototype:
         else:
             scores = found = np.matmul(phi, table, out=scratch.scores[:n_rows])
         room = n_groups * (K + 1)
-        cells, law = np.empty((room, 2), dtype=np.uint32), np.empty(room)   # pages that stay untouched cost nothing
+        cells, law = np.empty((room, 2), dtype=np.uint32), np.empty(room)   # pages never written need no memory
         names, sizes = np.empty(room, dtype=np.uint32), np.empty(n_groups, dtype=np.intp)
         cell_view, law_view, name_view, size_view = cells, law, names, sizes
         with nogil:
@@ -476,11 +488,11 @@ cdef class BoundPrototype:
         return 0
 
     def to_arrays(self):
-        """The size of groups that was settled upon: everything else is remade by `refresh`."""
+        """Return the maximal size of groups; `refresh` makes everything else again."""
         return {} if self.max_group is None else {"max_group": np.array(self.max_group, dtype=np.int64)}
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; a `refresh` must follow."""
+        """Restore the maximal size of groups; a `refresh` must follow."""
         if "max_group" in arrays:
             self.max_group = int(integers(arrays, "max_group", (), 1, 2**31))
 
@@ -490,18 +502,21 @@ def _dense(phi):
 
 
 def _cuts(rows, step):
-    """Bounds of runs of groups with about `step` rows of scores, by the sizes alone."""
+    """Return bounds of runs of groups with about `step` rows of scores, from sizes only."""
     cuts = np.flatnonzero(np.diff(rows[:-1] // step, prepend=-1))
     return list(zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows) - 1]))
 
 
 def _tree_groups(tree, max_group):
-    """Group of each datum: largest cells of at most so many data, larger leaves cut into runs."""
+    """Return the group of each datum: the largest cells of at most `max_group` data.
+
+    Larger leaves are cut into runs.
+    """
     return DataCells.from_tree(tree, max_group, phi=np.zeros((len(tree), 1))).group
 
 
 def _memory_limit():
-    """Bytes that tables may take."""
+    """Return how many bytes the tables may use."""
     import os
 
     try:

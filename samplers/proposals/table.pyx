@@ -1,10 +1,11 @@
-"""Counts in clusters as a table of logarithms, one byte each: nearly the exact conditional, at a fraction of its cost.
+"""Proposal by a table of logarithms of counts, with one byte for each word and cluster.
 
-For a datum's words the rows of the table are added up over all clusters at once. For a word that occurs c >= 2 times
-the byte is looked up in the logs of rising factorials, since c times the logarithm is far from it. Lengths and prior
-weights enter exactly. The counts stand beside the bytes, cluster by cluster with frequent words first, where the words
-of a datum lie close together; so sums of changes stay exact, and any sequence of shifts gives the bits of one refresh.
-O(W K) bytes are read by a draw, O(W) written for each datum that comes or goes.
+Its law is nearly the exact conditional, at a fraction of the cost. The rows of a datum's words are added up for all
+clusters together. A word that occurs c >= 2 times needs the log of a rising factorial, which is far from c times the
+log of the count; its byte is the index of a look-up of these logs. Lengths and prior weights are exact. The counts are
+held besides the bytes, cluster by cluster with frequent words first, so that the words of a datum are close together.
+Changes of counts are exact, so every sequence of shifts gives the same bits as one refresh. A draw reads O(W K) bytes;
+adding or removing a datum writes O(W).
 """
 
 import numpy as np
@@ -57,17 +58,17 @@ from expfam.structures.ground.threads import run
 cdef enum:
     MULTINOMIAL = 0
     POISSON = 1
-    MOST_TOKENS = 257           # of rows added up at once: 257 times the largest byte fits 16 bits
-    MOST_LENGTHS = 512          # lengths with a row of their own, at most; between these the rows are interpolated
-    MOST_REPEATED = 128         # of these rows, those of words that occur twice and more
-    MOST_LEVELS = 64            # pseudo-counts with look-ups of their own
-    MOST_LOOK_UPS = 4096        # unless there are more different counts than that
-    LOOK_UP = 512               # bytes of one: 256 low ones, 256 high ones
-    MOST_SEEN = 65536           # counts that are told apart without sorting
-    LINE = 64                   # bytes
-    AHEAD = 3                   # data whose rows are asked for before it is their turn
+    MOST_TOKENS = 257           # rows that are added up together: 257 times the largest byte fits 16 bits
+    MOST_LENGTHS = 512          # maximal number of lengths with a row; rows of other lengths are interpolated
+    MOST_REPEATED = 128         # of these, rows of words that occur twice or more
+    MOST_LEVELS = 64            # maximal number of pseudo-counts with their own look-ups
+    MOST_LOOK_UPS = 4096        # maximal number of look-ups, unless there are more different counts
+    LOOK_UP = 512               # bytes of a look-up: 256 low bytes, 256 high bytes
+    MOST_SEEN = 65536           # smaller counts are listed without sorting
+    LINE = 64                   # bytes of a cache line
+    AHEAD = 3                   # number of data by which memory is prefetched ahead
 
-cdef double FLOOR_NEW = 0.01        # share of the draws that a new cluster has at least
+cdef double FLOOR_NEW = 0.01        # least share of the draws for a new cluster
 
 _MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
 
@@ -75,43 +76,43 @@ _MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON}
 ctypedef struct log_table:
     mass_table *mass
     int model
-    int is_float                # float32 logs; else bytes
-    int is_narrow               # uint16 counts beside floats; else int32
+    int is_float                # logs are float32; otherwise bytes
+    int is_narrow               # counts besides float logs are uint16; otherwise int32
     Py_ssize_t n_rows
     Py_ssize_t n_words
-    Py_ssize_t width            # columns
+    Py_ssize_t width            # number of columns
     csr_rows x
     const double *length        # (n_rows,) sum of each datum
-    const Py_ssize_t *next_rows     # (n_rows, 2) which data are probably drawn for next, and after that
-    void *logs                  # (n_words, width) uint8 or float: log((n + a) / a), in units of `step` where bytes
-    # beside floats as `logs`; beside bytes (width, n_words + n_heavy) uint16: 16 low bits by `place`, then the high
-    # ones of heavy words
+    const Py_ssize_t *next_rows     # (n_rows, 2) data for which the next two draws are probably made
+    void *logs                  # (n_words, width) uint8 or float: log((n + a) / a); bytes are in units of `step`
+    # with float logs of the same shape as `logs`; with bytes (width, n_words + n_heavy) uint16: first the 16 low bits,
+    # ordered by `place`, then the high bits of heavy words
     void *counts
-    const int32_t *place        # (n_words,) words by frequency
-    Py_ssize_t n_heavy          # words whose counts could need more than 16 bits: the first of them
-    const double *prior         # (n_words,)
+    const int32_t *place        # (n_words,) rank of each word by frequency
+    Py_ssize_t n_heavy          # number of words, the most frequent ones, whose counts could need more than 16 bits
+    const double *prior         # (n_words,) pseudo-counts
     double prior_total
     double rate
-    double step                 # nats a unit
-    const uint8_t *byte_of      # (n_tabled,) byte of a count under the symmetric prior, or NULL
+    double step                 # nats of a unit
+    const uint8_t *byte_of      # (n_tabled,) byte of each count under a symmetric prior, or NULL
     Py_ssize_t n_tabled
-    const uint8_t *look_ups     # (levels, repeats, 2, 256) log rising factorial of the count behind a byte, in units
-    const int32_t *repeat_place     # (largest count + 1,) place of a count among the repeats
+    const uint8_t *look_ups     # (levels, repeats, 2, 256) log rising factorial of the count of each byte, in units
+    const int32_t *repeat_place     # (largest count + 1,) number of each count among the repeats
     Py_ssize_t n_repeats
-    const uint8_t *word_level   # (n_words,) place of a word's pseudo-count among the levels, or NULL for one level
-    double *total               # (width,) sum of the counts of a column
+    const uint8_t *word_level   # (n_words,) level of each word's pseudo-count, or NULL for one level
+    double *total               # (width,) sum of the counts of each column
     double *level               # (width,) multinomial: total + a; Poisson: (a + total) log((b + n) / (b + n + 1))
     double *slope               # (width,) Poisson: log(b + n + 1)
-    const int32_t *length_place     # (n_rows,) row of `length_rows` at or below the datum's length
-    const float *length_part    # (n_rows,) how far its length lies towards the next row
+    const int32_t *length_place     # (n_rows,) row of `length_rows` of the same or the next smaller length
+    const float *length_part    # (n_rows,) position of the length between this row (0) and the next (1)
     float *length_rows          # (lengths, width) log prior weight and length term of each column
-    uint8_t *length_ready       # (lengths,)
+    uint8_t *length_ready       # (lengths,) whether the row is computed
 
 
 # ---- entries -------------------------------------------------------------------------------------------------------
 
 cdef inline uint16_t *counts_of(const log_table *t, Py_ssize_t k) noexcept nogil:
-    """Counts of column k beside bytes."""
+    """Return the counts of column k that are held besides bytes."""
     return <uint16_t *> t.counts + k * (t.n_words + t.n_heavy)
 
 
@@ -138,7 +139,7 @@ cdef inline double count_at(const log_table *t, Py_ssize_t w, Py_ssize_t k) noex
 
 
 cdef inline double log_of(const log_table *t, Py_ssize_t w, double count) noexcept nogil:
-    """log((count + a) / a), as the table holds it: in units of `step`, rounded, where it holds bytes."""
+    """Compute log((count + a) / a) as the table holds it; a byte is in units of `step`, rounded."""
     cdef double value
     if t.is_float:
         return <float> log1p(count / t.prior[w])
@@ -163,7 +164,7 @@ cdef inline void put_count(log_table *t, Py_ssize_t w, Py_ssize_t k, double coun
 
 
 cdef inline const uint8_t *look_up_of(const log_table *t, Py_ssize_t w, Py_ssize_t count) noexcept nogil:
-    """What a word that occurs `count` times adds, by the byte."""
+    """Return the look-up from bytes to terms for a word that occurs `count` times."""
     cdef Py_ssize_t row = t.repeat_place[count]
     if t.word_level != NULL:
         row += t.word_level[w] * t.n_repeats
@@ -180,7 +181,10 @@ cdef void set_level(log_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef void add_tabled(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
-    """As add_words, where bytes are known by count; by locals, since a byte written may be any field of t."""
+    """Do the work of add_words if bytes are tabled by count.
+
+    Fields of t are copied to local variables: for the compiler a written byte could change any field of t.
+    """
     cdef uint8_t *logs = <uint8_t *> t.logs + k
     cdef uint16_t *counts = counts_of(t, k)
     cdef csr_rows x = t.x
@@ -195,7 +199,7 @@ cdef void add_tabled(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcep
 
 
 cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept nogil:
-    """Add the counts of datum i to column k, or take them out."""
+    """Add the counts of datum i to column k, or subtract them if `sign` is -1."""
     cdef Py_ssize_t p, w
     if t.byte_of != NULL:
         add_tabled(t, i, k, sign)
@@ -206,7 +210,7 @@ cdef void add_words(log_table *t, Py_ssize_t i, Py_ssize_t k, int sign) noexcept
 
 
 cdef inline void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
-    """Ask for the entries of datum i."""
+    """Prefetch the entries of datum i."""
     cdef Py_ssize_t first = row_start(x, i), n = row_start(x, i + 1) - first
     cdef Py_ssize_t wide = 8 if x.wide_columns else 4, size = 4 if x.kind == ROWS_INT32 or x.kind == ROWS_FLOAT32 else 8
     expfam_prefetch(<const uint8_t *> x.columns + first * wide, n * wide)
@@ -216,7 +220,7 @@ cdef inline void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
 
 cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots, Py_ssize_t n, Py_ssize_t low,
                    Py_ssize_t high, int sign) noexcept nogil:
-    """Add the data whose slot lies in low..high-1, or take them out."""
+    """Add the data whose slot lies in low..high-1, or subtract them if `sign` is -1."""
     cdef Py_ssize_t j
     for j in range(n):
         if j + AHEAD < n and low <= slots[j + AHEAD] < high:
@@ -227,7 +231,10 @@ cdef void add_data(log_table *t, const Py_ssize_t *rows, const Py_ssize_t *slots
 
 
 cdef bint survey(const csr_rows *x, Py_ssize_t n_rows, double *rows, double *columns, uint8_t *seen) noexcept nogil:
-    """Sums of rows and columns, and which counts below MOST_SEEN occur; whether all are below."""
+    """Compute sums of rows and columns; mark the counts below MOST_SEEN that occur.
+
+    Returns whether all counts are below MOST_SEEN.
+    """
     cdef Py_ssize_t i, p
     cdef double count
     cdef bint is_complete = True
@@ -246,19 +253,19 @@ cdef bint survey(const csr_rows *x, Py_ssize_t n_rows, double *rows, double *col
 # ---- weights -------------------------------------------------------------------------------------------------------
 
 cdef inline Py_ssize_t scored(const log_table *t) noexcept nogil:
-    """Columns that are scored, whole blocks: those beyond the last have a prior weight of zero."""
+    """Return the number of scored columns in whole blocks; extra columns have the weight 0."""
     return (t.mass.n_columns + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK * EXPFAM_BLOCK
 
 
 cdef void length_terms(const log_table *t, double length, Py_ssize_t m, float *out, double *terms) noexcept nogil:
-    """Log prior weight and length term of the first m columns."""
+    """Compute the log prior weight plus length term of the first m columns."""
     cdef Py_ssize_t j
     cdef double middle, spread
     if t.model == POISSON:
         for j in range(m):
             out[j] = <float> (t.mass.bias[j] + t.level[j] - length * t.slope[j])
         return
-    if t.prior_total >= 4 * length:         # sum of log(level + j) about its middle, to 1e-5 a count
+    if t.prior_total >= 4 * length:         # sum of log(level + j), expanded about its middle; error below 1e-5
         middle, spread = 0.5 * (length - 1), (length * length - 1) * length / 24
         for j in range(m):
             terms[j] = t.level[j] + middle
@@ -322,7 +329,7 @@ cdef void score_bytes(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *sco
         elif count > 1:
             block.repeated[block.n_repeated], block.tables[block.n_repeated] = row, look_up_of(t, w, count)
             block.n_repeated += 1
-            while count > MOST_TOKENS:      # the look-up holds an equal part of so large a sum
+            while count > MOST_TOKENS:      # the look-up holds the sum divided into equal parts
                 add_rows(t, &block, m, scores)
                 block.repeated[0], block.tables[0] = row, look_up_of(t, w, <Py_ssize_t> entry_value(&x, p))
                 block.n_repeated, block.tokens = 1, MOST_TOKENS
@@ -332,7 +339,10 @@ cdef void score_bytes(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *sco
 
 cdef void multiply_rising(const log_table *t, Py_ssize_t w, double count, Py_ssize_t m, double *product,
                           double *terms) noexcept nogil:
-    """product *= rising factorial of a repeated word, or its log into `terms`, by the counts themselves."""
+    """Multiply `product` by the rising factorial of a repeated word, computed from the counts.
+
+    Its log is added to `terms` from time to time, before it overflows.
+    """
     cdef Py_ssize_t j, c
     for c in range(<Py_ssize_t> count):
         for j in range(m):
@@ -346,7 +356,7 @@ cdef void multiply_rising(const log_table *t, Py_ssize_t w, double count, Py_ssi
 
 cdef void score_floats(const log_table *t, Py_ssize_t i, Py_ssize_t m, float *scores, double *terms,
                        double *product) noexcept nogil:
-    """As score_bytes, by logs in single precision and counts."""
+    """Add the words of datum i to the scores, from logs in single precision and counts."""
     cdef const float *rows[MOST_TOKENS]
     cdef Py_ssize_t p, w, j, n = 0
     cdef double count
@@ -383,10 +393,10 @@ ctypedef struct scratch:
 
 
 cdef inline double missing_new(const log_table *t, const scratch *s, double total) noexcept nogil:
-    """What the weight of a new cluster lacks to its least share of the total.
+    """Return the difference of a new cluster's weight to its least share of the total, or 0.
 
-    In crossfit mode it stands for all clusters inside the block, of which the table knows nothing: with the prior's
-    weight alone a datum that is in one of them would hardly ever be let go.
+    In crossfit mode a new cluster stands for all clusters inside the block, which are not in the table. With only the
+    prior's weight, a datum in one of them could hardly ever leave it.
     """
     if t.mass.bias[t.mass.new_column] == -INFINITY:
         return 0.0
@@ -394,7 +404,7 @@ cdef inline double missing_new(const log_table *t, const scratch *s, double tota
 
 
 cdef inline void expect_next(const log_table *t, Py_ssize_t i) noexcept nogil:
-    """Ask for what the draws after that for datum i will read first."""
+    """Prefetch the memory that the two draws after that for datum i read first."""
     cdef Py_ssize_t after = t.next_rows[2 * i], then = t.next_rows[2 * i + 1]
     expect_row(&t.x, after)
     expfam_prefetch(<const uint8_t *> t.x.starts + then * (8 if t.x.wide_starts else 4), 1)
@@ -406,7 +416,7 @@ cdef inline void expect_next(const log_table *t, Py_ssize_t i) noexcept nogil:
 
 
 cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexcept nogil:
-    """Weights of all columns for datum i, with sums by block and their total."""
+    """Compute the weights of all columns for datum i, their sums by block, and the total."""
     cdef float best
     expect_next(t, i)
     s.m = scored(t)
@@ -453,7 +463,7 @@ cdef int table_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_ssi
     cdef const log_table *t = <const log_table *> self
     cdef scratch s
     cdef Py_ssize_t j, k
-    cdef double total = 0.0, more, weight   # in double: the same for any numbering of the slots
+    cdef double total = 0.0, more, weight   # double: the numbers of the slots must not matter
     cdef int code
     if not 0 <= i < t.n_rows:
         return EXPFAM_RANGE
@@ -487,7 +497,7 @@ cdef int table_hold_out(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     cdef log_table *t = <log_table *> self
     if not 0 <= i < t.n_rows or not 0 <= k < t.width or t.mass.n[k] < 1:
         return EXPFAM_RANGE
-    t.length_place = NULL           # rows of lengths do not follow single moves
+    t.length_place = NULL           # rows of lengths are not updated by single moves
     add_words(t, i, k, -1)
     t.total[k] -= t.length[i]
     mass_leave(t.mass, k)
@@ -511,15 +521,15 @@ cdef int table_moved(void *self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t tar
 # ---- the proposal --------------------------------------------------------------------------------------------------
 
 class TableProposal(Proposal):
-    """Proposes by a table of log counts over all clusters, in bytes or single precision.
+    """Proposal by a table of log counts over all clusters, in bytes or single precision.
 
-    For the multinomial and Poisson families with whole counts, of which most are small. The weights differ from the
-    exact conditional by rounding only, so that nearly everything is accepted.
+    It is for the multinomial and Poisson families with integer counts, most of them small. The weights differ from the
+    exact conditional only by rounding, so nearly all proposals are accepted.
 
     Parameters
     ----------
     dtype : {"uint8", "float32"}
-        Bytes, at a quarter of the memory and traffic, or floats.
+        Type of the table. Bytes need a quarter of the memory and of the memory traffic.
 
     Examples
     --------
@@ -530,7 +540,7 @@ class TableProposal(Proposal):
     Notes
     -----
     Scores are those of Ahmed et al. 2012, eq. 18, written as log rising factorials; the table is not in the paper.
-    Memory: 3 bytes for each column of the data and slot, 6 or 8 in single precision.
+    It needs 3 bytes for each pair of a column of the data and a slot, or 6 to 8 bytes in single precision.
     """
 
     modes = frozenset({"crossfit", "removed", "included", "frozen"})
@@ -539,7 +549,7 @@ class TableProposal(Proposal):
         self.dtype = dtype
 
     def check(self, model, data):
-        """Refuse families and data that the table cannot hold, before any work."""
+        """Refuse families and data that the table cannot hold."""
         if self.dtype not in ("uint8", "float32"):
             raise ValueError(f"dtype must be 'uint8' or 'float32'; got {self.dtype!r}")
         kind = getattr(model.family, "count_model", None)
@@ -555,7 +565,7 @@ class TableProposal(Proposal):
             raise DataError(f"TableProposal: a column of the data sums to {heaviest:.3g}, more than 2**31 - 1")
 
     def memory(self, model, data, n_clusters):
-        """Bytes that `bind` and the first sweep take at most for so many clusters; from sizes alone.
+        """Return how many bytes `bind` and the first sweep need at most, from sizes only.
 
         Parameters
         ----------
@@ -573,13 +583,13 @@ class TableProposal(Proposal):
         return int(data.n_statistics * width * entry + 64 * data.n_rows + 4 * MOST_LENGTHS * width + fixed)
 
     def bind(self, model, data, *, seed):
-        """Working table; the seed is not used."""
+        """Make the bound proposal; the seed is not used."""
         self.check(model, data)
         return BoundTable(model, data, is_float=self.dtype == "float32")
 
 
 cdef class BoundTable:
-    """A table at work on one data set.
+    """A bound `TableProposal`: the table of one data set.
 
     Parameters
     ----------
@@ -592,11 +602,11 @@ cdef class BoundTable:
     capsule : PyCapsule
         Named "expfam.proposal_v1".
     n_threads : int or None
-        For `shift`; does not change results.
+        Number of threads of `shift`; the result does not depend on it.
     is_exact : bool
-        True: counts are whole.
+        True, because counts are integers.
     takes_data : bool
-        True: a shift from nothing to all data is the cheapest way to tell it everything.
+        True, because a shift that adds all data to empty clusters is the cheapest refresh.
     """
 
     is_exact = True
@@ -632,7 +642,7 @@ cdef class BoundTable:
 
     def _open(self, family, data):
         X = data.X
-        if sparse.issparse(X) and X.dtype.kind == "i":      # whole as they are
+        if sparse.issparse(X) and X.dtype.kind == "i":      # integers already
             values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
         else:
             values, columns, starts = count_rows(X)[:3]
@@ -645,7 +655,7 @@ cdef class BoundTable:
         self.t.next_rows = &next_rows[0, 0]
 
     def _survey(self):
-        """Sums of rows and columns, and the counts from 2 on that occur."""
+        """Compute sums of rows and columns, and list the counts of at least 2 that occur."""
         sums, most = np.zeros(self.t.n_rows), np.zeros(self.t.n_words)
         seen = np.zeros(MOST_SEEN, dtype=np.uint8)
         cdef double[::1] row_sums = sums, column_sums = most
@@ -661,7 +671,7 @@ cdef class BoundTable:
             self.repeats = np.append(self.repeats, np.unique(values[values >= MOST_SEEN]).astype(np.intp))
 
     def _set_prior(self, family):
-        """Pseudo-counts, the size of a step, and look-ups for repeated words."""
+        """Set pseudo-counts, the size of a step, and look-ups for repeated words."""
         a, totals = family.pseudocounts()
         self.prior = np.ascontiguousarray(a, dtype=np.float64)
         cdef const double[::1] prior = self.prior
@@ -686,16 +696,19 @@ cdef class BoundTable:
         self._set_look_ups(repeats)
 
     def _set_look_ups(self, repeats):
-        """For each pseudo-count and each number of repeats, log of the rising factorial by the byte."""
+        """Make look-ups from bytes to logs of rising factorials.
+
+        There is one for each pseudo-count and each number of repeats of a word.
+        """
         cdef Py_ssize_t most_levels = max(1, min(MOST_LEVELS, MOST_LOOK_UPS // max(1, len(repeats))))
         levels = np.unique(self.prior)
-        if levels.size > most_levels:       # a look-up may use a pseudo-count that is a little off: it is a proposal
+        if levels.size > most_levels:       # a proposal need not be exact: pseudo-counts may differ a little
             levels = np.geomspace(levels[0], levels[levels.size - 1], most_levels)
         place = np.zeros(int(repeats.max(initial=1)) + 1, dtype=np.int32)
         place[repeats] = np.arange(repeats.size)
         self.repeat_place = place
         look_ups = [_look_ups(a, repeats, self.t.step) for a in levels]
-        self.look_ups = np.append(np.concatenate(look_ups).ravel(), np.uint8(0))      # never of no size
+        self.look_ups = np.append(np.concatenate(look_ups).ravel(), np.uint8(0))      # the last byte: never empty
         cdef const uint8_t[::1] look_ups_view = self.look_ups
         cdef const int32_t[::1] places = self.repeat_place
         cdef const uint8_t[::1] word_level
@@ -708,7 +721,10 @@ cdef class BoundTable:
             self.t.word_level = &word_level[0]
 
     def _set_lengths(self):
-        """The lengths that get a row, and where the data lie between them; a Poisson's term needs none."""
+        """Choose the lengths with a row, and find each datum's position between them.
+
+        The length term of a Poisson family needs no rows.
+        """
         self.t.length_place = NULL
         if self.t.model == POISSON:
             return
@@ -724,7 +740,7 @@ cdef class BoundTable:
         self.length_ready = np.zeros(lengths.size, dtype=np.uint8)
 
     def _allocate(self):
-        """Tables for the present width, with the columns there were."""
+        """Allocate tables of the present width, and copy the old columns."""
         cdef Py_ssize_t width = self.masses.t.width, old = self.t.width
         shape = self.t.n_words, width
         is_narrow = self.t.is_narrow or not self.t.is_float
@@ -757,14 +773,14 @@ cdef class BoundTable:
             self.t.length_rows = &length_rows[0, 0]
 
     def reserve(self, n_slots):
-        """Room for so many slots."""
+        """Allocate memory for `n_slots` slots."""
         if self.masses.reserve(n_slots):
             self._allocate()
 
     def refresh(self, snapshot):
-        """Take up the statistics of a snapshot."""
+        """Make the table from the statistics of a snapshot."""
         if self.masses.set(snapshot):
-            self.t.width = 0                # nothing is to be kept
+            self.t.width = 0                # no old columns are copied
             self._allocate()
         else:
             self.logs.fill(0)
@@ -794,7 +810,7 @@ cdef class BoundTable:
             set_level(&self.t, k)
 
     def shift(self, snapshot, added, removed):
-        """Take up a change of the statistics by whole data, in parallel over columns."""
+        """Update the table by data that were added and removed, in parallel over columns."""
         grew = self.masses.reserve(int(max(snapshot.slots.max(initial=0), added[1].max(initial=0))) + 1)
         if grew:
             self._allocate()
@@ -802,12 +818,12 @@ cdef class BoundTable:
         self.masses.set(snapshot)
         self._set_levels()
         self._make_lengths(removed[0])
-        rows = removed[0]               # these are drawn for next, in this order
+        rows = removed[0]               # the next draws are for these data, in this order
         for ahead in (1, 2):
             self.next_rows[rows[: max(0, len(rows) - ahead)], ahead - 1] = rows[ahead:]
 
     def _move(self, added, added_slots, removed, removed_slots):
-        if len(added) > 8 * self.masses.t.width:        # all data, say: one column's counts stay in the nearest cache
+        if len(added) > 8 * self.masses.t.width:        # sorted, so that one column stays in the cache
             order = np.argsort(added_slots, kind="stable")
             added, added_slots = added[order], added_slots[order]
         cdef const Py_ssize_t[::1] row_in = added, slot_in = added_slots, row_out = removed, slot_out = removed_slots
@@ -819,12 +835,12 @@ cdef class BoundTable:
                 if row_out.shape[0]:
                     add_data(&self.t, &row_out[0], &slot_out[0], row_out.shape[0], low, high, -1)
 
-        # columns of one cache line belong to one task
+        # columns of one cache line must be written by one task only
         n_tasks = 1 if self.n_threads == 1 else 4
         run(move_task, _stretches(self.masses.t.width, n_tasks), self.n_threads, uses_blas=False)
 
     def _make_lengths(self, rows):
-        """Rows of the lengths that the data `rows` will ask for."""
+        """Compute the rows of the lengths that draws for the data `rows` need."""
         if self.t.model == POISSON:
             return
         cdef const int32_t[::1] place = self.length_place
@@ -853,17 +869,18 @@ cdef class BoundTable:
         run(make_task, tasks, self.n_threads, uses_blas=False)
 
     def to_arrays(self):
-        """Nothing: the table is made from the statistics."""
+        """Return no arrays: the table is made from the statistics."""
         return {}
 
     def from_arrays(self, arrays):
-        """Nothing to restore."""
+        """Do nothing: the table is made from the statistics."""
 
 
 def _zeros(shape, dtype):
-    """Zeros whose rows of whole cache lines begin with one, in large pages where the system has them.
+    """Allocate a matrix of zeros that starts at a cache line, in large pages if possible.
 
-    NumPy asks for those in `empty`, not in `zeros`; rows of words lie too far apart for small ones.
+    NumPy asks for large pages in `empty`, not in `zeros`. The rows of a datum's words are too far apart for small
+    pages.
     """
     size = shape[0] * shape[1] * np.dtype(dtype).itemsize
     memory = np.empty(size + LINE, dtype=np.uint8)
@@ -873,15 +890,16 @@ def _zeros(shape, dtype):
 
 
 def _stretches(Py_ssize_t n, Py_ssize_t n_tasks):
-    """0..n in at most so many parts whose borders are multiples of a cache line of bytes."""
+    """Divide 0..n-1 into at most `n_tasks` parts; their bounds are multiples of a cache line."""
     cdef Py_ssize_t size = (n + n_tasks * LINE - 1) // (n_tasks * LINE) * LINE
     return [(low, low + size) for low in range(0, n, size)]
 
 
 def _look_ups(a, repeats, step):
-    """Units (repeats, 2, 256) uint8, low and high bytes, of log rising(n + a, c) - log rising(a, c) by byte.
+    """Tabulate log rising(n + a, c) - log rising(a, c) in units: (repeats, 2, 256) uint8.
 
-    Of c > MOST_TOKENS, an equal part for each MOST_TOKENS begun.
+    The last axis is the byte of n, the second has low and high bytes of the result. For c > MOST_TOKENS the sum is
+    divided by ceil(c / MOST_TOKENS).
     """
     counts = np.expm1(np.arange(256) * step) * a
     counts = np.where(counts < 64, np.rint(counts), counts)
@@ -893,9 +911,10 @@ def _look_ups(a, repeats, step):
 
 
 def _grid(lengths, double a):
-    """Lengths between which the log rising factorial of a cluster of total a is linear to 0.02 nats, or 512 of them.
+    """Choose at most 512 lengths between which terms can be interpolated.
 
-    Interpolation over a gap d errs by at most d^2 / 8 times the second derivative, which is near 1 / (a + L).
+    Between them the log rising factorial of a cluster of total a is linear up to 0.02 nats, unless this needs more than
+    512 lengths. Interpolation over a gap d errs by at most d^2 / 8 times the second derivative, about 1 / (a + L).
     """
     chosen = [lengths[0]]
     for length in lengths[1:].tolist():

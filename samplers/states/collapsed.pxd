@@ -1,20 +1,20 @@
-# States of the chains: everything that a later step reads, and nothing random but (seed, n_steps).
+# States of the chains: everything that a later step reads. Random numbers depend only on (seed, n_steps).
 
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.families.components cimport Components
 
 
-ctypedef struct slot_table:             # which slots hold clusters; views of the arrays of a CollapsedState
-    int64_t *counts                     # (capacity,) data per slot
+ctypedef struct slot_table:             # slots of the clusters; pointers into the arrays of a CollapsedState
+    int64_t *counts                     # (capacity,) number of data in each slot
     double *log_mass                    # (capacity,) log(n + offset), -inf for an empty slot
-    Py_ssize_t *free_slots              # (capacity,) stack of empty slots below n_slots, the spare one not among them
+    Py_ssize_t *free_slots              # (capacity,) stack of empty slots below n_slots, without the spare one
     Py_ssize_t n_free
-    Py_ssize_t n_slots                  # slots in use are below this
-    Py_ssize_t n_live                   # clusters
-    Py_ssize_t spare                    # an empty slot below n_slots that stands for "a new cluster"; -1 if none
+    Py_ssize_t n_slots                  # slots in use are 0..n_slots-1
+    Py_ssize_t n_live                   # number of clusters
+    Py_ssize_t spare                    # empty slot below n_slots that stands for "a new cluster"; -1 if there is none
     Py_ssize_t capacity
-    Py_ssize_t max_live                 # clusters the weights allow at most
+    Py_ssize_t max_live                 # maximal number of clusters that the weights allow
     double offset
 
 
@@ -30,7 +30,7 @@ cdef class CollapsedState:
     cdef readonly object seed           # int, 64 bits
     cdef public object n_steps          # int
     cdef public object stamp            # int, raised whenever labels change
-    cdef public dict memory             # a kernel's key -> its working object, or what a checkpoint holds of one
+    cdef public dict memory             # key of a kernel -> its working object, or the arrays of one from a checkpoint
     cdef readonly Components components
     cdef readonly object labels         # (N,) int32 slot of each datum
     cdef readonly object counts         # (capacity,) int64

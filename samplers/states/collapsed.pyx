@@ -1,9 +1,10 @@
-"""States of the chains: labels with statistics (collapsed), or with parameters (uncollapsed).
+"""States of the chains: labels with statistics (collapsed) or with parameters (uncollapsed).
 
-A collapsed state is a set partition: clusters live in numbered slots, which slot is immaterial. One empty slot stands
-for "a new cluster", whatever the weights: a symmetric Dirichlet with K components is then the same loop as a Dirichlet
-process, and only occupied clusters are ever scored. Invariant: counts, masses and statistics are those of the labels;
-`check` recomputes and compares. A move costs O(1) here besides the components' own work.
+A collapsed state is a set partition. Each cluster has a numbered slot, and the law does not depend on the numbers. One
+empty slot stands for "a new cluster" under all weights. So the loop for a symmetric Dirichlet with K components is the
+same as for a Dirichlet process, and only clusters that hold data are scored. Invariant: counts, masses and statistics
+are those of the labels; `check` recomputes and compares them. A move costs O(1) here, besides the work of the
+components.
 """
 
 import numpy as np
@@ -17,17 +18,17 @@ from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 
-_RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are made anew
-_MOST_DRIFT = 1e-9      # relative, in a cluster's; beyond it they are made anew at each change
-_MOST_GAP = 1e-6        # relative, of stored statistics from those of the labels: drift, and no more
+_RECOUNT_EVERY = 20     # changes of labels after which uncollapsed statistics are recomputed
+_MOST_DRIFT = 1e-9      # relative rounding error of a cluster beyond which they are recomputed at each change
+_MOST_GAP = 1e-6        # largest relative difference of stored statistics from those of the labels: only drift
 _MOST_SLOTS = 2**31 - 1
 _TINY = np.finfo(np.float64).tiny
-_LOG_ONE = 1e-9         # log of a probability, with its rounding
+_LOG_ONE = 1e-9         # largest log of a probability, with rounding error
 _EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
 
 
 cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil:
-    """One more datum in slot k; a spare slot that is entered stops being spare."""
+    """Add a datum to slot k; if it was the spare slot, it no longer is."""
     if t.counts[k] == 0:
         t.n_live += 1
         if t.spare == k:
@@ -37,7 +38,7 @@ cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef void slot_leave(slot_table *t, Py_ssize_t k) noexcept nogil:
-    """One datum less in slot k; a slot that is left empty becomes the spare one, or free."""
+    """Remove a datum from slot k; an empty slot becomes the spare one or a free one."""
     t.counts[k] -= 1
     if t.counts[k] > 0:
         t.log_mass[k] = log(t.counts[k] + t.offset)
@@ -52,7 +53,7 @@ cdef void slot_leave(slot_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef bint slot_find_spare(slot_table *t) noexcept nogil:
-    """Make sure that a new cluster has a slot, where the weights allow one; False if the capacity is used up."""
+    """Find a slot for a new cluster if the weights allow one; return False if none is left."""
     if t.spare >= 0 or t.n_live >= t.max_live:
         return True
     if t.n_free > 0:
@@ -67,7 +68,7 @@ cdef bint slot_find_spare(slot_table *t) noexcept nogil:
 
 
 cdef void slot_claim(slot_table *t, Py_ssize_t k) noexcept nogil:
-    """Make the empty slot k the spare one; O(free slots)."""
+    """Make the empty slot k the spare slot; O(free slots)."""
     cdef Py_ssize_t j = 0
     if t.spare == k:
         return
@@ -82,24 +83,30 @@ cdef void slot_claim(slot_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef class CollapsedState:
-    """Labels of the data with the statistics of their clusters; parameters and weights integrated out.
+    """Labels of the data with the statistics of their clusters.
+
+    Parameters and weights are integrated out.
 
     Parameters
     ----------
     model : MixtureModel
-        Its family bound.
+        Its family must be bound to the data.
     data : Dataset
     labels : (N,) array_like of int
-        First labels, any non-negative numbers; renumbered by first appearance.
+        First labels, any non-negative integers; they are renumbered by first appearance.
     seed : int
+        Seed of 64 bits.
     n_steps : int
+        Number of steps that the chain has made.
 
     Attributes
     ----------
     labels : (N,) int32 ndarray
         Slot of each datum. Slots may be empty; see `partition` for labels 0..B-1.
     components : Components
+        Statistics of the clusters.
     counts : (capacity,) int64 ndarray
+        Number of data in each slot.
     log_joint : float
         log p(partition) + log p(X | partition), nats, without log-base.
 
@@ -129,7 +136,7 @@ cdef class CollapsedState:
         self.log_joint = self.compute_log_joint()
 
     def _adopt(self):
-        """Counts, masses and free slots made anew from the labels and the components' capacity."""
+        """Recompute counts, masses and free slots from the labels and the components' capacity."""
         capacity = self.components.capacity
         self.label_view = self.labels
         counts = np.bincount(self.labels, minlength=capacity).astype(np.int64)
@@ -138,7 +145,7 @@ cdef class CollapsedState:
         self.log_mass = _log_masses(counts, weights.offset)
         used = int(self.labels.max()) + 1
         self.free_slots = np.zeros(capacity, dtype=np.intp)
-        empty = np.flatnonzero(counts[:used] == 0)[::-1]     # the lowest is taken first
+        empty = np.flatnonzero(counts[:used] == 0)[::-1]     # the lowest slot is used first
         self.free_slots[: empty.size] = empty
         self.slots.n_free = empty.size
         self.slots.n_slots = used
@@ -159,7 +166,7 @@ cdef class CollapsedState:
         self.slots.capacity = self.counts.shape[0]
 
     def ensure_spare(self):
-        """Give "a new cluster" a slot, growing the capacity where the weights allow more clusters."""
+        """Give a new cluster a slot; allocate more slots if the weights allow more clusters."""
         if slot_find_spare(&self.slots):
             return
         self._grow(min(2 * self.slots.capacity, max(self.slots.max_live, self.slots.capacity + 1)))
@@ -174,7 +181,7 @@ cdef class CollapsedState:
         self._point()
 
     def open_all(self):
-        """Give each of the K components of finite weights a slot of its own, those without data included."""
+        """Give each of the K components of finite weights a slot, also those without data."""
         K = self.model.weights.max_components
         if K is None:
             raise CapabilityError(f"{self.model.weights!r} has no fixed number of components")
@@ -193,7 +200,7 @@ cdef class CollapsedState:
 
     @property
     def n_slots(self):
-        """Slots that are scored: clusters, the spare slot, and holes."""
+        """Number of slots that are scored: clusters, the spare slot, and empty slots between them."""
         return self.slots.n_slots
 
     @property
@@ -202,24 +209,30 @@ cdef class CollapsedState:
         return _by_first_appearance(self.labels)[1]
 
     def statistics(self):
-        """Counts (B,) and sums (B, F), dense or CSR, of the clusters in the order of `partition`."""
+        """Return counts (B,) and sums (B, F) of the clusters in the order of `partition`.
+
+        The sums are dense or CSR.
+        """
         n, S = self.components.export()
         order = _slots_by_first_appearance(self.labels)
         return n[order], S[order]
 
     def compute_log_joint(self):
-        """Log joint of partition and data from scratch: nats, without log-base."""
+        """Compute the log joint of partition and data from all clusters: nats, without log-base."""
         live = np.flatnonzero(self.counts > 0)
         return float(self.model.weights.log_prior(self.counts[live]) + self.components.log_marginal(live).sum())
 
     def refresh(self):
-        """Recompute the statistics and the log joint from the labels; removes the drift of real-valued sums."""
+        """Recompute the statistics and the log joint from the labels.
+
+        This removes the accumulated rounding error (drift) of real-valued sums.
+        """
         self.components.refresh(self.labels)
         self.log_joint = self.compute_log_joint()
         self.n_moves = 0
 
     def settle(self):
-        """End of a step: close holes that waste scoring, and refresh real-valued statistics every 10 N moves."""
+        """Finish a step: move clusters into empty slots if there are many, and remove drift."""
         if self.slots.n_slots > self.slots.n_live + 1 + self.slots.n_live // 4:
             self._close_holes()
         self.check_drift()
@@ -233,7 +246,7 @@ cdef class CollapsedState:
                 self.refresh()
 
     def _close_holes(self):
-        """Move the last clusters into the holes before them, so that clusters fill the first slots."""
+        """Move the last clusters into empty slots before them, so that no slot between is empty."""
         live = self.slots.n_live
         holes = np.flatnonzero(self.counts[:live] == 0)
         late = live + np.flatnonzero(self.counts[live : self.slots.n_slots] > 0)
@@ -246,7 +259,7 @@ cdef class CollapsedState:
         self._adopt()
 
     def set_model(self, model):
-        """Use other hyper-parameters or weights of the same kind with the same labels."""
+        """Replace the model by one of the same kind with other hyper-parameters; keep the labels."""
         if model.family is not self.model.family:
             self.components.rebind(model.family)
         self.model = model
@@ -254,7 +267,10 @@ cdef class CollapsedState:
         self.log_joint = self.compute_log_joint()
 
     def take(self, other):
-        """Become the chain `other`, a state of any type that was made from this one: labels, model and step number."""
+        """Copy labels, model and step number of `other`, a state that was made from this one.
+
+        Its type may differ.
+        """
         if other.model.family is not self.model.family:
             self.components.rebind(other.model.family)
         self.model, self.n_steps = other.model, other.n_steps
@@ -270,7 +286,7 @@ cdef class CollapsedState:
         Raises
         ------
         AssertionError
-            Naming what differs, and by how much.
+            The message names what differs, and by how much.
         """
         counts = np.bincount(self.labels, minlength=self.slots.capacity)
         assert np.array_equal(counts, self.counts), "counts differ from the labels"
@@ -285,7 +301,7 @@ cdef class CollapsedState:
         assert abs(exact - self.log_joint) <= 1e-8 * (1.0 + abs(exact)), f"log joint is {self.log_joint}, not {exact}"
 
     def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays and numbers."""
+        """Return everything that a later step reads as a dict of arrays and numbers."""
         return {
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
@@ -298,12 +314,12 @@ cdef class CollapsedState:
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened.
+        """Restore the state from the arrays of `to_arrays`; later steps give the same bits.
 
         Raises
         ------
         ArchiveError
-            Arrays that are not those of such a chain over these data.
+            The arrays do not belong to a chain of this type over these data.
         """
         model = with_model_arrays(self.model, arrays["model"])
         self.take_labels(arrays, model)
@@ -315,11 +331,11 @@ cdef class CollapsedState:
         self.memory = stored_memory(arrays)
 
     def take_labels(self, arrays, model):
-        """Labels of a file with their statistics, once these are known to be those of the labels; then `_adopt`."""
+        """Restore labels and statistics from arrays; refuse statistics that do not fit the labels."""
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, _MOST_SLOTS, dtype=np.int32)
         log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()
         n_steps, stamp = integers(arrays, "counters", (2,)).tolist()
-        # `rebind` scores what the components hold; after a refused file these are its statistics, which may be anything
+        # `rebind` scores the statistics that the components hold; those of a file that was refused may be anything
         self.components.load(np.zeros(1), np.zeros((1, self.data.n_statistics)))
         self.components.rebind(model.family)
         self.components.from_arrays(arrays["components"])
@@ -335,7 +351,7 @@ cdef class CollapsedState:
         self._adopt()
 
     def check_slots(self, n_slots, n_free, spare, free):
-        """Refuse a list of free slots that is not that of the labels."""
+        """Refuse a list of free slots that does not fit the labels."""
         empty = np.flatnonzero(self.counts[:max(n_slots, 0)] == 0)
         listed = free[:max(n_free, 0)].tolist() + ([spare] if spare >= 0 else [])
         is_right = 0 <= n_free <= free.size and self.labels.max() < n_slots <= self.slots.capacity
@@ -343,7 +359,10 @@ cdef class CollapsedState:
             raise ArchiveError("the free slots are not those that the labels leave: the file was altered")
 
     def as_type(self, state_type):
-        """This chain as a state of another type; parameters and weights are drawn from their posterior."""
+        """Convert the chain to a state of another type.
+
+        An uncollapsed state gets the clusters in random components; its first step draws parameters and weights.
+        """
         if state_type is CollapsedState:
             return self
         if state_type is not UncollapsedState:
@@ -362,28 +381,34 @@ class UncollapsedState:
     Parameters
     ----------
     model : MixtureModel
-        Its family bound.
+        Its family must be bound to the data.
     data : Dataset
     labels : (N,) array_like of int in 0..K-1
     n_clusters : int
-        K; the truncation where the weights allow any number.
+        Number K of components; the truncation if the weights allow any number of clusters.
     seed : int
+        Seed of 64 bits.
     n_steps : int
+        Number of steps that the chain has made.
 
     Attributes
     ----------
     labels : (N,) int32 ndarray
+        Component of each datum.
     n : (K,) float64 ndarray
+        Number of data in each component.
     S : (K, F) float64 ndarray or CSR
-        Statistics of the labels.
+        Sums of the sufficient statistics in each component.
     Theta : (K, F) float64 ndarray or None
-        Natural parameters drawn last.
+        Natural parameters that were drawn last.
     G : (K,) float64 ndarray or None
+        Log partition function of each component.
     log_pi : (K,) float64 ndarray or None
+        Log weight of each component.
     log_joint : float
-        Collapsed log joint of the labels, nats, without log-base, so that chains of both types compare.
+        Collapsed log joint of the labels, nats, without log-base. It can be compared with that of collapsed states.
     n_differences : int
-        Changes of labels since the statistics were last made from all data.
+        Number of changes of labels since the statistics were last computed from all data.
 
     Examples
     --------
@@ -410,7 +435,7 @@ class UncollapsedState:
         self.set_labels(labels)
 
     def set_labels(self, labels):
-        """Take other labels, and their statistics from all data."""
+        """Replace the labels, and compute their statistics from all data."""
         self.labels = labels
         self.n, self.S = label_statistics(self.data, labels, self.K)
         self.n_differences, self._log_joint = 0, None
@@ -418,7 +443,7 @@ class UncollapsedState:
 
     @property
     def log_joint(self):
-        """Collapsed log joint of the labels, computed when first asked for."""
+        """Collapsed log joint of the labels, computed when it is first read."""
         if self._log_joint is None:
             self._log_joint = self.compute_log_joint()
         return self._log_joint
@@ -434,23 +459,24 @@ class UncollapsedState:
         return _by_first_appearance(self.labels)[1]
 
     def statistics(self):
-        """Counts (B,) and sums (B, F) of the components that hold data, in the order of `partition`."""
+        """Return counts (B,) and sums (B, F) of components with data, in the order of `partition`."""
         order = _slots_by_first_appearance(self.labels)
         return self.n[order], self.S[order]
 
     def compute_log_joint(self):
-        """Collapsed log joint of partition and data: nats, without log-base."""
+        """Compute the collapsed log joint of partition and data: nats, without log-base."""
         live = np.flatnonzero(self.n > 0)
         prior = self.model.weights.log_prior(self.n[live].astype(np.int64))
         return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
 
     def draw_parameters(self, theta="draw"):
-        """Make weights and parameters of the labels' statistics.
+        """Make weights and parameters from the statistics of the labels.
 
         Parameters
         ----------
         theta : {"draw", "map", "mean"}
-            Draws from their posterior, each from its own stream of this step; its mode; or its mean.
+            "draw" draws both from their posterior, each with its own random stream of this step; "map" uses the mode of
+            the posterior, "mean" its mean.
         """
         family, weights, S = self.model.family, self.model.weights, dense_rows(self.S)
         if theta == "draw":
@@ -465,21 +491,23 @@ class UncollapsedState:
             raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
 
     def move_labels(self, labels):
-        """Take other labels with their statistics; the number of data whose label changed.
+        """Replace the labels and update their statistics.
 
         Parameters
         ----------
         labels : (N,) int32 ndarray
+            New labels.
 
         Returns
         -------
         int
+            Number of data whose label changed.
 
         Notes
         -----
-        Statistics move with the data that change, and are made anew at each twentieth call or where half of the data
-        change. Rounding that has grown beyond 1e-9 by then, as after an outlier came and went, makes them be made anew
-        at every call from then on.
+        Statistics are updated by the data that change. They are recomputed from all data at each twentieth call, and if
+        more than half of the data change. If the rounding error is then larger than 1e-9, for example after an outlier
+        has joined and left a cluster, they are recomputed at every later call.
         """
         n_moved = int(np.count_nonzero(labels != self.labels))
         if n_moved > self.data.n_rows // 2 or self.drifts:
@@ -494,7 +522,7 @@ class UncollapsedState:
         return n_moved
 
     def _recount(self):
-        """Statistics from all data in place of those by differences."""
+        """Recompute the statistics from all data, and measure the rounding error of the updates."""
         n, S = self.n, self.S
         self.set_labels(self.labels)
         if not np.array_equal(n, self.n):
@@ -503,23 +531,26 @@ class UncollapsedState:
             self.drifts = True
 
     def set_model(self, model):
-        """Use other hyper-parameters or weights of the same kind with the same labels."""
+        """Replace the model by one of the same kind with other hyper-parameters; keep the labels."""
         self.model, self._log_joint = model, None
 
     def take(self, other):
-        """Become the chain `other`, a state of any type that was made from this one: labels, model and step number."""
+        """Copy labels, model and step number of `other`, a state that was made from this one.
+
+        Its type may differ.
+        """
         self.model, self.n_steps = other.model, other.n_steps
         self.Theta = self.G = self.log_pi = None
         self.set_labels(np.ascontiguousarray(_into_slots(other.partition, self.K, other), dtype=np.int32))
 
     def check(self):
-        """Recompute the statistics from the labels and compare; AssertionError names what differs."""
+        """Recompute the statistics from the labels and compare; raise AssertionError if they differ."""
         n, S = label_statistics(self.data, self.labels, self.K)
         assert np.array_equal(n, self.n), "counts differ from the labels"
         assert abs(S - self.S).max() <= 1e-9 * (1.0 + abs(S).max()), "statistics differ from the labels"
 
     def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+        """Return everything that a later step reads as a dict of arrays."""
         arrays = {
             "model": model_arrays(self.model),
             "labels": self.labels.copy(),
@@ -533,7 +564,13 @@ class UncollapsedState:
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of such a chain over these data."""
+        """Restore the state from the arrays of `to_arrays`.
+
+        Raises
+        ------
+        ArchiveError
+            The arrays do not belong to a chain of this type over these data.
+        """
         K, F = self.K, self.data.n_statistics
         model = with_model_arrays(self.model, arrays["model"])
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)     # a copy: moves are in place
@@ -554,7 +591,10 @@ class UncollapsedState:
         self.memory = stored_memory(arrays)
 
     def _check_statistics(self, labels, n, S):
-        """Refuse statistics that are not those of the labels; soft ones are those of parameters, and stay unchecked."""
+        """Refuse statistics that are not those of the labels.
+
+        Soft statistics of subclasses depend on parameters and are not checked.
+        """
         if type(self) is not UncollapsedState:
             return
         exact_n, exact_S = label_statistics(self.data, labels, self.K)
@@ -562,7 +602,7 @@ class UncollapsedState:
             raise ArchiveError("the statistics are not those of the labels: the file was altered, or is of other data")
 
     def as_type(self, state_type):
-        """This chain as a state of another type; parameters and weights are dropped, which is exact."""
+        """Convert the chain to a state of another type; parameters are dropped, which is exact."""
         if state_type is UncollapsedState:
             return self
         if state_type is not CollapsedState:
@@ -574,13 +614,13 @@ class UncollapsedState:
 
 
 def _row_largest(S):
-    """Largest absolute value of each row of a dense or CSR matrix."""
+    """Return the largest absolute value of each row of a dense or CSR matrix."""
     largest = abs(S).max(axis=1)
     return largest.toarray().ravel() if sparse.issparse(largest) else largest
 
 
 def _matrix_arrays(S):
-    """A dense matrix as it is, CSR as its three arrays; copies."""
+    """Copy a dense matrix, or the three arrays and the width of a CSR matrix."""
     if not sparse.issparse(S):
         return S.copy()
     width = np.array(S.shape[1], dtype=np.int64)
@@ -588,7 +628,7 @@ def _matrix_arrays(S):
 
 
 def _matrix(arrays, name, shape):
-    """What `_matrix_arrays` was made of, of that shape; ArchiveError if it is not."""
+    """Restore a matrix from `_matrix_arrays`; raise ArchiveError if it has not the given shape."""
     found = arrays[name]
     if not isinstance(found, dict):
         return numbers(arrays, name, shape)
@@ -602,7 +642,10 @@ def _matrix(arrays, name, shape):
 
 
 def memory_arrays(memory):
-    """Kernels' working objects as nested dicts of arrays; what nobody took up yet stays as it is."""
+    """Return the working objects of kernels as nested dicts of arrays.
+
+    Arrays that were restored and that no kernel has read yet are unchanged.
+    """
     return {
         key: memory_arrays(value) if isinstance(value, dict) else value if isinstance(value, np.ndarray)
         else value.to_arrays()
@@ -611,7 +654,7 @@ def memory_arrays(memory):
 
 
 def stored_memory(arrays):
-    """Kernels' working objects as `memory_arrays` wrote them: a dict of dicts."""
+    """Return the stored working objects of kernels; refuse all but a dict of dicts."""
     memory = arrays.get("memory", {})
     if not isinstance(memory, dict) or not all(isinstance(value, dict) for value in memory.values()):
         raise ArchiveError("what kernels keep is not stored by name: the file was altered")
@@ -619,30 +662,33 @@ def stored_memory(arrays):
 
 
 def model_arrays(model):
-    """What a chain may have learned of its model: hyper-parameters of the family, parameters of the weights."""
+    """Return the numbers of a model that a chain may have learned.
+
+    They are hyper-parameters of the family and parameters of the weights.
+    """
     weights = {name: np.array(value) for name, value in model.weights.get_params().items() if isinstance(value, float)}
     return {**family_arrays(model.family), "weights": weights}
 
 
 def with_model_arrays(model, arrays):
-    """The model with the hyper-parameters that `model_arrays` wrote down."""
+    """Return the model with the hyper-parameters from `model_arrays`."""
     now, stored = model_arrays(model)["weights"], arrays.get("weights", {})
     for name in sorted(set(stored) & set(model.weights.get_params()) - set(now)):
-        now[name] = np.array(1.0 if name == "alpha" else 0.0)      # an int that the chain has learned to be a float
+        now[name] = np.array(1.0 if name == "alpha" else 0.0)      # given as an int, learned as a float
     weights = _like(stored, now)
     family = with_family_arrays(model.family, arrays)
     return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
 
 
 def family_arrays(family):
-    """What a chain may have learned of its family: its hyper-parameters."""
+    """Return the hyper-parameters of a family, which a chain may have learned."""
     values = {name: np.asarray(getattr(family, name), dtype=np.float64) for name in family.hyper}
     factors = getattr(family, "hyper_factors_", {})
     return {"family": values, "factors": {name: np.array(value) for name, value in factors.items()}}
 
 
 def with_family_arrays(family, arrays):
-    """The family with the hyper-parameters that `family_arrays` wrote down."""
+    """Return the family with the hyper-parameters from `family_arrays`."""
     family = family.with_hyper(**_like(arrays.get("family", {}), family_arrays(family)["family"]))
     if arrays.get("factors"):
         if not set(arrays["factors"]) <= set(family.hyper):
@@ -654,7 +700,7 @@ def with_family_arrays(family, arrays):
 
 
 def _like(stored, now):
-    """Numbers by name, of the names, shapes and signs of others."""
+    """Return stored numbers by name; refuse other names, shapes or signs than those of `now`."""
     if set(stored) != set(now):
         raise ArchiveError(f"hyper-parameters {sorted(stored)} are stored; the model has {sorted(now)}")
     values = {}
@@ -665,7 +711,10 @@ def _like(stored, now):
 
 
 def _log_masses(const int64_t[::1] counts, double offset):
-    """log(n + offset) by the C library's log, as single moves compute it: a resumed chain has the same bits."""
+    """Compute log(n + offset) by the C library, as single moves do.
+
+    NumPy's log may round in another way, and a resumed chain must have the same bits.
+    """
     masses = np.empty(counts.shape[0])
     cdef double[::1] out = masses
     cdef Py_ssize_t k
@@ -683,9 +732,9 @@ def _refuse_truncation(weights):
 
 
 def _by_first_appearance(labels):
-    """Number of distinct labels, and the labels renumbered 0.. in the order of their first appearance: (N,) int32."""
+    """Count the distinct labels, and renumber them from 0 by first appearance: (N,) int32."""
     labels = np.asarray(labels)
-    if labels.max() >= 4 * labels.size + 1024:      # the user's own numbers: a table up to the largest would be absurd
+    if labels.max() >= 4 * labels.size + 1024:      # numbers of the user: a table up to the largest would be too long
         labels = np.unique(labels, return_inverse=True)[1]
     order = _slots_by_first_appearance(labels)
     rank = np.zeros(int(labels.max()) + 1, dtype=np.int32)
@@ -694,14 +743,17 @@ def _by_first_appearance(labels):
 
 
 def _slots_by_first_appearance(labels):
-    """The distinct labels in the order of their first appearance."""
+    """Return the distinct labels in the order of their first appearance."""
     first = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
-    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)    # of several writes to one place the last one stays
+    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)    # of several writes to one place the last one remains
     used = np.flatnonzero(first >= 0)
     return used[np.argsort(first[used])]
 
 
 def _into_slots(partition, K, state):
-    """A partition's clusters put into random different ones of K components, as the labelled model requires."""
+    """Put the clusters of a partition into different random components of K: (N,) labels.
+
+    The model with labelled components has the same law only if each choice is equally likely.
+    """
     rng = generator(state.seed, "posterior", unit=2, step=state.n_steps)
     return rng.permutation(K)[partition]

@@ -1,25 +1,29 @@
-"""States of kernels that share a chain with no other: what they hold, no state of another type has."""
+"""Mixin for states that cannot be converted to another state type."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
 
 from expfam.errors import CapabilityError
 
 
 class UnsharedState:
-    """Base of states that cannot be combined with those of other types.
+    """Mixin for states that cannot be converted to another state type.
 
     Attributes
     ----------
     way_on : str
-        What to begin another kernel's chain with.
+        Expression, for error messages, with which the chain of another kernel can start from this state.
     """
 
     way_on = "state.labels"
 
-    def take(self, other):
-        """Refused: no other state has what this one holds."""
+    def take(self, other: Any) -> NoReturn:
+        """Raise a `CapabilityError`: no state of another type can be converted to this one."""
         raise CapabilityError(f"a {type(self).__name__} cannot be combined with states of other types in one chain")
 
-    def as_type(self, state_type):
-        """This state; no other type has what it holds."""
+    def as_type(self, state_type: type) -> Any:
+        """Return this state; raise a `CapabilityError` for another type."""
         if state_type is type(self):
             return self
         raise CapabilityError(

@@ -1,4 +1,4 @@
-# Scores of all clusters in single precision, and what is needed to correct them in double.
+# Scores of all clusters in single precision, and their correction in double precision.
 
 from libc.stdint cimport int64_t
 
@@ -6,10 +6,10 @@ from libc.stdint cimport int64_t
 cdef enum:
     DENSE_LANES = 16            # widths of tables and scores are multiples of it
 
-cdef double DENSE_REACH         # sums of |phi theta| up to which single precision is trusted
-cdef double DENSE_HOPELESS      # and from which it is not even tried
-cdef float DENSE_DEPTH          # nats below the best at which whole blocks of clusters are dropped
-cdef float DENSE_NEVER          # log weight of what cannot be
+cdef double DENSE_REACH         # up to this sum of |phi theta| single precision is precise enough
+cdef double DENSE_HOPELESS      # above this sum it is not tried
+cdef float DENSE_DEPTH          # blocks of clusters that lie this many nats below the best one are dropped
+cdef float DENSE_NEVER          # log weight of impossible clusters
 
 
 cdef class DenseScores:
@@ -18,7 +18,7 @@ cdef class DenseScores:
     cdef readonly bint sparse, fits
     cdef const double *theta_at     # (K, F)
     cdef const double *bias_at      # (K,) log pi - g
-    cdef const double *shifted_at   # (K,) the same for centred statistics
+    cdef const double *shifted_at   # (K,) log pi - g for centred statistics
     cdef const double *centre_at    # (F,)
     cdef const double *scale_at
     cdef const double *reach_at

@@ -1,10 +1,10 @@
-"""Labels drawn from their exact law given parameters and weights, every cluster of every datum scored.
+"""Exact draws of labels given parameters and weights, with scores of all clusters.
 
-Tiles of rows go through the shared thread pool: one matrix product in single precision and one fused exponential and
-draw. What is drawn in single precision is a proposal that does not look at the old label; one test with scores in
-double, where the two labels differ, makes it exact. Data whose scores single precision cannot hold are drawn in double.
-Nothing of size N x K is ever held; each datum has its own random stream, so labels are the same for every number of
-threads.
+The shared thread pool works on tiles of rows: one matrix product in single precision, then exponentials and a draw in
+one pass. The draw in single precision is a proposal that does not depend on the old label. If the two labels differ,
+one Metropolis test with scores in double precision makes the draw exact. Data whose scores single precision cannot hold
+are drawn in double precision. No array of size N x K is held. Each datum has its own random stream, so labels do not
+depend on the number of threads.
 """
 
 import numpy as np
@@ -31,13 +31,13 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philo
 
 from expfam.structures.ground.threads import run
 
-# Rounding of a score is some 2^-24 of the sum of |phi theta|: at 2^18 about 1/16 nat, of which the test rejects little.
+# The rounding error of a score is about 2^-24 of the sum of |phi theta|: 1/16 nat at 2^18, so the test rejects rarely.
 cdef double DENSE_REACH = 262144.0
 cdef double DENSE_HOPELESS = 1e30
-cdef float DENSE_DEPTH = 30.0       # K e^-30 is lost, less than single precision resolves
-cdef float DENSE_NEVER = -1e30            # log weight of what cannot be; finite, for BLAS may multiply it by zeros
-cdef double OUT_OF_QUESTION = 60.0  # nats below another cluster: a weight that no rounding of the others resolves
-cdef double NARROW = 1e12           # scales of columns stay within this factor of 1
+cdef float DENSE_DEPTH = 30.0       # the lost weight K e^-30 is below the resolution of single precision
+cdef float DENSE_NEVER = -1e30            # log weight of impossible clusters; finite, because BLAS may multiply it by 0
+cdef double OUT_OF_QUESTION = 60.0  # nats below another cluster at which a weight is smaller than rounding errors
+cdef double NARROW = 1e12           # scales of columns lie within this factor of 1
 
 _TILE_ENTRIES = 1 << 18
 _TILES_A_TASK = 8
@@ -45,13 +45,15 @@ _SPARSE_ROWS = 1024
 
 
 cdef class DenseScores:
-    """Scores <phi, theta_k> - g_k + log pi_k of data in tiles, in single precision about a common origin.
+    """Scores <phi, theta_k> - g_k + log pi_k of data in tiles, in single precision.
 
     Parameters
     ----------
     data : Dataset
     Theta : (K, F) float64 ndarray
+        Natural parameters.
     G, log_pi : (K,) float64 ndarray
+        Log partition function and log weight of each cluster.
     n : (K,) float64 ndarray
     S : (K, F) float64 ndarray or CSR
         Statistics of any labels of the data; their mean is subtracted from dense phi.
@@ -61,13 +63,14 @@ cdef class DenseScores:
     table : (F + 1, width) or (F, width) float32 ndarray
         Parameters by feature; for dense phi the last row is the bias.
     fits : bool
-        Whether single precision can hold the parameters at all.
+        Whether single precision can hold the parameters.
 
     Notes
     -----
-    With theta' = theta - o and phi' = phi - c, <phi, theta_k> is <phi', theta'_k> + <c, theta'_k> + <phi, o>: the
-    second term joins the bias, in double, and the third is the same for all clusters. For sparse phi c = 0, and o is
-    the largest parameter of each feature: where phi is not negative, no term of a score then cancels another.
+    Parameters and statistics are taken about common origins. With theta' = theta - o and phi' = phi - c, <phi, theta_k>
+    is <phi', theta'_k> + <c, theta'_k> + <phi, o>. The second term is added to the bias in double precision, and the
+    third is the same for all clusters. For sparse phi c = 0, and o is the largest parameter of each feature: if phi is
+    not negative, the terms of a score then do not cancel.
     """
 
     def __init__(self, data, Theta, G, log_pi, n, S):
@@ -83,7 +86,7 @@ cdef class DenseScores:
         self.fits = self._narrow(np.asarray(n), S)
 
     def _narrow(self, n, S):
-        """Make the table; False where parameters or weights are no numbers that single precision can hold."""
+        """Make the table; return False if single precision cannot hold parameters or weights."""
         cdef const double[::1] vector
         cdef const float[:, ::1] table
         cdef const float[::1] narrow
@@ -126,10 +129,10 @@ cdef class DenseScores:
         return True
 
     def _fill(self, bias):
-        """The table and the row of biases, both padded by clusters that are never drawn."""
+        """Fill the table and the row of biases; pad both by clusters that are never drawn."""
         self.table = np.zeros((self.F + (not self.sparse), self.width), dtype=np.float32)
         rows = max(1, (1 << 20) // self.F)
-        for start in range(0, self.K, rows):    # blocks: no second Theta in double
+        for start in range(0, self.K, rows):    # by blocks, to avoid a copy of Theta in double precision
             part = self.Theta[start : start + rows] - self.origin
             part /= self.scale
             self.table[: self.F, start : start + part.shape[0]] = part.T
@@ -140,15 +143,15 @@ cdef class DenseScores:
 
     @property
     def tile_rows(self):
-        """Rows of a tile: by the number of clusters alone."""
+        """Number of rows of a tile, which depends only on the number of clusters."""
         return _SPARSE_ROWS if self.sparse else max(64, min(512, _TILE_ENTRIES // self.width))
 
     def tile(self):
-        """Scratch of one thread."""
+        """Allocate the scratch memory of one thread."""
         return Tile(self, 1 if self.sparse else self.tile_rows)
 
     def score_tile(self, Tile tile, const double[:, ::1] phi):
-        """Scores of dense statistics into the first rows of a tile."""
+        """Write the scores of dense statistics to the first rows of a tile."""
         cdef Py_ssize_t i, m = phi.shape[0], F = self.F
         with nogil:
             for i in range(m):
@@ -160,7 +163,7 @@ cdef class DenseScores:
         np.matmul(tile.phi[:m], self.table, out=tile.scores[:m])
 
     def exact_scores(self, phi):
-        """Scores in double of statistics, dense or CSR: (rows, K)."""
+        """Compute the scores of dense or CSR statistics in double precision: (rows, K)."""
         if sparse.issparse(phi):
             return self._sparse_scores(phi)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -181,7 +184,10 @@ cdef class DenseScores:
         return scores
 
     cdef double size(self, const double *phi, Py_ssize_t k) noexcept nogil:
-        """What rounding of the score of cluster k is relative to: the sum of the absolute values of its terms."""
+        """Sum the absolute values of the terms of the score of cluster k.
+
+        The rounding error of the score is relative to it.
+        """
         cdef const double *theta = self.theta_at + k * self.F
         cdef double total = fabs(self.row_bias_at[k])
         cdef Py_ssize_t j
@@ -191,7 +197,7 @@ cdef class DenseScores:
 
     cdef double sparse_size(self, const int64_t *columns, const double *values, Py_ssize_t n,
                             Py_ssize_t k) noexcept nogil:
-        """`size` of sparse statistics."""
+        """Compute `size` of sparse statistics."""
         cdef const double *theta = self.theta_at + k * self.F
         cdef double total = fabs(self.row_bias_at[k])
         cdef Py_ssize_t t
@@ -201,12 +207,12 @@ cdef class DenseScores:
         return total
 
     cdef double score(self, const double *phi, Py_ssize_t k) noexcept nogil:
-        """Log weight of cluster k in double."""
+        """Compute the log weight of cluster k in double precision."""
         return expfam_dot(phi, self.theta_at + k * self.F, self.F) + self.bias_at[k]
 
     cdef double sparse_score(self, const int64_t *columns, const double *values, Py_ssize_t n,
                              Py_ssize_t k) noexcept nogil:
-        """`score` of sparse statistics."""
+        """Compute `score` of sparse statistics."""
         cdef const double *theta = self.theta_at + k * self.F
         cdef double total = self.bias_at[k]
         cdef Py_ssize_t t
@@ -217,7 +223,7 @@ cdef class DenseScores:
 
     cdef double sparse_row(self, const int64_t *columns, const double *values, Py_ssize_t n, const float **rows,
                            float *factors, float *out) noexcept nogil:
-        """Scores of one sparse datum in single precision; returns the bound on |<phi, theta>|."""
+        """Score one sparse datum in single precision; return a bound on |<phi, theta>|."""
         cdef Py_ssize_t t, m = 0
         cdef double bound = 0.0
         for t in range(n):
@@ -233,7 +239,7 @@ cdef class DenseScores:
 
 
 cdef class Tile:
-    """Scratch of one thread: statistics, scores and sums of blocks of the rows of a tile."""
+    """Scratch memory of one thread: statistics, scores and sums of blocks of a tile."""
 
     def __init__(self, DenseScores scores, Py_ssize_t rows):
         n_blocks = (scores.width + EXPFAM_BLOCK - 1) // EXPFAM_BLOCK
@@ -246,7 +252,7 @@ cdef class Tile:
 
 
 cdef Py_ssize_t best_of(const float *x, float best, const float *tops, Py_ssize_t n) noexcept nogil:
-    """First of the largest scores."""
+    """Return the place of the first of the largest scores."""
     cdef Py_ssize_t b = 0, k
     while tops[b] != best:
         b += 1
@@ -257,7 +263,7 @@ cdef Py_ssize_t best_of(const float *x, float best, const float *tops, Py_ssize_
 
 
 def draw_labels(state, n_threads):
-    """Labels of all data drawn from their exact law given Theta, G and log pi.
+    """Draw labels of all data from their exact law given Theta, G and log pi.
 
     Parameters
     ----------
@@ -275,8 +281,8 @@ def draw_labels(state, n_threads):
 
     Notes
     -----
-    The step of each datum leaves its law given the parameters invariant, to rounding in double; from a label that is
-    not of that law it reaches it up to the rounding of single precision.
+    The step of each datum leaves its law given the parameters invariant, up to rounding errors in double precision.
+    From any other label it reaches this law up to rounding errors in single precision.
     """
     data = state.data
     cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)
@@ -328,7 +334,10 @@ cdef class Draw:
 
 cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const float *tops, double *sums,
                         Py_ssize_t width, Py_ssize_t old, double *log_ratio) noexcept nogil:
-    """A label in single precision, -1 if that fails; log q(old) - log q(new), inf from a label of weight 0."""
+    """Draw a label in single precision; return -1 if this fails.
+
+    `log_ratio` is set to log q(old) - log q(new), which is inf if the old label has the weight 0.
+    """
     cdef float old_score = x[old]
     cdef double log_old, total = expfam_near_weights(x, best, DENSE_DEPTH, tops, sums, width)
     cdef Py_ssize_t new
@@ -337,21 +346,27 @@ cdef Py_ssize_t propose(Draw draw, Py_ssize_t i, float *x, float best, const flo
     philox_aim(&draw.rng, draw.first_row + <uint64_t> i, draw.step)
     new = expfam_near_pick(x, sums, total, philox_double(&draw.rng), width)
     if new != old:
-        # what was dropped or flushed has its own score for a weight
+        # weights that were dropped, or rounded to 0, are replaced by those of the scores
         log_old = log(x[old]) if sums[old // EXPFAM_BLOCK] > 0 and x[old] > 0 else old_score - <double> best
         log_ratio[0] = log_old - log(x[new])
     return new
 
 
 cdef bint moves(Draw draw, double gap, double log_ratio) noexcept nogil:
-    """Whether a proposed label is taken: `gap` is its exact log weight less that of the old one."""
-    # single precision may underrate a cluster that is out of the question, and a datum must not be held there
+    """Return whether to accept a proposed label.
+
+    `gap` is its exact log weight minus the exact log weight of the old label.
+    """
+    # single precision may underrate a cluster of negligible weight; a datum must not be kept there
     return gap > OUT_OF_QUESTION or accept(gap + log_ratio, &draw.rng)
 
 
 def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t[::1] old, int32_t[::1] labels,
                seed, step, first_row):
-    """Draw the labels of a tile of dense statistics; rows that need double are marked in `tile.rough`."""
+    """Draw the labels of a tile of dense statistics.
+
+    Rows that need double precision are marked in `tile.rough`.
+    """
     cdef Py_ssize_t i, new, was
     cdef float best
     cdef float *x
@@ -378,7 +393,7 @@ def draw_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const int32_t
 
 
 def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[::1] labels, seed, step, first_row):
-    """Draw the labels of CSR rows; those that need double are marked in `tile.rough`."""
+    """Draw the labels of CSR rows; rows that need double precision are marked in `tile.rough`."""
     cdef Py_ssize_t i, n, new, was, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
     cdef const double[::1] values
@@ -417,7 +432,7 @@ def draw_sparse(DenseScores s, Tile tile, phi, const int32_t[::1] old, int32_t[:
 
 
 def sparse_arrays(phi):
-    """Row starts, columns and values of CSR as int64, int64 and float64, none of them empty."""
+    """Return row starts, columns and values of CSR as int64, int64 and float64, none empty."""
     if not phi.nnz:
         return phi.indptr.astype(np.int64), np.zeros(1, dtype=np.int64), np.zeros(1)
     return (
@@ -429,9 +444,9 @@ def sparse_arrays(phi):
 
 def draw_rows(double[:, ::1] scores, const Py_ssize_t[::1] rows, int32_t[::1] labels, uint64_t seed, uint64_t step,
               uint64_t first_row):
-    """Draw labels[rows] from rows of log weights in double, which are overwritten.
+    """Draw labels[rows] from rows of log weights in double precision, which are overwritten.
 
-    Returns -1, or the first of the rows that has no finite maximum.
+    Returns -1, or the first row that has no finite maximum.
     """
     cdef Py_ssize_t i, bad = -1, n_rows = scores.shape[0], K = scores.shape[1]
     cdef double best, total

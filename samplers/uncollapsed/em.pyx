@@ -1,9 +1,9 @@
-"""Expectation maximisation: soft labels of all data given parameters, parameters at their mode given soft statistics.
+"""Expectation maximisation (EM) for mixtures.
 
-A step reads the data once, in tiles: scores in single precision, as dense draws have them, responsibilities in place
-of the scores, and the soft statistics by a second matrix product, summed over tiles in double. Log likelihoods take the
-best cluster's score in double. Sums run over segments of the rows that the sizes of the data define, so all results
-are the same for every number of threads. Nothing of size N x K is held.
+A step reads the data once, in tiles. Scores are computed in single precision, as for dense draws; responsibilities
+replace them; a second matrix product gives the soft statistics, which are summed over tiles in double precision. Log
+likelihoods use the best cluster's score in double precision. Sums run over segments of the rows that depend only on the
+sizes of the data, so the results do not depend on the number of threads. No array of size N x K is held.
 """
 
 import numpy as np
@@ -38,25 +38,26 @@ from expfam.samplers.uncollapsed.kernel import UncollapsedKernel, fitted_labels
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run, segments
 
-_SEGMENT_ROWS = 512     # rows of a segment at least
+_SEGMENT_ROWS = 512     # least number of rows of a segment
 
 
 class ExpectationState(UncollapsedState):
-    """Soft statistics of the data with the parameters and weights that gave them.
+    """Soft statistics of the data, and the parameters and weights from which they follow.
 
     Parameters
     ----------
     model : MixtureModel
-        Its family bound.
+        Its family must be bound to the data.
     data : Dataset
-        Weights of its rows multiply their statistics.
+        Weights of the rows multiply their statistics.
     labels : (N,) array_like of int in 0..K-1
         The first statistics are those of these labels.
     n_clusters : int
-        K; the truncation where the weights allow any number.
+        Number K of components; the truncation if the weights allow any number of clusters.
     seed : int
-        Nothing here is random.
+        Not used: EM is not random.
     n_steps : int
+        Number of steps that were made.
 
     Attributes
     ----------
@@ -64,14 +65,16 @@ class ExpectationState(UncollapsedState):
     S : (K, F) float64 ndarray
         Expected statistics of the components, dense.
     Theta, G, log_pi : (K, F), (K,) and (K,) float64 ndarray or None
+        Natural parameters, log partition function and log weight of each component.
     labels : (N,) int32 ndarray
         Most probable component of each datum.
     log_likelihood : float
         Log density of the data under the parameters, nats, without log-base; -inf before the first step.
     log_joint : float
-        The same plus the log prior density of the parameters and of the weights in natural coordinates, up to a
-        constant: what steps increase.
+        The log likelihood plus the log prior densities of the parameters and of the weights in natural coordinates, up
+        to a constant. Steps increase it.
     converged : bool
+        Whether the last step has increased `log_joint` by no more than the tolerance.
 
     Examples
     --------
@@ -85,7 +88,7 @@ class ExpectationState(UncollapsedState):
     """
 
     def set_labels(self, labels):
-        """Begin anew from labels."""
+        """Start again from labels."""
         self.labels = labels
         n, S = weighted_statistics(self.data, labels, self.K)
         self.n, self.S = n, dense_rows(S)
@@ -95,27 +98,30 @@ class ExpectationState(UncollapsedState):
 
     @property
     def n_clusters(self):
-        """Number of components that are the most probable one of some datum."""
+        """Number of components that are the most probable one for at least one datum."""
         return int(np.unique(self.labels).size)
 
     def statistics(self):
-        """Counts (B,) and sums (B, F) of the most probable labels, rows weighted, in the order of `partition`."""
+        """Return counts (B,) and sums (B, F) of the most probable labels.
+
+        Rows are weighted, and clusters are in the order of `partition`.
+        """
         labels = self.partition
         return weighted_statistics(self.data, labels, int(labels.max()) + 1)
 
     def compute_log_joint(self):
-        """Log likelihood and log prior densities, as they stand."""
+        """Compute the log likelihood plus the log prior densities for the present parameters."""
         if self.Theta is None:
             return -np.inf
         prior = float(np.sum(self.model.family.log_prior(self.Theta, self.G)))
         return self.log_likelihood + prior + float(self.model.weights.log_density(self.log_pi))
 
     def move_labels(self, labels):
-        """Refused: labels follow from the parameters here."""
+        """Raise a `CapabilityError`: labels follow from the parameters and cannot be moved."""
         raise CapabilityError("the labels of an ExpectationState are not moved; set_labels begins anew from others")
 
     def expect(self, n_threads=None):
-        """Soft statistics, labels and log likelihood under the present parameters.
+        """Compute soft statistics, labels and log likelihood under the present parameters.
 
         Parameters
         ----------
@@ -124,7 +130,7 @@ class ExpectationState(UncollapsedState):
         Returns
         -------
         int
-            How many labels changed.
+            Number of labels that changed.
         """
         scores = DenseScores(self.data, self.Theta, self.G, self.log_pi, self.n, self.S)
         self.n, self.S, self.log_likelihood, labels = expectation(scores, n_threads)
@@ -134,12 +140,12 @@ class ExpectationState(UncollapsedState):
         return n_moved
 
     def set_model(self, model):
-        """Use other hyper-parameters or weights of the same kind; what had converged may move again."""
+        """Replace the model by one of the same kind; steps then start again after convergence."""
         super().set_model(model)
         self.converged = False
 
     def check(self):
-        """Recompute what the parameters give and compare; AssertionError names what differs."""
+        """Recompute the soft statistics and compare; raise AssertionError if they differ."""
         if self.Theta is None:
             n, S = weighted_statistics(self.data, self.labels, self.K)
             S = dense_rows(S)
@@ -152,37 +158,40 @@ class ExpectationState(UncollapsedState):
         assert np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6), "log likelihood differs"
 
     def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+        """Return everything that a later step reads as a dict of arrays."""
         arrays = super().to_arrays()
         arrays["model"] = model_arrays(self.model)
         arrays["scalars"] = np.array([self.log_likelihood, self.log_joint, float(self.converged)])
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave."""
+        """Restore the state from the arrays of `to_arrays`."""
         log_likelihood, log_joint, converged = numbers(arrays, "scalars", (3,), finite=False).tolist()
         super().from_arrays(arrays)
         self.log_likelihood, self._log_joint, self.converged = log_likelihood, log_joint, bool(converged)
 
     def as_type(self, state_type):
-        """Only itself: a maximiser is no part of a chain."""
+        """Return the state itself; refuse other types, because EM is not part of a chain."""
         if state_type is ExpectationState:
             return self
         raise CapabilityError(f"an ExpectationState cannot become a {state_type.__name__}: start that from its labels")
 
 
 class ExpectationMaximization(UncollapsedKernel):
-    """Maximise the posterior density of parameters and weights, labels summed out; a step is one iteration.
+    """Kernel that maximises the posterior density of parameters and weights by EM.
+
+    Labels are summed out. A step is one iteration.
 
     Parameters
     ----------
     tol : float
-        Converged means that a step gained no more than this, in nats for each unit of data weight. Further steps then
-        do nothing, and cost nothing, until the model changes.
+        The kernel has converged if a step increases the objective by no more than this, in nats for each unit of data
+        weight. Further steps then do nothing until the model changes.
     truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
+        of components.
     n_threads : int or None
-        The result does not depend on it.
+        Number of threads; the result does not depend on it.
 
     Examples
     --------
@@ -198,12 +207,13 @@ class ExpectationMaximization(UncollapsedKernel):
 
     Notes
     -----
-    Dempster, Laird and Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm". Maximised, and
-    given as `Info.objective`, is the penalised log likelihood ``sum_i w_i log sum_k pi_k p(x_i | theta_k)`` + ``sum_k
-    log p(theta_k)`` + ``log p(pi)`` with densities in natural coordinates of the family and log-ratio (or stick)
-    coordinates of the weights, where modes are posterior means. It grows at each step to rounding in single precision
-    of the responsibilities; a Gaussian family whose `map_natural` is cut off for almost empty components (``dof <= d +
-    2``, ``shape <= 1.5``) may lose a little there. `Info.extra` holds ``converged`` and ``log_likelihood``.
+    Dempster, Laird and Rubin 1977, "Maximum likelihood from incomplete data via the EM algorithm". The objective, also
+    `Info.objective`, is the penalised log likelihood ``sum_i w_i log sum_k pi_k p(x_i | theta_k)`` + ``sum_k log
+    p(theta_k)`` + ``log p(pi)``. Densities are in natural coordinates of the family and in log-ratio (or stick)
+    coordinates of the weights, in which modes are posterior means. The objective grows at each step, up to rounding
+    errors of the responsibilities in single precision. For a Gaussian family whose `map_natural` is cut off for almost
+    empty components (``dof <= d + 2``, ``shape <= 1.5``) it may decrease a little. `Info.extra` holds ``converged`` and
+    ``log_likelihood``.
     """
 
     state_type = ExpectationState
@@ -214,7 +224,7 @@ class ExpectationMaximization(UncollapsedKernel):
         self.tol = tol
 
     def check(self, model, data):
-        """Needs a family with a mode and the density that it maximises."""
+        """Refuse settings out of range, and families without a mode or a prior density."""
         super().check(model, data)
         if not hasattr(model.family, "log_prior"):
             raise CapabilityError(
@@ -224,17 +234,20 @@ class ExpectationMaximization(UncollapsedKernel):
             raise ValueError(f"tol must be non-negative; got {self.tol!r}")
 
     def init_state(self, model, data, labels, *, seed):
-        """State with the statistics of the labels; the first step makes parameters of them."""
+        """Make a state with the statistics of labels; the first step makes its parameters."""
         K = self.max_clusters(model)
         return ExpectationState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
 
     def memory(self, model, data, n_clusters):
-        """Also sums in double, of each thread and of all, and a part of them in single precision."""
+        """Return the bytes of parameters and sums.
+
+        Each thread has sums in double precision and a part in single precision; the total needs memory too.
+        """
         n_sums = resolve_n_threads(self.n_threads) + 1
         return super().memory(model, data, n_clusters) + 12 * n_sums * n_clusters * (data.n_statistics + 1)
 
     def move(self, state):
-        """Parameters at their mode given the statistics, then statistics given those."""
+        """Set parameters to their mode given the statistics, then compute statistics given them."""
         n_moved = 0
         if not state.converged:
             before = state.log_joint
@@ -245,7 +258,7 @@ class ExpectationMaximization(UncollapsedKernel):
 
 
 def expectation(DenseScores scores, n_threads):
-    """Soft statistics of all data under the parameters of `scores`.
+    """Compute the soft statistics of all data under the parameters of `scores`.
 
     Parameters
     ----------
@@ -257,7 +270,7 @@ def expectation(DenseScores scores, n_threads):
     n : (K,) float64 ndarray
     S : (K, F) float64 ndarray
     log_likelihood : float
-        Nats, without log-base, rows weighted.
+        Sum over weighted rows, in nats, without log-base.
     labels : (N,) int32 ndarray
         Most probable component of each datum.
 
@@ -280,7 +293,7 @@ def expectation(DenseScores scores, n_threads):
 
     total, n_threads = _Total(scores), resolve_n_threads(n_threads)
     parts = segments(data.n_rows, _number_of_segments(data))
-    for first in range(0, len(parts), n_threads):   # so many at once: sums of all segments may not fit
+    for first in range(0, len(parts), n_threads):   # by rounds: the sums of all segments may need too much memory
         for sums in run(expect_rows, parts[first : first + n_threads], n_threads):
             total.add(sums)
             spare.append(sums)
@@ -288,7 +301,10 @@ def expectation(DenseScores scores, n_threads):
 
 
 def _number_of_segments(data):
-    """By the sizes of the data alone: summing the parts should cost less than making them."""
+    """Return the number of segments, from the sizes of the data only.
+
+    With more segments, adding up their sums would cost more than computing them.
+    """
     by_rows = data.n_rows // _SEGMENT_ROWS
     if data.has_sparse_phi:
         by_rows = min(by_rows, data.phi_csr(0, data.n_rows).nnz // (4 * data.n_statistics))
@@ -296,7 +312,7 @@ def _number_of_segments(data):
 
 
 class _Total:
-    """Sums over segments, added in their order."""
+    """Sums over segments, added in the order of the segments."""
 
     def __init__(self, scores):
         self.scores, self.log_likelihood = scores, 0.0
@@ -313,7 +329,7 @@ class _Total:
             self.S = sums.S.copy() if self.S is None else self.S + sums.S
 
     def result(self):
-        """Counts, sums and log likelihood in the user's coordinates."""
+        """Return counts, sums and log likelihood in the coordinates of phi."""
         scores, K, F = self.scores, self.scores.K, self.scores.F
         if scores.sparse:
             S, n = np.ascontiguousarray(self.near[:, :K].T), self.n[:K]
@@ -324,7 +340,7 @@ class _Total:
 
 
 cdef class _Sums:
-    """Sums of one segment: those made in single precision in `near`, those of rough rows beside them."""
+    """Sums of one segment: `near` is made in single precision, `S` from rough rows."""
 
     cdef DenseScores scores
     cdef Tile tile
@@ -339,7 +355,7 @@ cdef class _Sums:
             self.part = np.empty(shape, dtype=np.float32)
 
     def clear(self):
-        """Begin a segment."""
+        """Set all sums to 0 before a segment."""
         self.near[:] = 0.0
         self.n[:] = 0.0
         self.S, self.log_likelihood = None, 0.0
@@ -362,7 +378,7 @@ cdef class _Sums:
             self.add_rough(phi[rough], weight[rough], rough, start, labels)
 
     def add_rough(self, phi, weight, rows, start, labels):
-        """Add rows with scores in double."""
+        """Add rows by scores in double precision."""
         K = self.scores.K
         p = self.scores.exact_scores(phi)
         best = p.max(axis=1)
@@ -385,7 +401,7 @@ cdef class _Sums:
 
 
 def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
-    """near[f, :] += phi[i, f] p[i, :] of each stored entry of CSR rows."""
+    """Add phi[i, f] p[i, :] to near[f, :] for each stored entry of CSR rows."""
     cdef Py_ssize_t i, t, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
     cdef const double[::1] values
@@ -397,7 +413,10 @@ def add_responsibilities(phi, const double[:, ::1] p, double[:, ::1] near):
 
 
 def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const double[::1] weight, int32_t[::1] labels):
-    """Weighted responsibilities of a tile in place of its scores, zeros for rough rows; returns the log likelihood."""
+    """Replace the scores of a tile by weighted responsibilities; return the log likelihood.
+
+    Rough rows get zeros.
+    """
     cdef Py_ssize_t i, k
     cdef float best
     cdef float *x
@@ -423,7 +442,7 @@ def expect_dense(DenseScores s, Tile tile, const double[:, ::1] phi, const doubl
 
 def expect_sparse(DenseScores s, Tile tile, phi, const double[::1] weight, int32_t[::1] labels, double[:, ::1] near,
                   double[::1] n):
-    """Add the soft statistics of CSR rows to `near` (F, width) and `n`; returns the log likelihood."""
+    """Add soft statistics of CSR rows to `near` (F, width) and `n`; return the log likelihood."""
     cdef Py_ssize_t i, t, k, length, n_rows = phi.shape[0]
     cdef const int64_t[::1] indptr, columns
     cdef const double[::1] values

@@ -1,12 +1,17 @@
-"""Sweeps over parameters, weights and labels: parameters given labels, then all labels given those, in parallel.
+"""Kernels that draw parameters given labels, then all labels in parallel given these.
 
-A sweep of any of these kernels is `UncollapsedState.draw_parameters`, a label for every datum, and
-`UncollapsedState.move_labels`. They differ in how labels are drawn: exactly, by a dense pass over all clusters or by
-branch and bound over a tree of them, or by Metropolis steps. What the chain converges to depends on `theta` alone:
-drawn parameters leave the posterior invariant; modes or means of them make stochastic EM.
+A sweep of these kernels calls `UncollapsedState.draw_parameters`, draws a label for every datum, and calls
+`UncollapsedState.move_labels`. The kernels differ in how labels are drawn: exactly by a dense pass over all clusters,
+exactly by branch and bound over a tree of the clusters, or by Metropolis steps. The setting `theta` alone determines
+the stationary law: drawn parameters leave the posterior invariant; their modes or means make stochastic EM.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.params import refuse_unused
@@ -15,22 +20,28 @@ from expfam.samplers.states.collapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 
-_ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # of the family, by what `theta` needs
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+_ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # ability of the family that each `theta` needs
 _DRAWS = ("auto", "dense", "tree", "rejection")
 
 
 class UncollapsedKernel(Kernel):
-    """Base of the kernels over an `UncollapsedState`: subclasses write ``draw_labels(state)``.
+    """Base class of the kernels over an `UncollapsedState`.
+
+    Subclasses write ``draw_labels(state)``.
 
     Parameters
     ----------
     theta : {"draw", "map", "mean"}
-        Parameters and weights given labels: drawn from their posterior (a Gibbs step), its mode in natural
-        coordinates, or its mean.
+        How parameters and weights are made from labels: "draw" draws them from their posterior (a Gibbs step), "map"
+        uses its mode in natural coordinates, "mean" its mean.
     truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
+        of components.
     n_threads : int or None
-        Threads for the labels; the result does not depend on it.
+        Number of threads that draw labels; the result does not depend on it.
 
     Examples
     --------
@@ -48,49 +59,58 @@ class UncollapsedKernel(Kernel):
 
     Notes
     -----
-    ``draw_labels(state)`` returns new labels, (N,) int32, and a dict for `Info.extra`; it reads the labels and
-    parameters of the state and changes neither.
+    ``draw_labels(state)`` returns new labels, (N,) int32, and a dict for `Info.extra`. It reads the labels and the
+    parameters of the state and does not change them.
     """
 
     state_type = UncollapsedState
 
-    def __init__(self, *, theta="draw", truncation=100, n_threads=None):
+    def __init__(
+        self,
+        *,
+        theta: Literal["draw", "map", "mean"] = "draw",
+        truncation: int = 100,
+        n_threads: int | None = None,
+    ) -> None:
         self.theta, self.truncation, self.n_threads = theta, truncation, n_threads
 
-    def check(self, model, data):
-        """Needs a family that makes parameters from statistics."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Refuse settings out of range, and families that cannot make parameters from statistics."""
         if self.theta not in _ABILITY:
             raise ValueError(f"theta must be one of {list(_ABILITY)}; got {self.theta!r}")
         model.family.require(_ABILITY[self.theta], type(self).__name__)
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
             raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
 
-    def max_clusters(self, model):
-        """The components of finite weights, or the truncation."""
+    def max_clusters(self, model: Any) -> int:
+        """Return the number of components of finite weights, or else the truncation."""
         return model.weights.max_components or self.truncation
 
-    def init_state(self, model, data, labels, *, seed):
-        """State with the labels put into 0..K-1; parameters are made by the first step."""
+    def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> Any:
+        """Make a state with labels in 0..K-1; the first step makes its parameters."""
         K = self.max_clusters(model)
         return UncollapsedState(model, data, fitted_labels(labels, K, self), n_clusters=K, seed=seed)
 
-    def memory(self, model, data, n_clusters):
-        """Parameters in double with the dense statistics they are made of, and in single precision for the scores."""
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the parameters and of the statistics from which they are made.
+
+        The parameters are held in double precision, and in single precision for the scores.
+        """
         return 20 * n_clusters * (data.n_statistics + 1)
 
-    def draw_labels(self, state):
-        """New labels of all data and what there is to say of them: (N,) int32, dict."""
+    def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
+        """Draw new labels of all data, (N,) int32; return them and diagnostics."""
         raise NotImplementedError(f"{type(self).__name__} must write draw_labels(state)")
 
-    def move(self, state):
-        """Parameters and weights given labels, then all labels given those."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Make parameters and weights given labels, then draw all labels given them."""
         state.draw_parameters(self.theta)
         labels, extra = self.draw_labels(state)
         return state.data.n_rows, state.move_labels(labels), extra
 
 
-def fitted_labels(labels, n_components, kernel):
-    """Labels within 0..n_components-1, renumbered only where some lie beyond."""
+def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
+    """Return labels within 0..n_components-1, renumbered only if some are larger."""
     values = np.unique(labels)
     if values.size > n_components:
         raise CapabilityError(
@@ -100,22 +120,24 @@ def fitted_labels(labels, n_components, kernel):
 
 
 class UncollapsedGibbs(UncollapsedKernel):
-    """Exact Gibbs sweep over parameters, weights and labels; the labels are drawn in parallel.
+    """Exact Gibbs sweep over parameters, weights and labels, with labels drawn in parallel.
 
     Parameters
     ----------
     draw : {"auto", "dense", "tree", "rejection"}
-        How labels are drawn from their exact law: all clusters scored; branch and bound over a tree of the clusters;
-        or rejection from the bounds of such a tree. "auto" is dense below 512 clusters and otherwise goes by how many
-        clusters the tree would score for a few data.
+        How labels are drawn from their exact law. "dense" scores all clusters; "tree" is branch and bound over a tree
+        of the clusters; "rejection" is rejection sampling from the bounds of this tree. "auto" is dense below 512
+        clusters; above it depends on how many clusters the tree would score for a few data.
     tau : float
-        Nats below the best cluster at which branch and bound leaves a cell to its exact tail; it changes the cost only.
+        Nats below the best cluster at which branch and bound leaves a cell to its exact tail. It changes only the cost.
     theta : {"draw", "map", "mean"}
-        Parameters and weights given labels: only "draw" leaves the posterior invariant, the others are stochastic EM.
+        How parameters and weights are made from labels. Only "draw" leaves the posterior invariant; the others are
+        stochastic EM.
     truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
+        of components.
     n_threads : int or None
-        Threads for the labels; the result does not depend on it.
+        Number of threads that draw labels; the result does not depend on it.
 
     Examples
     --------
@@ -131,16 +153,24 @@ class UncollapsedGibbs(UncollapsedKernel):
 
     Notes
     -----
-    The model with a truncated stick-breaking prior: Ishwaran and James 2001, "Gibbs sampling methods for
-    stick-breaking priors". Mixing is slower than that of the collapsed sweep, by far on short documents.
+    For the truncated stick-breaking prior see Ishwaran and James 2001, "Gibbs sampling methods for stick-breaking
+    priors". The chain mixes more slowly than collapsed sweeps, much more slowly on short documents.
     """
 
-    def __init__(self, *, draw="auto", tau=12.0, theta="draw", truncation=100, n_threads=None):
+    def __init__(
+        self,
+        *,
+        draw: Literal["auto", "dense", "tree", "rejection"] = "auto",
+        tau: float = 12.0,
+        theta: Literal["draw", "map", "mean"] = "draw",
+        truncation: int = 100,
+        n_threads: int | None = None,
+    ) -> None:
         super().__init__(theta=theta, truncation=truncation, n_threads=n_threads)
         self.draw, self.tau = draw, tau
 
-    def check(self, model, data):
-        """Refuse unknown ways to draw."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Refuse settings out of range, and families that cannot make parameters from statistics."""
         super().check(model, data)
         if self.draw not in _DRAWS:
             raise ValueError(f"draw must be one of {list(_DRAWS)}; got {self.draw!r}")
@@ -149,8 +179,8 @@ class UncollapsedGibbs(UncollapsedKernel):
         if self.draw == "dense":
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
 
-    def draw_labels(self, state):
-        """New labels of all data from their exact law given the state's parameters."""
+    def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
+        """Draw new labels of all data from their exact law given the state's parameters."""
         method, tree = self.draw, None
         if method == "auto":
             tree = preferred_tree(state, n_threads=self.n_threads)

@@ -1,10 +1,10 @@
-"""Sweeps over labels by Metropolis steps, with parameters given: a proposal suggests, the datum's own score decides.
+"""Sweeps over labels by Metropolis steps, with parameters given.
 
-Given parameters the labels are independent, so all data are moved in parallel, each with its own random stream and
-several steps a sweep. A step that stays proposes nothing and reads nothing of the datum; only a differing proposal
-costs <phi, theta_new - theta_old>. Nothing here depends on the family but its statistics, which are made block by block: of
-all data, from a copy in visiting order, where they are about as wide as these, else of the data that need them. What
-takes little room is made once.
+Given parameters the labels are independent. So all data are moved in parallel, each with its own random stream and
+several steps in a sweep. If the proposal is the present cluster, the step reads nothing of the datum; another cluster
+costs <phi, theta_new - theta_old>. Only the statistics depend on the family. If the statistics are about as wide as the
+data, those of all data are made by block, from a copy of the data in the order of the sweep; they are made only once if
+they need little memory. Wider statistics are made only for the data that need them.
 """
 
 import warnings
@@ -39,26 +39,26 @@ from expfam.structures.ground.stored import integers, numbers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
 
 cdef enum:
-    TASK_ROWS = 8192            # data of a task
-    AHEAD = 12                  # places ahead whose labels are asked for
-    MADE_ROWS = 1024            # data whose statistics are made at once, where they are not held
-    WAITS = 1                   # result of a move: statistics are needed and not there
+    TASK_ROWS = 8192            # number of data of a task
+    AHEAD = 12                  # number of places by which labels are prefetched ahead
+    MADE_ROWS = 1024            # number of data of a block whose statistics are made together
+    WAITS = 1                   # result of a move: it needs statistics that are not made yet
 
-_WIDE = 2                       # statistics for each column of X, above which they are made only where needed,
-_NARROW = 64                    # unless they are so few
-_LEAST_HELD = 1 << 27           # bytes of statistics that are kept rather than made in each sweep
+_WIDE = 2                       # with more statistics for each column of X they are made only for data that need them
+_NARROW = 64                    # up to this number of statistics they are always made for all data
+_LEAST_HELD = 1 << 27           # up to this number of bytes statistics are kept between sweeps
 
 
-ctypedef struct sweep_state:           # what the data of one sweep share
+ctypedef struct sweep_state:           # data that all rows of one sweep share
     proposal_v1 *p
     const int32_t *labels
     int32_t *moved              # (N,) labels after the sweep
     const Py_ssize_t *order     # NULL for the order of the rows
-    const csr_rows *rows        # of all data, or NULL
+    const csr_rows *rows        # sparse statistics of all data, or NULL
     const double *Theta         # (K, F)
     const double *bias          # (K,) log pi - G
-    const prototype_state *tables   # of the proposal, where it is one of groups; else NULL
-    const prototype_state *lists    # the same where their short lists are drawn from exactly, or NULL
+    const prototype_state *tables   # tables of a proposal by groups, or NULL
+    const prototype_state *lists    # the same if exact draws from short lists follow, or NULL
     Py_ssize_t F
     Py_ssize_t K
     Py_ssize_t n_steps
@@ -67,7 +67,7 @@ ctypedef struct sweep_state:           # what the data of one sweep share
     uint64_t row_offset
 
 
-ctypedef struct listed:         # the list of one group, with its parameters side by side
+ctypedef struct listed:         # the list of one group and its parameters
     Py_ssize_t group            # -1 before the first
     Py_ssize_t size
     Py_ssize_t padded           # a multiple of EXPFAM_LIST_ENTRIES
@@ -78,14 +78,14 @@ ctypedef struct listed:         # the list of one group, with its parameters sid
 
 
 ctypedef struct tally:
-    Py_ssize_t n_proposed       # of other clusters than the datum's
+    Py_ssize_t n_proposed       # proposals of other clusters than the present one
     Py_ssize_t n_accepted
     Py_ssize_t failed
 
 
 cdef inline double gain(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t old,
                         Py_ssize_t new) noexcept nogil:
-    """Log weight of cluster `new` for the datum over that of `old`."""
+    """Compute the log weight of cluster `new` for the datum minus the one of `old`."""
     cdef const double *a = w.Theta + new * w.F
     cdef const double *b = w.Theta + old * w.F
     cdef Py_ssize_t at, f
@@ -105,7 +105,7 @@ cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogi
     cdef Py_ssize_t j, f
     cdef const double *theta
     l.group = g
-    l.size = s.start[g + 1] - s.start[g] - 1        # the last outcome is no cluster
+    l.size = s.start[g + 1] - s.start[g] - 1        # the last outcome is not a cluster
     l.padded = (l.size + EXPFAM_LIST_ENTRIES - 1) // EXPFAM_LIST_ENTRIES * EXPFAM_LIST_ENTRIES
     for j in range(l.size):
         l.bias[j] = w.bias[s.names[s.start[g] + j]]
@@ -123,7 +123,7 @@ cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogi
 
 
 cdef inline void score_list(const sweep_state *w, Py_ssize_t i, const double *x, listed *l) noexcept nogil:
-    """Log weights of the listed clusters for datum i."""
+    """Compute the log weights of the listed clusters for datum i."""
     cdef const prototype_state *s = w.lists
     cdef Py_ssize_t at, j
     cdef const double *theta
@@ -141,8 +141,8 @@ cdef inline void score_list(const sweep_state *w, Py_ssize_t i, const double *x,
 
 cdef inline Py_ssize_t redraw(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t k, philox_stream *rng,
                               listed *l) noexcept nogil:
-    """An exact draw among the listed clusters where k is one of them; else k."""
-    # The list does not depend on labels: drawing anew within a fixed set leaves the datum's law as it is.
+    """Draw exactly among the listed clusters if k is one of them; otherwise return k."""
+    # The list does not depend on labels: an exact draw within a fixed set leaves the law of the datum invariant.
     cdef const prototype_state *s = w.lists
     cdef Py_ssize_t below, size, half
     cdef double best, total
@@ -165,7 +165,10 @@ cdef inline Py_ssize_t redraw(const sweep_state *w, Py_ssize_t i, const double *
 
 cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t new, double difference,
                              philox_stream *rng) noexcept nogil:
-    """`accept` with the way back of the datum's group, which is looked at only where it can matter."""
+    """Accept or refuse a proposal of the datum's group.
+
+    The log ratio of the two proposal probabilities is computed only if it can change the decision.
+    """
     cdef double log_u
     if difference + s.most_back < HOPELESS:
         if not passes_bound(difference + s.most_back, rng, &log_u):
@@ -176,7 +179,10 @@ cdef inline bint accept_back(const prototype_state *s, Py_ssize_t i, Py_ssize_t 
 
 cdef inline int move_datum(const sweep_state *w, Py_ssize_t i, const double *x, bint is_there, philox_stream *rng,
                            double *work, listed *l, tally *t) noexcept nogil:
-    """All steps of datum i; without its statistics none of them counts once they are needed."""
+    """Make all steps of datum i.
+
+    If a step needs statistics that are not made yet, it stops without changes and returns WAITS.
+    """
     cdef Py_ssize_t k = w.labels[i], new = 0, _step, asked = -1
     cdef double back = 0.0, difference = 0.0
     cdef const prototype_state *tables = w.tables
@@ -198,7 +204,7 @@ cdef inline int move_datum(const sweep_state *w, Py_ssize_t i, const double *x, 
         if not is_there:
             return WAITS
         t.n_proposed += 1
-        if new != asked:                    # else refused a moment ago, from the same cluster
+        if new != asked:                    # otherwise the same proposal was refused in the last step
             difference = gain(w, i, x, k, new)
             asked = new
         if accept_back(tables, i, k, new, difference, rng) if tables != NULL else accept(difference + back, rng):
@@ -213,7 +219,10 @@ cdef inline int move_datum(const sweep_state *w, Py_ssize_t i, const double *x, 
 
 cdef int move_rows_at(const sweep_state *w, const double *phi, Py_ssize_t start, Py_ssize_t stop, double *work,
                       listed *l, tally *t) noexcept nogil:
-    """Move the data at consecutive places of the visiting order; `phi` is of these, or NULL for CSR."""
+    """Move the data at consecutive places of the sweep's order.
+
+    `phi` has the statistics of these data; it is NULL for CSR.
+    """
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -234,7 +243,7 @@ cdef int move_rows_at(const sweep_state *w, const double *phi, Py_ssize_t start,
 
 cdef int move_unproposed(const sweep_state *w, Py_ssize_t start, Py_ssize_t stop, double *work, listed *l, tally *t,
                          Py_ssize_t *waiting, Py_ssize_t *n_waiting) noexcept nogil:
-    """Move the data that nothing is proposed for; list the others."""
+    """Make the steps of data whose proposals are all their present cluster; list the other data."""
     cdef philox_stream rng
     cdef Py_ssize_t place, i
     cdef int code
@@ -254,7 +263,7 @@ cdef int move_unproposed(const sweep_state *w, Py_ssize_t start, Py_ssize_t stop
 
 cdef int move_chosen(const sweep_state *w, const Py_ssize_t *chosen, const double *phi, Py_ssize_t n, double *work,
                      listed *l, tally *t) noexcept nogil:
-    """Move n data from their beginning, with statistics made for them."""
+    """Make all steps of n data, with statistics that were made for them."""
     cdef philox_stream rng
     cdef Py_ssize_t j
     cdef int code
@@ -268,7 +277,10 @@ cdef int move_chosen(const sweep_state *w, const Py_ssize_t *chosen, const doubl
 
 
 def held_bytes(data):
-    """Bytes of statistics, or of the rows, in visiting order; 0 where statistics are made of few data only."""
+    """Return the bytes of statistics, or of rows, that are held in the order of the sweep.
+
+    It is 0 if statistics are made only for the data that need them.
+    """
     if not _is_narrow(data):
         return 0
     size = 8 * data.n_rows * data.n_statistics
@@ -276,12 +288,12 @@ def held_bytes(data):
 
 
 def _is_narrow(data):
-    """Whether statistics of all data are made rather than of those that turn out to need them."""
+    """Return whether statistics are made for all data, not only for those that need them."""
     return not data.is_sparse and data.n_statistics <= max(_WIDE * data.n_features, _NARROW)
 
 
 cdef class MetropolisSweep:
-    """A proposal at work on one chain, with the data's statistics as moves read them; kept in the state's memory.
+    """A bound proposal and the statistics of the data, kept in the memory of the state.
 
     Parameters
     ----------
@@ -292,8 +304,8 @@ cdef class MetropolisSweep:
     cdef sweep_state w
     cdef csr_rows rows
     cdef readonly ProposalHandle handle
-    cdef readonly object model          # that the proposal was bound to
-    cdef readonly object snapshot       # that it was last refreshed with, where older ones than the present are used
+    cdef readonly object model          # model to which the proposal is bound
+    cdef readonly object snapshot       # snapshot of the last refresh, if it is used in later sweeps too
     cdef object data, order, phi, sorted, sparse, n_clusters
 
     def __init__(self, state, proposal):
@@ -303,7 +315,7 @@ cdef class MetropolisSweep:
         self.order = self.phi = self.sorted = self.sparse = self.snapshot = None
 
     def to_arrays(self):
-        """The proposal's own arrays, and the parameters that an old law was made from."""
+        """Return the arrays of the proposal, and the parameters from which its law was made."""
         arrays = {"proposal": self.handle.owner.to_arrays()}
         if self.snapshot is not None:
             view = self.snapshot
@@ -312,7 +324,13 @@ cdef class MetropolisSweep:
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; ArchiveError for arrays that are not those of this proposal and these data."""
+        """Restore from the arrays of `to_arrays`.
+
+        Raises
+        ------
+        ArchiveError
+            The arrays do not belong to this proposal and these data.
+        """
         with restoring("the stored proposal"):
             self.handle.owner.from_arrays(arrays.get("proposal", {}))     # archives keep no empty dicts
             if "snapshot" in arrays:
@@ -324,7 +342,7 @@ cdef class MetropolisSweep:
                 self.refresh(view, True)
 
     def adopt(self, state, proposal):
-        """Follow a change of hyper-parameters; tables made before stay as they are."""
+        """Bind the proposal to a model with other hyper-parameters; keep its tables."""
         if state.model is self.model:
             return
         if hasattr(self.handle.owner, "rebind"):
@@ -336,12 +354,12 @@ cdef class MetropolisSweep:
         self.model = state.model
 
     def refresh(self, snapshot, keep):
-        """Show the proposal new parameters; `keep` them where they may outlive this sweep."""
+        """Refresh the proposal with new parameters; `keep` the snapshot for later sweeps."""
         self.handle.refresh(snapshot)
         self.snapshot = snapshot if keep else None
 
     def _hold(self):
-        """Visiting order, and what statistics are read or made from."""
+        """Set the order of the sweep; copy the statistics or the rows in this order."""
         cdef const Py_ssize_t[::1] order
         wanted = getattr(self.handle.owner, "order", None)
         if self.w.F and wanted is self.order:
@@ -366,13 +384,13 @@ cdef class MetropolisSweep:
                 self.phi[rows] = self._made(data.X[rows if wanted is None else wanted[rows]])
 
     def _made(self, X):
-        """Dense statistics of some rows."""
+        """Compute dense statistics of some rows."""
         block = self.data.family.sufficient_statistics(X)
         block = block.toarray() if hasattr(block, "toarray") else block
         return np.ascontiguousarray(block, dtype=np.float64)
 
     def sweep(self, state, Py_ssize_t n_steps, n_threads, *, redraw=False):
-        """Labels after moving every datum: (N,) int32, and how many steps were proposed and accepted."""
+        """Move every datum; return labels (N,) int32 and the numbers of proposed and accepted steps."""
         cdef const int32_t[::1] labels = state.labels
         cdef int32_t[::1] out
         cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
@@ -395,7 +413,7 @@ cdef class MetropolisSweep:
         return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
 
     def _walk(self, Py_ssize_t start, Py_ssize_t stop):
-        """Move the data at places start..stop-1 of the visiting order."""
+        """Move the data at places start..stop-1 of the sweep's order."""
         cdef Room room = Room(self)
         cdef tally t = tally(0, 0, 0)
         cdef Py_ssize_t first
@@ -407,7 +425,7 @@ cdef class MetropolisSweep:
         return t.n_proposed, t.n_accepted
 
     cdef int _move_block(self, Py_ssize_t first, Py_ssize_t last, Room room, tally *t) except? -1:
-        """Move a few data: their statistics are there, made of all, or of those that turn out to need them."""
+        """Move a block of data; make their statistics first, for all or for those that need them."""
         cdef Py_ssize_t[::1] waiting
         cdef const double[:, ::1] phi
         cdef const double *x = NULL
@@ -430,10 +448,10 @@ cdef class MetropolisSweep:
 
 
 cdef class Room:
-    """Scratch of one task."""
+    """Scratch memory of one task."""
 
     cdef double *work
-    cdef listed *lists              # NULL where no list is drawn from
+    cdef listed *lists              # NULL without draws from lists
     cdef listed l
     cdef object arrays, waiting
 
@@ -456,31 +474,35 @@ cdef class Room:
 
 
 class UncollapsedMetropolis(UncollapsedKernel):
-    """Metropolis steps for all labels in parallel, given parameters and weights made from the former labels.
+    """Kernel that moves all labels in parallel by Metropolis steps, given parameters.
 
-    Cheaper than exact draws by the number of clusters, and mixing slower: compare kernels by what they reach in a time,
-    never by seconds a sweep.
+    A sweep is cheaper than exact draws by a factor of the number of clusters, but it mixes more slowly. Compare kernels
+    by what they reach in a given time, not by seconds for each sweep.
 
     Parameters
     ----------
     proposal : str or Proposal
-        Law of the suggestions: the name of a registered proposal, or one with its settings. It needs "frozen" among its
-        modes and reads parameters, not statistics.
+        Name of a registered proposal, or an object with its settings. It needs the mode "frozen", and it must read only
+        parameters, not statistics.
     steps : int
-        Metropolis steps of each datum in a sweep; some eight where nothing is redrawn.
+        Number of Metropolis steps of each datum in a sweep; use about eight without `redraw`.
     redraw : bool
-        After its steps draw each datum exactly among the clusters that its group lists, if it is in one of those. A
-        sweep then moves nearly as much as exact draws do. Only `PrototypeProposal` keeps lists; else nothing is added.
+        Whether to draw each datum exactly among the clusters that its group lists, after its steps and if its cluster
+        is listed. A sweep then moves nearly as much as exact draws. Only `PrototypeProposal` has lists; with other
+        proposals the setting has no effect.
     refresh : {"always", "never"} or int
-        When the proposal is told of the parameters: in every sweep; in the first one; or every so many sweeps, of which
-        the last has a bias: a law made from parameters of some sweeps ago knows of the labels that those left.
+        When the proposal is refreshed with the present parameters: in every sweep, only in the first sweep, or every
+        `refresh` sweeps. A number above 1 causes a bias: the law is then made from parameters of an earlier sweep,
+        which depend on the labels that it moves.
     theta : {"draw", "map", "mean"}
-        Parameters and weights given labels: drawn from their posterior (a Gibbs step), its mode in natural
-        coordinates, or its mean. Only "draw" leaves the posterior invariant; the others are stochastic EM.
+        How parameters and weights are made from labels: "draw" draws them from their posterior (a Gibbs step), "map"
+        uses its mode in natural coordinates, "mean" its mean. Only "draw" leaves the posterior invariant; the others
+        are stochastic EM.
     truncation : int
-        Number of sticks kept under a Dirichlet process or Pitman-Yor prior; a symmetric Dirichlet has its own number.
+        Number of sticks under a Dirichlet process or Pitman-Yor prior. A symmetric Dirichlet prior has its own number
+        of components.
     n_threads : int or None
-        Threads of proposal and moves; the labels do not depend on it.
+        Number of threads of proposal and moves; the labels do not depend on it.
 
     Examples
     --------
@@ -496,13 +518,13 @@ class UncollapsedMetropolis(UncollapsedKernel):
 
     Notes
     -----
-    A step from k to k' is accepted with probability min(1, w(k') q(k) / w(k) q(k')), log w(k) = <phi, theta_k> - g_k +
-    log pi_k. In `Info`, `proposed` and `accepted` count steps to other clusters; ``extra`` has "differing", how many
-    were proposed for each datum, "acceptance" of those, and "changed", the share of data with another label.
-    Zaheer et al. 2017, "Canopy: fast sampling with cover trees": ``redraw=False``, a proposal with ``n_anchors=0`` and
-    two steps. The redraw is a Gibbs step within a set of clusters that does not depend on labels. ``refresh="never"``
-    is exact since the law is then a fixed one, however old; so is "always", where it is a function of the parameters
-    that the labels are drawn given.
+    A step from k to k' is accepted with probability min(1, w(k') q(k) / w(k) q(k')), where log w(k) = <phi, theta_k> -
+    g_k + log pi_k. In `Info`, `proposed` and `accepted` count steps to other clusters. ``extra`` has "differing", the
+    number of these proposals for each datum, "acceptance", their acceptance rate, and "changed", the share of data
+    whose label changed. The kernel of Zaheer et al. 2017, "Canopy: fast sampling with cover trees", has
+    ``redraw=False``, two steps and a proposal with ``n_anchors=0``. The redraw is a Gibbs step within a set of clusters
+    that does not depend on labels. ``refresh="never"`` is exact because the law is fixed. "always" is exact because the
+    law is a function of the parameters, and the labels are drawn given these.
     """
 
     def __init__(
@@ -513,11 +535,11 @@ class UncollapsedMetropolis(UncollapsedKernel):
         self.proposal, self.steps, self.redraw, self.refresh = proposal, steps, redraw, refresh
 
     def choose_proposal(self, model, data):
-        """The proposal itself, or the one that its name stands for."""
+        """Return the proposal; load it if it was given by name."""
         return named_proposal(self.proposal)
 
     def check(self, model, data):
-        """Refuse settings and proposals that cannot work; names them."""
+        """Refuse settings out of range, and proposals that cannot work."""
         super().check(model, data)
         if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
             raise ValueError(f"steps must be a positive integer; got {self.steps!r}")
@@ -533,13 +555,13 @@ class UncollapsedMetropolis(UncollapsedKernel):
             proposal.check(model, data)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of the bound proposal and of the statistics that are held."""
+        """Return the bytes of the parameters, the bound proposal and the held statistics."""
         proposal = self.choose_proposal(model, data)
         bound = proposal.memory(model, data, n_clusters) if hasattr(proposal, "memory") else 0
         return super().memory(model, data, n_clusters) + bound + held_bytes(data)
 
     def sweeper(self, state):
-        """The bound proposal of this chain, from the state's memory."""
+        """Return the bound proposal of this chain, which is kept in the state's memory."""
         kept = state.memory.get("metropolis_sweep")
         if isinstance(kept, MetropolisSweep):
             kept.adopt(state, self.choose_proposal(state.model, state.data))
@@ -551,7 +573,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
         return sweeper
 
     def _inform(self, sweeper, state):
-        """Tell the proposal of the parameters, if it is time to."""
+        """Refresh the proposal with the parameters, if the setting `refresh` asks for it."""
         if hasattr(sweeper.handle.owner, "n_threads"):
             sweeper.handle.owner.n_threads = self.n_threads
         if self.refresh == "always":
@@ -566,7 +588,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
             sweeper.refresh(view, self.refresh != "always")
 
     def draw_labels(self, state):
-        """Labels after moving every datum, and counts."""
+        """Move the label of every datum; return labels and counts."""
         sweeper = self.sweeper(state)
         self._inform(sweeper, state)
         labels, n_proposed, n_accepted = sweeper.sweep(state, self.steps, self.n_threads, redraw=self.redraw)
@@ -574,7 +596,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
         return labels, extra | {"proposed": n_proposed, "accepted": n_accepted}
 
     def move(self, state):
-        """Parameters and weights given labels, then moves of all labels given those."""
+        """Make parameters and weights given labels, then move all labels given them."""
         if self.theta == "draw" and self.refresh not in ("always", "never", 1):
             warnings.warn(
                 f"refresh={self.refresh!r}: a law made from parameters of some sweeps ago depends on the labels that it"
@@ -591,16 +613,18 @@ class UncollapsedMetropolis(UncollapsedKernel):
 # ---- the law of an update, for proofs ------------------------------------------------------------------------------
 
 def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
-    """Exact law of the label of datum `i` after one Metropolis step, by the functions that the sweep runs.
+    """Compute the exact law of the label of datum `i` after one Metropolis step.
+
+    The functions of the sweep compute it.
 
     Parameters
     ----------
     kernel : UncollapsedMetropolis
     state : UncollapsedState
-        With parameters; left as it is.
+        State with parameters; it is not changed.
     i : int
     is_fresh : bool
-        Tell the proposal of the state's parameters; else it stays as it was made.
+        Whether to refresh the proposal with the parameters of the state first.
 
     Returns
     -------

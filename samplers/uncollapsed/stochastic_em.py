@@ -1,23 +1,34 @@
-"""Stochastic EM: labels are drawn, parameters are set to their mode or mean. A chain around a maximum, not exact."""
+"""Stochastic EM: labels are drawn, and parameters are set to their mode or mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 from expfam.params import refuse_unused
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
 from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.proposals.base import Proposal
+
 
 class StochasticEM(UncollapsedGibbs):
-    """Labels drawn given parameters, parameters set to their mode given labels: a chain around a maximum, not exact.
+    """Kernel that draws labels given parameters and sets parameters to their mode.
+
+    The chain moves around a maximum; it does not sample the posterior.
 
     Parameters
     ----------
     proposal : str or Proposal, optional
-        Metropolis steps with this proposal, a registered name or an object, in place of exact draws of the labels.
+        Name of a registered proposal, or an object. With it labels are moved by Metropolis steps in place of exact
+        draws.
     draw, tau
-        As of `UncollapsedGibbs`.
+        See `UncollapsedGibbs`.
     theta : {"map", "mean"}
-        The mode of the posterior in natural coordinates, or its mean.
+        Parameters are the mode of the posterior in natural coordinates, or its mean.
     truncation, n_threads
-        As of `UncollapsedGibbs`.
+        See `UncollapsedGibbs`.
 
     Examples
     --------
@@ -34,21 +45,30 @@ class StochasticEM(UncollapsedGibbs):
     Notes
     -----
     Celeux and Diebolt 1985, "The SEM algorithm"; with all labels in parallel Zaheer et al. 2016, "Exponential
-    stochastic cellular automata for massively parallel inference". The stationary law is a neighbourhood of a maximum
-    of width O(N^{-1/2}), not the posterior.
+    stochastic cellular automata for massively parallel inference". The stationary law is not the posterior; it
+    concentrates around a maximum, with a width of O(N^{-1/2}).
     """
 
-    def __init__(self, proposal=None, *, draw="auto", tau=12.0, theta="map", truncation=100, n_threads=None):
+    def __init__(
+        self,
+        proposal: str | Proposal | None = None,
+        *,
+        draw: Literal["auto", "dense", "tree", "rejection"] = "auto",
+        tau: float = 12.0,
+        theta: Literal["map", "mean"] = "map",
+        truncation: int = 100,
+        n_threads: int | None = None,
+    ) -> None:
         super().__init__(draw=draw, tau=tau, theta=theta, truncation=truncation, n_threads=n_threads)
         self.proposal = proposal
 
-    def _walk(self):
-        """The Metropolis kernel that a proposal stands for."""
-        settings = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
+    def _walk(self) -> UncollapsedMetropolis:
+        """Make the Metropolis kernel with the proposal."""
+        settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         return UncollapsedMetropolis(self.proposal, **settings)
 
-    def check(self, model, data):
-        """Refuse drawn parameters, which would be `UncollapsedGibbs`."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Refuse ``theta="draw"``, which is `UncollapsedGibbs`, and settings out of range."""
         if self.theta == "draw":
             raise ValueError("StochasticEM has theta='map' or 'mean'; UncollapsedGibbs draws parameters")
         super().check(model, data)
@@ -57,10 +77,12 @@ class StochasticEM(UncollapsedGibbs):
             refuse_unused(self, ["draw", "tau"], why=why, remedy="leave out the proposal")
             self._walk().check(model, data)
 
-    def memory(self, model, data, n_clusters):
-        """That of the dense draw or of the proposal."""
-        return (super() if self.proposal is None else self._walk()).memory(model, data, n_clusters)
+    def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of the parameters, and those of the proposal if there is one."""
+        if self.proposal is None:
+            return super().memory(model, data, n_clusters)
+        return self._walk().memory(model, data, n_clusters)
 
-    def move(self, state):
-        """Parameters and weights at their mode or mean given labels, then labels given those."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Set parameters and weights to their mode or mean given labels, then move the labels."""
         return super().move(state) if self.proposal is None else self._walk().move(state)

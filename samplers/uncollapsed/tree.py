@@ -1,36 +1,43 @@
-"""Labels of a state drawn through a tree of its clusters, where that costs less than a dense pass."""
+"""Drawing labels with a tree of the clusters, where it costs less than a dense pass."""
+
+from __future__ import annotations
 
 import threading
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.structures.cluster_tree.tree import ClusterTree, Scratch, smoothed_means
 from expfam.structures.ground.threads import run
 
-_BLOCK_ENTRIES = 1 << 17  # of phi made at once
-_LEAST_CLUSTERS = 512  # from which a tree is thought of
-_TRIALS = 512  # data that tell whether a tree pays
+_BLOCK_ENTRIES = 1 << 17  # entries of a block of phi
+_LEAST_CLUSTERS = 512  # fewer clusters always get a dense pass
+_TRIALS = 512  # data for which a trial counts the clusters that a tree scores
 
-# Nanoseconds on a machine with AVX-512, fixed and for each number of phi that a score reads, dense or CSR: a visit of
-# the tree and a cluster of the dense pass; making the tree, for each number of Theta.
+# Nanoseconds on a machine with AVX-512, for dense (False) and CSR (True) statistics. A score in the tree, and a cluster
+# of the dense pass: fixed cost, and cost of each number of phi that a score reads. Making the tree: cost of each number
+# of Theta.
 _VISIT_COST = {False: (50.0, 0.1), True: (20.0, 1.5)}
 _ENTRY_COST = {False: (0.75, 0.016), True: (0.75, 0.12)}
 _BUILD_COST = {False: 70.0, True: 140.0}
-_ROUNDING = 1e-12  # of a column's size: a smaller spread is rounding
-_MOST_FOR_TRIAL = 0.1  # of the dense pass, that making a tree may cost
+_ROUNDING = 1e-12  # a spread below this share of a column's size is rounding error
+_MOST_FOR_TRIAL = 0.1  # maximal cost of making a tree for a trial, as a share of the dense pass
 
 
-def tree_of(state, *, n_threads=None, **options):
-    """Tree of a state's clusters, its means and spread those of the data under the state's labels.
+def tree_of(state: Any, *, n_threads: int | None = None, **options: Any) -> ClusterTree:
+    """Make a tree of the clusters of a state.
+
+    The means and the spread of the tree are those of the data under the state's labels.
 
     Parameters
     ----------
     state : UncollapsedState
-        With drawn parameters.
+        State with drawn parameters.
     n_threads : int or None
     **options
-        base and leaf of `ClusterTree`.
+        Settings `base` and `leaf` of `ClusterTree`.
 
     Returns
     -------
@@ -53,7 +60,7 @@ def tree_of(state, *, n_threads=None, **options):
 
 
 def _spread(state, means, center):
-    """Root mean square of phi about the means, by column, from about a thousand rows."""
+    """Compute the root mean square of phi about the means, by column, from about 1000 rows."""
     data, N = state.data, state.data.n_rows
     total, rows = np.zeros(center.shape), 0
     for start, stop in _sample(N, 1024):
@@ -63,14 +70,14 @@ def _spread(state, means, center):
         else:
             total += ((data.phi(start, stop) - means[state.labels[start:stop]]) ** 2).sum(axis=0)
         rows += stop - start
-    if data.has_sparse_phi:  # rare columns are zero in a sample; counts vary as much as their mean
+    if data.has_sparse_phi:  # rare columns may be zero in a sample; the variance of counts is about their mean
         return np.sqrt(np.maximum(total / rows - center**2, np.abs(center)))
     spread, size = np.sqrt(total / rows), np.abs(means[np.asarray(state.n) > 0]).max(axis=0)
-    return np.where(spread > _ROUNDING * size, spread, 0.0)  # clusters of one datum each may lie on the line
+    return np.where(spread > _ROUNDING * size, spread, 0.0)  # with one datum in each cluster all deviations may be 0
 
 
 def _sample(n_rows, most, block=64):
-    """Bounds of blocks of rows, evenly spaced, of at most so many rows together."""
+    """Return bounds of evenly spaced blocks of rows, with at most `most` rows in total."""
     if n_rows <= most:
         return [(0, n_rows)]
     n = most // block
@@ -78,26 +85,34 @@ def _sample(n_rows, most, block=64):
     return [(start, start + block) for start in starts]
 
 
-def draw_labels(state, n_threads, *, tau=12.0, method="tree", tree=None):
-    """Labels of all data drawn from their exact law given Theta, G and log pi.
+def draw_labels(
+    state: Any,
+    n_threads: int | None,
+    *,
+    tau: float = 12.0,
+    method: Literal["tree", "rejection"] = "tree",
+    tree: ClusterTree | None = None,
+) -> tuple[npt.NDArray[np.int32], dict[str, float]]:
+    """Draw labels of all data from their exact law given Theta, G and log pi.
 
     Parameters
     ----------
     state : UncollapsedState
-        With drawn parameters; its labels serve as guesses.
+        State with drawn parameters; its labels serve as guesses.
     n_threads : int or None
         The result does not depend on it.
     tau : float
-        Nats below the best cluster at which cells are left to the tail; it changes the cost only.
+        Nats below the best cluster at which cells are left to the tail. It changes only the cost.
     method : {"tree", "rejection"}
     tree : ClusterTree, optional
-        Of the state's parameters, if it is there already.
+        Tree of the state's parameters, if it exists already.
 
     Returns
     -------
     labels : (N,) int32 ndarray
     extra : dict
-        ``visits``: clusters scored for a datum, the mean; ``tails``: rejected draws for a datum, the mean.
+        ``visits``: mean number of clusters that were scored for a datum; ``tails``: mean number of rejected draws for a
+        datum.
 
     Raises
     ------
@@ -114,7 +129,7 @@ def draw_labels(state, n_threads, *, tau=12.0, method="tree", tree=None):
 
 
 def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
-    """Draw the labels of blocks of rows; returns the sums of the counts."""
+    """Draw the labels of blocks of rows; return the sums of the counts."""
     data, held, lock = state.data, [], threading.Lock()
 
     def draw_block(start, stop):
@@ -144,15 +159,15 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
     return np.sum(run(draw_block, blocks, n_threads, uses_blas=False), axis=0)
 
 
-def preferred_tree(state, *, n_threads=None):
-    """A tree of the clusters, where it is expected to draw labels in less time than a dense pass.
+def preferred_tree(state: Any, *, n_threads: int | None = None) -> ClusterTree | None:
+    """Make a tree of the clusters if it should draw labels faster than a dense pass.
 
     Parameters
     ----------
     state : UncollapsedState
-        With drawn parameters.
+        State with drawn parameters.
     n_threads : int or None
-        For making it.
+        Number of threads that make the tree.
 
     Returns
     -------
@@ -160,9 +175,9 @@ def preferred_tree(state, *, n_threads=None):
 
     Notes
     -----
-    None for fewer than 512 clusters, and where making a tree would cost more than a tenth of the dense pass. Else
-    labels of 512 data are drawn by a tree, and the cost of making it and of as many visits for each datum is compared
-    with that of all clusters in a dense pass. The costs are constants of the package: a choice by the clock would make
+    The result is None for fewer than 512 clusters, and if making a tree costs more than a tenth of the dense pass.
+    Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are
+    compared with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make
     results depend on the machine's load.
     """
     if state.K < _LEAST_CLUSTERS:
@@ -174,7 +189,7 @@ def preferred_tree(state, *, n_threads=None):
         return None
     try:
         tree = tree_of(state, n_threads=n_threads)
-    except ExpFamError:  # parameters that single precision cannot hold: a dense pass serves them
+    except ExpFamError:  # single precision cannot hold the parameters; a dense pass can use them
         return None
     blocks = _sample(N, _TRIALS)
     counts = _draw_blocks(tree, state, np.empty(N, np.int32), blocks, 1, 12.0, "tree")
@@ -183,7 +198,7 @@ def preferred_tree(state, *, n_threads=None):
 
 
 def _columns(data):
-    """Numbers of phi that a score reads: its columns, or the entries of a sparse row."""
+    """Return how many numbers of phi a score reads: its columns, or the entries of a sparse row."""
     if not data.has_sparse_phi:
         return data.n_statistics
     blocks = _sample(data.n_rows, _TRIALS)

@@ -1,1 +1,1 @@
-"""Labels to begin with, made by short runs of samplers."""
+"""Starts whose labels are made by short runs of samplers."""

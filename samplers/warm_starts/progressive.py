@@ -1,16 +1,21 @@
-"""Starting labels by division: a few rows are clustered well, the others join them, and so on within each cluster.
+"""Starting labels by repeated division of the data.
 
-A few thousand rows show the large clusters at a cost that does not grow with N. They are cut into many small pieces,
-moved by a few steps of a kernel and merged greedily, in rounds, until the log joint stalls. The other rows go to the
-cluster of highest predictive in one pass; those that fit nowhere make a cluster together. Then each cluster is treated
-as the whole was, until one is the best division; at last all are merged greedily once more. Where clusters have few
-rows each, a sample of all rows cannot show them: if a region of near rows does better by itself, all rows are cut into
-pieces at once, which a few variational passes mend before they are merged.
+A few thousand rows show the large clusters at a cost that does not grow with N. These rows are cut into many small
+pieces, moved by a few steps of a kernel and merged greedily, in rounds, until the log joint stops growing. Each other
+row joins the cluster of the highest predictive in one pass; rows that fit no cluster become a cluster together. Then
+each cluster is divided in the same way, until no division is better. At the end all clusters are merged greedily once
+more. If clusters have few rows each, a sample of all rows cannot show them. So if clustering one region of near rows by
+itself is much better, all rows are cut into pieces together; a few variational passes improve the pieces before they
+are merged.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.families.components import Components
@@ -27,30 +32,33 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
 _LEAST_ROWS = 4000
-_PIECE = 8  # rows of a piece, on average
-_PIECE_WITHIN = 32  # within a cluster that was found, which is mostly one or a few
+_PIECE = 8  # mean number of rows of a piece
+_PIECE_WITHIN = 32  # the same within a cluster that was found, which mostly is one cluster or a few
 _FEW_PIECES = 16
-_COARSE = 0.03  # of what clusters gain at all: a division that misses more is too coarse
+_COARSE = 0.03  # a division that misses more than this share of the gain by clusters is too coarse
 _LEAST_PIECES = 1024
-_PIECES_EACH = 4  # for each cluster that there may be
+_PIECES_EACH = 4  # pieces for each expected cluster
 _ACTIVE, _PASSES = 4, 10
 _BLOCK_SCORES = 1 << 17
 
 
 class Progressive(Settings):
-    """Start on a few rows and let the others join, cluster within cluster: ``start="progressive"`` with settings.
+    """Settings of ``start="progressive"``, which divides the data repeatedly.
+
+    A few rows are clustered first, and the others join them. The same is then done within each cluster.
 
     Parameters
     ----------
     kernel : Kernel, optional
-        Moves the few rows, any kernel of a collapsed state; exact Gibbs sweeps if not given.
+        Kernel of a collapsed state that moves the few rows; exact Gibbs sweeps if not given.
     n_rows : int, optional
-        How many rows are clustered at a time: max(4000, 16 sqrt N) if not given.
+        Number of rows that are clustered together: max(4000, 16 sqrt N) if not given.
     steps : int
-        Steps of the kernel before each round of merges.
+        Number of steps of the kernel before each round of merges.
     tol : float
-        The log joint has stalled when a round gains less than this share of it.
+        The rounds end when one increases the log joint by less than this share of it.
     max_rounds : int
+        Maximal number of rounds.
 
     Examples
     --------
@@ -65,20 +73,39 @@ class Progressive(Settings):
 
     Notes
     -----
-    The result is a function of the data, the seed and the settings. Nothing of it needs to be exact: kernels forget
-    their start.
+    The result is a function of the data, the seed and the settings. It need not be exact, because kernels forget their
+    start.
     """
 
-    def __init__(self, *, kernel=None, n_rows=None, steps=2, tol=1e-4, max_rounds=20):
+    def __init__(
+        self,
+        *,
+        kernel: Any = None,
+        n_rows: int | None = None,
+        steps: int = 2,
+        tol: float = 1e-4,
+        max_rounds: int = 20,
+    ) -> None:
         self.kernel, self.n_rows, self.steps, self.tol, self.max_rounds = kernel, n_rows, steps, tol, max_rounds
 
-    def labels(self, model, data, *, seed, n_clusters=None, n_threads=None):
-        """Cluster of each datum: (N,) int32 ndarray; arguments as of `starting_labels`."""
+    def labels(
+        self,
+        model: Any,
+        data: Dataset,
+        *,
+        seed: int,
+        n_clusters: int | None = None,
+        n_threads: int | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """Compute the cluster of each datum: (N,) int32 ndarray.
+
+        The parameters are those of `starting_labels`.
+        """
         self.check(model, data)
         return _Division(self, model, data, seed, n_threads).labels(n_clusters)
 
-    def check(self, model, data):
-        """Refuse settings out of their ranges."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Refuse settings out of range, and models that the kernel refuses."""
         for name in ("n_rows", "steps", "max_rounds"):
             value = getattr(self, name)
             if name == "n_rows" and value is None:
@@ -89,31 +116,36 @@ class Progressive(Settings):
             raise ValueError(f"Progressive: tol must be finite and non-negative; got {self.tol!r}")
         self.runner().check(model, data)
 
-    def runner(self):
-        """The kernel that moves the few rows."""
+    def runner(self) -> Any:
+        """Return the kernel that moves the few rows."""
         return CollapsedGibbs() if self.kernel is None else self.kernel
 
-    def rows_at_a_time(self, n_rows):
-        """How many of so many rows are clustered before the others join."""
+    def rows_at_a_time(self, n_rows: int) -> int:
+        """Return how many of `n_rows` rows are clustered before the others join."""
         return max(_LEAST_ROWS, 16 * math.isqrt(n_rows)) if self.n_rows is None else int(self.n_rows)
 
 
-def named_start(model, data, seed, limit, n_threads):
-    """Give the labels of ``start="progressive"``, (N,) int32; see `Progressive`, at most `limit` clusters if given."""
+def named_start(
+    model: Any, data: Dataset, seed: int, limit: int | None, n_threads: int | None
+) -> npt.NDArray[np.int32]:
+    """Return the labels of ``start="progressive"``: (N,) int32 ndarray.
+
+    There are at most `limit` clusters, if it is given. See `Progressive`.
+    """
     return Progressive().labels(model, data, seed=seed, n_clusters=limit, n_threads=n_threads)
 
 
 class _Division:
-    """One division of the data into clusters, and of these into further ones."""
+    """Repeated division of the data into clusters."""
 
-    def __init__(self, start, model, data, seed, n_threads):
+    def __init__(self, start: Progressive, model: Any, data: Dataset, seed: int, n_threads: int | None) -> None:
         self.start, self.model, self.data, self.seed, self.n_threads = start, model, data, seed, n_threads
         self.kernel, self.n_few = start.runner(), start.rows_at_a_time(data.n_rows)
 
     def labels(self, n_clusters):
-        """All rows divided, then merged, to at most `n_clusters` if that is given."""
+        """Divide all rows, then merge the clusters, to at most `n_clusters` if it is given."""
         N = self.data.n_rows
-        # rows in random order: the first ones of each cluster are then a sample of it
+        # in random order the first rows of each cluster are a sample of it
         order = generator(self.seed, "start", unit=3).permutation(N)
         labels = self.divide_all([order])
         if self.n_few < N:
@@ -124,9 +156,10 @@ class _Division:
         return merged_labels(self.model, self.data, labels, n_clusters=self.most(n_clusters))
 
     def of_pieces(self, regions, n_guessed):
-        """All rows cut into a few pieces for each cluster that there may be, after passes, merges and steps.
+        """Cut all rows into a few pieces for each expected cluster; improve and merge the pieces.
 
-        A family that variational passes do not serve has its regions divided one by one.
+        Variational passes, greedy merges and steps of the kernel improve them. If the family does not support
+        variational passes, the regions are divided one by one.
         """
         n_pieces = math.ceil(min(max(_PIECES_EACH * n_guessed, _LEAST_PIECES), self.data.n_rows / _PIECE))
         kernel = SparseVariational(_ACTIVE, truncation=n_pieces, n_threads=self.n_threads)
@@ -142,7 +175,10 @@ class _Division:
         return self.stepped(self.data, pieces, 0)
 
     def divide_all(self, waiting):
-        """Cluster of each datum: parts of sets of rows, and parts of these where not all their rows were looked at."""
+        """Divide sets of rows, and divide large parts again; return the cluster of each datum.
+
+        A part is divided again if it comes from more rows than are clustered together.
+        """
         labels, n_found = np.zeros(self.data.n_rows, dtype=np.int32), 0
         waiting = [(rows, self.pieces(rows.size)) for rows in waiting]
         while waiting:
@@ -157,7 +193,10 @@ class _Division:
         return labels
 
     def regions(self, order):
-        """Sets of near rows that cover the data, each about what is clustered at a time; the largest first."""
+        """Divide the rows into sets of near rows, the largest set first.
+
+        A set has about as many rows as are clustered together.
+        """
         n_regions = math.ceil(self.data.n_rows / self.n_few)
         region = starting_labels(
             "kmeans++",
@@ -171,7 +210,7 @@ class _Division:
         return sorted(sets, key=len, reverse=True)
 
     def finer(self, labels, region):
-        """Clusters of a region where clustering it by itself gains much, else 0."""
+        """Return the number of clusters of a region, or 0 if clustering it alone gains little."""
         rows = region[: self.n_few]
         part = self.part(rows)
         own = self.settled(part, self.pieces(rows.size))
@@ -180,20 +219,20 @@ class _Division:
         return own.max() + 1 if by_itself - as_found > _COARSE * max(by_itself - one, 0.0) else 0
 
     def most(self, n_clusters):
-        """The smaller of two limits of which each may be None."""
+        """Return the smaller of `n_clusters` and the limit of the weights; each may be None."""
         limits = [n for n in (n_clusters, self.model.weights.max_components) if n is not None]
         return min(limits, default=None)
 
     def pieces(self, n_rows):
-        """Into how many pieces so many rows are cut before anything is known of them."""
+        """Return into how many pieces `n_rows` rows are cut at first."""
         return math.ceil(min(n_rows, self.n_few) / _PIECE)
 
     def pieces_within(self, n_rows):
-        """Into how many a cluster is cut."""
+        """Return into how many pieces a cluster of `n_rows` rows is cut."""
         return min(self.pieces(n_rows), max(_FEW_PIECES, math.ceil(min(n_rows, self.n_few) / _PIECE_WITHIN)))
 
     def divided(self, rows, n_pieces):
-        """Parts of the rows, each in their order; one part where no division is better."""
+        """Divide rows into parts that keep their order; return one part if no division is better."""
         few = self.part(rows[: self.n_few])
         labels = self.settled(few, n_pieces)
         K = int(labels.max()) + 1
@@ -204,15 +243,15 @@ class _Division:
         return [part for part in np.split(rows[order] if K > 1 else rows, np.cumsum(sizes)[:-1]) if part.size]
 
     def log_joint(self, part, labels):
-        """Log joint of labels, nats."""
+        """Compute the log joint of labels, in nats."""
         return CollapsedState(self.model, part, labels, seed=0).log_joint
 
     def part(self, rows):
-        """Data of some rows, under the family that is bound to all."""
+        """Return the data of some rows, with the family that is bound to all rows."""
         return Dataset(self.data.X[rows], self.model.family)
 
     def settled(self, few, n_pieces):
-        """Labels of a few rows, by rounds of steps and merges; all 0 where nothing is better."""
+        """Label a few rows by rounds of steps and merges; return only 0 if nothing is better."""
         kept = np.zeros(few.n_rows, dtype=np.int32)
         best = self.log_joint(few, kept)
         if few.n_rows == 1:
@@ -228,23 +267,27 @@ class _Division:
         return kept
 
     def first(self, few, n_pieces):
-        """Pieces merged as they are, which overlapping clusters need, and after steps, which mend those of far ones.
+        """Return the candidates of the first round: pieces merged without steps and after steps.
 
-        Pieces that merge into one are of no far ones.
+        Overlapping clusters need pieces without steps; for separate clusters steps improve the pieces. If all pieces
+        merge into one, there are no separate clusters, and the second candidate is left out.
         """
         pieces = starting_labels("kmeans++", self.model, few, seed=self.seed, n_clusters=self.most(n_pieces))
         merged = merged_labels(self.model, few, pieces)
         return [merged, self.stepped(few, pieces, 0)] if merged.any() else [merged]
 
     def stepped(self, few, labels, turn):
-        """Labels after a few steps of the kernel and greedy merges."""
+        """Return labels after a few steps of the kernel and greedy merges."""
         state = self.kernel.init(self.model, few, seed=self.seed + turn, start=labels)
         for _ in range(self.start.steps):
             self.kernel.step(state)
         return merged_labels(self.model, few, state.partition, n_clusters=self.most(None))
 
     def joined(self, few, labels, others):
-        """Cluster of highest weight and predictive for each of the others; one more for those that fit none."""
+        """Find the cluster with the highest weighted predictive for each other row.
+
+        Rows that fit no cluster get the new cluster K.
+        """
         K, weights = int(labels.max()) + 1, self.model.weights
         n, S = few.statistics(labels, K)
         components = Components(self.model.family, others, K + 1)

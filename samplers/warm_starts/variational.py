@@ -1,4 +1,11 @@
-"""Labels to begin with from ten variational passes, merged greedily."""
+"""Starting labels from ten variational passes, merged greedily."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -6,11 +13,16 @@ from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.variational.mixture import SparseVariational
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
 _PASSES = 10
 
 
-def named_start(model, data, seed, limit, n_threads):
-    """Give the labels of ``start="variational"``: (N,) int32 ndarray.
+def named_start(
+    model: Any, data: Dataset, seed: int, limit: int | None, n_threads: int | None
+) -> npt.NDArray[np.int32]:
+    """Return the labels of ``start="variational"``: (N,) int32 ndarray.
 
     Parameters
     ----------
@@ -19,7 +31,7 @@ def named_start(model, data, seed, limit, n_threads):
     data : Dataset
     seed : int
     limit : int or None
-        Clusters that the passes begin with, at most N; None for the default of the model.
+        Number of clusters at the start of the passes, at most N; None is the default for the model.
     n_threads : int or None
 
     Examples

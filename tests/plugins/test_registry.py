@@ -321,8 +321,8 @@ COUNTS = np.random.default_rng(0).poisson(np.repeat([[1.0, 9.0], [9.0, 1.0]], 15
 TAKERS = {  # every kernel that has `proposal`, with the name of one that suits it
     CollapsedMetropolis: ("table", {}),
     FastEx: ("int8", {}),
-    UncollapsedMetropolis: ("nearest", {}),
-    StochasticEM: ("nearest", {}),
+    UncollapsedMetropolis: ("prototype", {}),
+    StochasticEM: ("prototype", {}),
     Canopy: ("prototype", {"variant": 1}),
 }
 

@@ -321,13 +321,6 @@ FAULTS = [
         "tests/samplers/proposals/test_int8.py -k 'empty'",
     ),
     Fault(
-        "nearest proposal: Hastings term upside down",
-        "samplers/proposals/nearest.pyx",
-        "log(share(s, i, old) / share(s, i, column))",
-        "log(share(s, i, column) / share(s, i, old))",
-        "tests/samplers/proposals/test_nearest.py",
-    ),
-    Fault(
         "grouped proposal without its way back",
         "samplers/proposals/prototype.pyx",
         "log_back[0] = 0.0 if k_new[0] == k_old else log_way_back(s, s.group[i], k_old, k_new[0])",

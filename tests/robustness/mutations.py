@@ -35,12 +35,10 @@ from expfam.errors import ArchiveError, ExpFamError
 from expfam.samplers import (
     CollapsedGibbs,
     CollapsedMetropolis,
-    CoverTreeProposal,
     GroupedGibbs,
     GroupedVariational,
     HierarchicalClustering,
     Memoized,
-    NearestProposal,
     SparseVariational,
     Stochastic,
     TableProposal,
@@ -190,8 +188,8 @@ KERNELS = {
     "rejection": (UncollapsedGibbs(draw="rejection"), Multinomial(), FINITE, sparse.csr_array(COUNTS)),
     "table": (CollapsedMetropolis(TableProposal()), Poisson(), PitmanYor(), COUNTS),
     "frozen": (CollapsedMetropolis(TableProposal(), mode="frozen"), Poisson(), FINITE, COUNTS),
-    "nearest": (UncollapsedMetropolis(NearestProposal(), refresh="never"), Gaussian(), FINITE, REAL),
-    "cover_tree": (UncollapsedMetropolis(CoverTreeProposal(), refresh=3), Poisson(), FINITE, COUNTS),
+    "prototype": (UncollapsedMetropolis(refresh="never"), Gaussian(), FINITE, REAL),
+    "prototype_counts": (UncollapsedMetropolis(refresh=3), Poisson(), FINITE, COUNTS),
     "narrow": (SparseVariational(2, n_candidates=3), Poisson(), FINITE, COUNTS),
     "hierarchy_counts": (HierarchicalClustering(n_merges=9), Multinomial(), PitmanYor(discount=0.0), COUNTS),
     "hierarchy_graph": (

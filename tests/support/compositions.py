@@ -25,7 +25,6 @@ from expfam.samplers import (
     SplitMerge,
     StochasticEM,
     UncollapsedGibbs,
-    UncollapsedMetropolis,
     UpdateHyper,
 )
 
@@ -49,8 +48,6 @@ KERNELS = [
     UncollapsedGibbs(draw="rejection"),
     Canopy(variant=1),
     Canopy(variant=2),
-    UncollapsedMetropolis("nearest"),
-    UncollapsedMetropolis("cover_tree"),
     StochasticEM(),
     ExpectationMaximization(),
     SparseVariational(),
