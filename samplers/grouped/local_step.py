@@ -192,7 +192,7 @@ class _GroupedPart(PassPart):
             self._use(held, piece.start - start)
             rows, m = self._global(piece), piece.stop - piece.start
             phi = self._timed("statistics", self._statistics, rows, m)
-            near.append(self._timed("weights", self._score, phi, rows, piece, m)[1])
+            near.append(self._timed("weights", self._score, phi, piece, m)[1])
         self._use(held, 0)
         rows = self._global(slice(start, stop))
         self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)

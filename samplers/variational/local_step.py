@@ -220,7 +220,7 @@ class SparsePass:
         ----------
         rows : slice with start and stop, or (m,) int array
         tables : Tables
-        candidates : GraphCandidates, TreeCandidates or CodeCandidates, optional
+        candidates : GraphCandidates, optional
             Where the clusters come from that rows are scored against; `last` is then needed.
         last : (m, L) int32 ndarray, optional
             Clusters that the rows had last.
@@ -404,7 +404,7 @@ class PassPart:
     def _step_block(self, places, m):
         rows = self._global(places)
         phi = self._timed("statistics", self._statistics, rows, m)
-        scores, near = self._timed("weights", self._score, phi, rows, places, m)
+        scores, near = self._timed("weights", self._score, phi, places, m)
         self._timed("select", self._select, scores, near, rows, m)
         self._take(phi, scores, rows, places, m)
 
@@ -420,7 +420,7 @@ class PassPart:
         if local.indices is not None:
             local.indices[places], local.values[places] = self.indices[:m], self.values[:m]
 
-    def _score(self, phi, rows, places, m):
+    def _score(self, phi, places, m):
         tables, scores = self.tables, self.scores[:m]
         arrays = phi if self.phi.is_sparse else (phi,)
         if self.candidates is None:
@@ -428,7 +428,7 @@ class PassPart:
             return scores, None
         source, last = self.candidates
         last = np.ascontiguousarray(last[places])
-        graph, buckets = source.of_block(phi, rows, last)
+        graph, buckets = source.of_block(last)
         settings = (tables.theta, tables.c, buckets, graph, last, self.owner.scores_last)
         if self.phi.is_sparse:
             self.diagnostics.n_last_outside += sparse_candidates(*arrays, *settings, scores)

@@ -15,7 +15,7 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
-from expfam.samplers.variational.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
+from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes, SparsePass, Sums
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
@@ -42,16 +42,12 @@ class SparseVariational(CandidatePasses, Kernel):
         likelihood.
     n_candidates : "auto", int or None
         Clusters against which a datum is scored between full passes; None for all of them, "auto" for all of up to
-        127, and where data are so few and wide that the graph would cost more than a pass, else 48. A datum's last
-        clusters are always among them.
-    candidates : {"graph", "tree", "hash"}
-        Which clusters these are. "graph": the nearest ones of the cluster that the datum had last. "tree": its best
-        ones of all, found by branch and bound over a tree of the clusters, as many as are kept; such passes give what
-        passes over all clusters give, to rounding. "hash": those that 256-bit sign codes of datum and cluster say are
-        best. Graph and codes may miss clusters, and the bound may stay below what passes over all clusters reach.
+        127, and where data are so few and wide that the graph would cost more than a pass, else 48. They are the
+        nearest clusters of the one that the datum had last, and its last clusters. They may miss a better one, and
+        the bound may then stay below what passes over all clusters reach.
     full_every : int
-        Passes from one that scores all clusters to the next. With the graph the first ones do too, until one changes
-        less than a tenth of the labels. A tree needs none.
+        Passes from one that scores all clusters to the next. The first passes score all clusters too, until one
+        changes less than a tenth of the labels.
     memo : {"auto", "statistics", "rows"}
         What a memoized schedule remembers of a batch, sums or rows; "auto" takes what is smaller. For the exact
         result they are the same.
@@ -99,7 +95,6 @@ class SparseVariational(CandidatePasses, Kernel):
         schedule="auto",
         objective="vb",
         n_candidates="auto",
-        candidates="graph",
         full_every=10,
         memo="auto",
         tol=1e-5,
@@ -109,7 +104,7 @@ class SparseVariational(CandidatePasses, Kernel):
         n_threads=None,
     ):
         self.n_active, self.schedule, self.objective = n_active, schedule, objective
-        self.n_candidates, self.candidates, self.full_every = n_candidates, candidates, full_every
+        self.n_candidates, self.full_every = n_candidates, full_every
         self.memo, self.tol = memo, tol
         self.dtype, self.truncation, self.sticks, self.n_threads = dtype, truncation, sticks, n_threads
 
@@ -144,7 +139,6 @@ class SparseVariational(CandidatePasses, Kernel):
                 raise ValueError(f"SparseVariational: {name} must be an integer of at least 1; got {value!r}")
         choices = {
             "objective": ("vb", "map"),
-            "candidates": KINDS,
             "memo": ("auto", "statistics", "rows"),
             "dtype": ("float64", "float32"),
             "sticks": ("open", "closed"),
@@ -161,9 +155,6 @@ class SparseVariational(CandidatePasses, Kernel):
         self._refuse_unused()
 
     def _refuse_unused(self):
-        if self.n_candidates is None:
-            why, remedy = "n_candidates=None, which scores all clusters in each pass,", "give n_candidates"
-            refuse_unused(self, ["candidates"], why=why, remedy=remedy)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
             refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="take Memoized()")
 
@@ -214,8 +205,6 @@ class SparseVariational(CandidatePasses, Kernel):
         K = self.n_clusters_of(model, data)
         L, size, schedule = self.n_active_of(K), np.dtype(self.dtype).itemsize, self.schedule_of(K, data.n_rows)
         kept = data.n_rows * L * (4 + size) if L < K else 0
-        if self.candidates == "hash" and self.has_candidates(K):
-            kept += RowCodes.bytes_a_row * data.n_rows
         if self.memo_of(K, data) == "statistics":
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
@@ -270,11 +259,6 @@ class SparseVariational(CandidatePasses, Kernel):
     def check_stream(self, model, data):
         """`check` for a run that learns chunks, of which this is one."""
         self._check_settings()
-        if self.candidates != "graph" and self.has_candidates(self.max_clusters(model)):
-            raise CapabilityError(
-                f"SparseVariational(candidates={self.candidates!r}) needs all rows at hand; for chunks use"
-                " candidates='graph', or n_candidates=None"
-            )
         if isinstance(self.schedule, Schedule):
             self.schedule.check_settings()
         self._check_abilities(model, data, self.max_clusters(model))
@@ -290,7 +274,6 @@ class SparseVariational(CandidatePasses, Kernel):
         state.log_joint = _pass_of(state.schedule)(state, candidates, diagnostics, seconds)
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
-        scores_all = scores_all or self.candidates == "tree"  # which finds what a pass over all clusters would
         self._note_pass(state, n_moved, scores_all=scores_all)
         if not isinstance(state.schedule, Stochastic):
             self._look_for_convergence(state, before, self.tol, scores_all=scores_all)
@@ -298,26 +281,15 @@ class SparseVariational(CandidatePasses, Kernel):
         return state.data.n_rows, n_moved, extra
 
     def _scores_all(self, state):
-        if not self.has_candidates(state.K) or self.candidates == "tree":
-            return not self.has_candidates(state.K)
-        # the graph knows the clusters near the last one, the codes each datum
-        is_graph = self.candidates == "graph"
-        if is_graph and isinstance(self.n_candidates, str) and not graph_pays(state):
+        if not self.has_candidates(state.K):
             return True
-        is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
-        return is_unsettled or self._is_due(state)
+        if isinstance(self.n_candidates, str) and not graph_pays(state):
+            return True
+        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
 
     def _candidates(self, state):
-        """Return a function from the parameters of a local step to its candidates; the graph is made once a pass."""
-        G, phi = self.n_candidates_of(state.K), state.phi
-        if self.candidates == "tree":
-            return lambda tables: TreeCandidates(tables, state.posterior, phi, state.labels, state.passes.L)
-        if self.candidates == "hash":
-            if state.row_codes is None:
-                state.row_codes = RowCodes(phi, state.seed, n_threads=self.n_threads)
-            return lambda tables: CodeCandidates(tables, state.row_codes, G, is_sparse=phi.is_sparse)
-        graph = GraphCandidates(state.posterior.cluster_graph(G))
-        return lambda tables: graph
+        """Return the candidates of a pass: the graph of the clusters is made once a pass."""
+        return GraphCandidates(state.posterior.cluster_graph(self.n_candidates_of(state.K)))
 
     def _check_owner(self, state):
         mine, its = self.get_params(), state.settings.get_params()
@@ -376,10 +348,9 @@ def _pass_of(schedule):
 
 
 def _local_step(state, rows, candidates, **options):
-    tables = state.tables()
     if candidates is not None:
-        options |= {"candidates": candidates(tables), "last": state.indices[rows]}
-    return state.passes.local_step(rows, tables, **options)
+        options |= {"candidates": candidates, "last": state.indices[rows]}
+    return state.passes.local_step(rows, state.tables(), **options)
 
 
 def _remember(state, rows, local):

@@ -73,7 +73,6 @@ class VariationalState(HeldRows, SoftState):
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
         self.passes = self.passes_over(self.phi, data.weight)
         self.since_all, self.n_updates, self.must_score_all, self.converged = 0, 0, False, False
-        self.row_codes = None  # of the data alone, made when first wanted
         self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
         self._begin_memo()
         self.update()

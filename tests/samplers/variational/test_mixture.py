@@ -893,7 +893,6 @@ BAD = [
 
 
 UNUSED = {
-    "candidates": {"n_candidates": None, "candidates": "tree"},
     "memo='statistics'": {"schedule": Full(), "memo": "statistics"},
     "memo": {"schedule": Stochastic(10), "memo": "statistics"},
     "n_total": {"schedule": Stochastic(10, n_total=500)},
