@@ -1,4 +1,4 @@
-"""Candidate clusters of a variational pass that does not score each row against all clusters.
+"""Candidate clusters of a variational pass that does not score all clusters.
 
 A pass always adds the clusters that a row had last to its candidates, so the bound never falls.
 """
