@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.candidates import GraphCandidates
     from expfam.samplers.variational.local_step import Tables
 
-HELD_BYTES = 1 << 26  # most bytes of the kept scores of one group, in each running part
+HELD_BYTES = 1 << 26  # limit for the kept scores of one group, in each running part
 _ALPHA_STEPS = 5  # iterations of the fixed point after a pass
 
 
@@ -87,7 +87,10 @@ class GroupedPass(SparsePass):
         return max(super().block_rows(n_scores), min(MOST_ROWS, self.largest))
 
     def is_held(self, n_rows: Any, n_scores: int) -> Any:
-        """Tell whether a group of `n_rows`, more than a block holds, keeps its scores."""
+        """Tell whether a group of `n_rows`, more than a block holds, keeps its scores.
+
+        `n_rows` is a number or an array of numbers.
+        """
         return n_rows * n_scores * self.phi.dtype.itemsize <= HELD_BYTES
 
     def held_memory(self, *, n_near: int | None = None) -> int:
@@ -171,7 +174,14 @@ class GroupedPass(SparsePass):
         return local
 
 
-_BUFFERS = ("scores", "values", "indices", "objective", "entropy", "responsibilities")  # of the rows of a block
+_BUFFERS = (
+    "scores",
+    "values",
+    "indices",
+    "objective",
+    "entropy",
+    "responsibilities",
+)  # buffers for the rows of a block
 
 
 class _GroupedPart(PassPart):
@@ -312,7 +322,7 @@ def _joined(near):
 
 
 class GroupProportions:
-    """Proportions without weights, for a posterior of parameters: groups have the weights."""
+    """Proportions without weights, for models whose groups have the weights."""
 
     objective = "vb"
 

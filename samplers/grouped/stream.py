@@ -59,7 +59,7 @@ class GroupedContribution:
         K, shape = stream.K, stream.sums.S.shape
         sums = GroupedSums.from_arrays(arrays, arrays["entropy"], shape) if "n" in arrays else None
         if sums is None and not isinstance(stream.schedule, Full):
-            raise ArchiveError("a chunk is remembered without its sums: the file was altered")
+            raise ArchiveError("a chunk is stored without its sums: the file was altered")
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
         return cls(n_rows, weight, stored_counts(arrays, "counts", (None, K)), sums)
 

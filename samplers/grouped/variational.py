@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _TINY = np.finfo(np.float64).tiny
 
 _MOST_BATCHES = 20
-_BATCH_ROWS = 200  # fewest rows of a batch for each cluster
+_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 _NARROW = 64  # with more statistics than this a family cannot be differentiated
 
 
@@ -132,7 +132,7 @@ class GroupedVariational(CandidatePasses, Kernel):
         self._check_settings(model, data)
         if isinstance(self.schedule, Stochastic):
             raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data in memory; got"
                 f" {self.schedule!r}: learn them in chunks"
             )
         self.schedule_of(model.n_topics, data).check(data.groups.n_groups)

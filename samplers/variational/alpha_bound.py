@@ -22,7 +22,7 @@ from scipy.special import psi
 
 
 class UrnTangents:
-    """Part of an `Additive` that holds the tangents of groups.
+    """Mixin for an `Additive` that holds the tangents of groups.
 
     Documents are groups of words.
 
@@ -86,7 +86,7 @@ class UrnTangents:
         """
         if not self.falling > 0:
             return alpha
-        c, d = np.maximum(self.rising, 0.0)  # rounding leaves negative rests of replaced batches
+        c, d = np.maximum(self.rising, 0.0)  # rounding leaves small negative numbers of replaced batches
         return np.maximum(largest(c, d, self.falling + self.alpha_rate), self.least_alpha)
 
 

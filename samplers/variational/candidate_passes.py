@@ -19,7 +19,7 @@ _DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
 class CandidatePasses:
-    """Part of the kernels that have the settings `n_candidates` and `full_every`.
+    """Mixin for kernels with the settings `n_candidates` and `full_every`.
 
     The kernels write `n_active_of`. Their states have the attributes `since_all` (number of passes since the last one
     over all clusters), `must_score_all` (whether the next pass must score all clusters), `share_moved` (share of the

@@ -1,4 +1,4 @@
-"""Part of the states of variational runs that hold their rows and the sums of each batch."""
+"""Mixin for states of variational runs that hold their rows and the sums of each batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HeldRows(UnsharedState):
-    """Part of the states that hold `labels` and `batch_sums`, beside a `SoftState`."""
+    """Mixin for a `SoftState` that holds `labels` of its rows and `batch_sums`."""
 
     labels: npt.NDArray[np.int32]
     batches: Any
@@ -51,7 +51,7 @@ class HeldRows(UnsharedState):
         self.log_joint = self.compute_log_joint()
 
     def total_of_batches(self) -> Sums:
-        """Return the sums of all rows, added up from those of the batches."""
+        """Return the sums of all rows, added up from the sums of the batches."""
         total = Sums.zeros(self.K, self.phi.n_statistics)
         for sums in self.batch_sums:
             total.add(sums)

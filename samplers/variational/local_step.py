@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.features import PhiBlocks
     from expfam.samplers.variational.posterior import Posterior
 
-SCORE_BYTES = 1 << 20  # most bytes of the scores of a block
-PHI_BYTES = 1 << 23  # most bytes of the statistics of a block
+SCORE_BYTES = 1 << 20  # limit for the scores of a block
+PHI_BYTES = 1 << 23  # limit for the statistics of a block
 MOST_ROWS = 4096
-PART_ROWS = 1024  # fewest rows of a part
-_ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # fewest rows of a part for each cluster: then adding its sums costs little
+PART_ROWS = 1024  # least number of rows in a part
+_ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # least number of rows of a part per cluster: then adding its sums costs little
 SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clusters
 
 
@@ -188,7 +188,7 @@ class Tables:
     def left_out(self, sums: Sums) -> float:
         """Return the part of the bound that scores by these tables leave out, nats.
 
-        `sums` are those of the scored rows.
+        `sums` are the sums of the scored rows.
         """
         if self.theta_0 is None:
             return 0.0
@@ -451,7 +451,8 @@ class PassPart:
         for places in self._blocks(start, stop):
             rows = self._global(places)
             phi = self._statistics(rows, places.stop - places.start)
-            self._add(self.replaced, phi, *(part[places] for part in self.remembered), self._weight(rows))
+            before = (part[places] for part in self.remembered)
+            self._add(self.replaced, phi, *before, self._weight(rows))  # type: ignore[call-arg]
         self._restore_origin(self.replaced)
         return self.replaced
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
 
 _MOST_BATCHES = 20
-_BATCH_ROWS = 200  # fewest rows of a batch for each cluster
+_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 
 
 class SparseVariational(CandidatePasses, Kernel):
@@ -136,7 +136,7 @@ class SparseVariational(CandidatePasses, Kernel):
             for owner, method in ((model.family, "log_prior"), (model.weights, "log_density")):
                 if not hasattr(owner, method):
                     raise CapabilityError(f"SparseVariational(objective='map') needs {method}(), which {owner!r} lacks")
-        elif data.n_statistics > 64:  # narrower ones can be differentiated
+        elif data.n_statistics > 64:  # families with fewer statistics can be differentiated
             model.family.require("variational", "SparseVariational")
 
     def _check_settings(self):
@@ -167,7 +167,7 @@ class SparseVariational(CandidatePasses, Kernel):
 
     def _refuse_unused(self):
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
-            refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="take Memoized()")
+            refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="use Memoized()")
 
     def max_clusters(self, model: MixtureModel) -> int:
         """Return the number of components of finite weights, or the truncation."""
@@ -352,7 +352,9 @@ def _fitted(labels, K):
     """Return labels below K: renumber them where they are not."""
     values = np.unique(labels)
     if values.size > K:
-        raise CapabilityError(f"{values.size} starting clusters, but SparseVariational keeps {K} components here")
+        raise CapabilityError(
+            f"{values.size} starting clusters, but SparseVariational has {K} components: give a start with fewer"
+        )
     return labels if values.max() < K else np.searchsorted(values, labels)
 
 
@@ -438,7 +440,7 @@ def _memoized_pass(state, candidates, diagnostics, clock):
 
 
 def _stochastic_pass(state, candidates, diagnostics, clock):
-    """Move the sums towards those of each batch in turn; return the mean of the noisy bounds.
+    """Move the sums towards the sums of each batch in turn; return the mean of the noisy bounds.
 
     Sums of a batch are scaled up to the whole data.
     """

@@ -19,7 +19,7 @@ from expfam.samplers.variational.stream_base import weight_of
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
-HELD = 0.5  # fewest data with which a component counts as a cluster
+HELD = 0.5  # a component with less data does not count as a cluster
 SETTLED_SHARE = 0.1  # if a pass changes more of the labels, clusters still move too far for candidates
 
 

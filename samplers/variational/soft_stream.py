@@ -75,7 +75,7 @@ class SoftStream(ChunkStream, SoftState):
     def sums_of_fit(self, n: npt.NDArray[np.float64], S: Any) -> Sums:
         """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
         if len(n) > self.K:
-            raise CapabilityError(f"{len(n)} clusters of the fit so far, but there is room for {self.K}")
+            raise CapabilityError(f"the fit has {len(n)} clusters, but the sampler has room for {self.K}: allow more")
         sums = self.empty_sums()
         sums.n[: len(n)] = n
         sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
@@ -91,7 +91,7 @@ class SoftStream(ChunkStream, SoftState):
         """Raise DataError for sparse chunks after a dense first one, and the other way round."""
         if data.has_sparse_phi != self.phi.is_sparse:
             was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
-            raise DataError(f"the first chunk was {was}, this one is {now}: give all of one kind")
+            raise DataError(f"the first chunk was {was}, this one is {now}: give chunks of one kind")
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -154,8 +154,8 @@ def warn_of_few(n_clusters: int, data: Dataset) -> None:
     """Warn if the first chunk has fewer rows than there are clusters."""
     if data.n_rows < n_clusters:
         warnings.warn(
-            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
-            " alike; begin with more rows",
+            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: clusters without"
+            " a row at the start stay equal; begin with more rows",
             DataWarning,
             stacklevel=4,
         )

@@ -153,9 +153,11 @@ class VariationalState(HeldRows, SoftState):
             If each row keeps all K clusters: the matrix would be dense.
         """
         if self.passes.is_dense:
-            raise CapabilityError(f"all {self.K} responsibilities of each row are not kept; use a smaller n_active")
+            raise CapabilityError(
+                f"each row keeps all {self.K} clusters and stores none of them; use a smaller n_active"
+            )
         N, _L = self.data.n_rows, self.passes.L
-        local = self.passes.local_step(slice(0, N), self.tables(), keep=True)
+        local: Any = self.passes.local_step(slice(0, N), self.tables(), keep=True)
         kept = local.indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         rows = sparse.csr_array((local.values[kept], local.indices[kept], indptr), shape=(N, self.K))

@@ -52,6 +52,6 @@ class Additive:
             setattr(twin, name, copy(getattr(self, name)))
         return twin
 
-    def _names(self):
+    def _names(self) -> list[str]:
         itself: Any = self  # subclasses are dataclasses
         return [field.name for field in fields(itself)]

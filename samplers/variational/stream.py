@@ -127,14 +127,17 @@ class VariationalStream(SoftStream):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def local_step(self, data: Dataset, last: Contribution | None, *, all_clusters: bool) -> tuple[LocalStep, bool]:
-        """Make the local step of a chunk; return it, and whether it scored all clusters."""
+    def local_step(self, data: Dataset, last: Any, *, all_clusters: bool) -> tuple[LocalStep, bool]:
+        """Make the local step of a chunk; return it, and whether it scored all clusters.
+
+        `last` is the chunk's last `Contribution`, or None.
+        """
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
         if has_candidates:
             has_candidates = last.share_moved < SETTLED_SHARE and last.since_all + 1 < self.settings.full_every
-        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if has_candidates else None
+        near: Any = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if has_candidates else None
         local = passes.local_step(
             slice(0, data.n_rows),
             self.tables(),
@@ -154,15 +157,13 @@ class VariationalStream(SoftStream):
         as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
         return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
 
-    def sums_of_contribution(self, last: Contribution, local: LocalStep) -> Sums:
+    def sums_of_contribution(self, last: Contribution, local: Any) -> Sums:
         """Return the sums of the last contribution of a chunk, before this local step."""
         old = local.replaced if last.sums is None else last.sums
         old.entropy = last.entropy
         return old
 
-    def contribution(
-        self, local: LocalStep, data: Dataset, last: Contribution | None, scores_all: bool
-    ) -> Contribution:
+    def contribution(self, local: LocalStep, data: Dataset, last: Any, scores_all: bool) -> Contribution:
         """Return the contribution of a chunk, from its local step."""
         new = Contribution(data.n_rows, weight_of(data), local.sums.entropy)
         if local.indices is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ChunkStream:
-    """Base of the streams.
+    """Base of variational runs that learn chunks of data.
 
     Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_diagnostics`,
     `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and
@@ -43,7 +43,7 @@ class ChunkStream:
     memo : dict
         Last contribution of each named chunk, with its `n_rows` and `weight`.
     is_guess : bool
-        Whether the sums are those of a start, before the first chunk is learned.
+        Whether the sums come from a start, since no chunk is learned yet.
     log_joint : float
         Lower bound of the log evidence of all learned chunks, nats.
     n_steps, n_updates, n_sweeps : int
@@ -174,7 +174,7 @@ class ChunkStream:
         if n_chunks == 0:
             raise DataError("there are no chunks: nothing to learn from")
         if is_full or (is_memoized and n_chunks == len(self.memo)):
-            self.sums = fresh  # complete sums of this pass: rounding does not pile up
+            self.sums = fresh  # complete sums of this pass: rounding errors do not accumulate
             self.total_weight, self.is_guess = weight, False
             self.end_sweep()
             self.update()
@@ -232,7 +232,7 @@ class ChunkStream:
         if batch is None:
             return None
         if isinstance(self.schedule, Stochastic):
-            raise ValueError(f"batch={batch!r}: a stochastic schedule remembers nothing of a chunk; leave the name out")
+            raise ValueError(f"batch={batch!r}: a stochastic schedule keeps nothing of a chunk; leave the name out")
         if isinstance(batch, bool) or not isinstance(batch, (int, np.integer, str)):
             raise ValueError(f"batch must be an integer or a string; got {batch!r}")
         last, weight = self.memo.get(batch), weight_of(data)
@@ -295,7 +295,7 @@ class ChunkStream:
         """Restore the contributions from the arrays that `memo_arrays` gave."""
         memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in np.atleast_1d(arrays["batches"])]
         if len(memo) != len(names) or not all(isinstance(name, (int, str)) for name in names):
-            raise ArchiveError("the names of the chunks are not those of what is remembered: the file was altered")
+            raise ArchiveError("the names of the chunks do not fit their contributions: the file was altered")
         self.memo = {
             name: self.contribution_type.from_arrays(memo[str(place)], self) for place, name in enumerate(names)
         }
