@@ -170,7 +170,7 @@ def test_the_bound_never_falls_with_candidates(name, n_active, n_candidates, n_r
     assert_never_falls(values)
 
 
-def test_without_stragglers_the_bound_falls():
+def test_without_last_clusters_the_bound_falls():
     n_falls = 0
     for seed in range(4):
         state, kernel = begin_narrow("gaussian_diag", seed=seed, n_active=3, n_candidates=3, learn_alpha=False)
