@@ -6,7 +6,7 @@ Usage: python .ci/sanitize.py address|thread [--work FOLDER] [--c-files FOLDER] 
 `address` looks for accesses out of range and for undefined behaviour, `thread` for data races. Needs gcc with libasan,
 libubsan and libtsan, Python 3.10 or later with venv and pip, and PyPI. All is built in a copy of the checkout with an
 environment of its own. --work keeps both, so that a second run compiles only what has changed. --c-files names C files
-of an earlier build, commonly build/cython: those that are newer than their sources are not made again by Cython.
+of an earlier build, commonly build/cython: those whose sources have not changed are not made again by Cython.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SUPPRESSIONS = ROOT / ".ci" / "thread_suppressions.txt"
 COMMON = "exitcode=0:handle_segv=1"  # the reports decide, not the exit code of each process
+STANDARD_ERROR = "stderr"  # file of the reports with what the processes wrote there, of other things too
 LEFT_OUT = {  # below tests/
     "benchmarks/test_*.py": "no compiled code of ours",
     "cli/test_*.py": "no compiled code that the estimators' tests do not run",
@@ -45,6 +46,7 @@ class Canary(NamedTuple):
 
     program: str
     expected: str
+    variables: dict = {}  # noqa: RUF012  # of the environment
 
 
 SELECT = """
@@ -98,11 +100,13 @@ MODES = {
         {
             # Python keeps most objects until its process ends: leaks are another tool's subject.
             "ASAN_OPTIONS": f"{COMMON}:detect_leaks=0:log_path={{reports}}/address",
-            "UBSAN_OPTIONS": f"{COMMON}:print_stacktrace=1:log_path={{reports}}/undefined",
+            # No log_path: beside libasan, gcc's libubsan does not follow its own and writes to standard error.
+            "UBSAN_OPTIONS": f"{COMMON}:print_stacktrace=1",
         },
         (
             Canary(SELECT + OUT_OF_RANGE, "heap-buffer-overflow"),
-            Canary(SELECT + MISALIGNED, "runtime error: load of misaligned address"),
+            # the loops of other instruction sets load doubles by instructions that take any address
+            Canary(SELECT + MISALIGNED, "runtime error: load of misaligned address", {"EXPFAM_ISA": "base"}),
         ),
     ),
     "thread": Mode(
@@ -126,7 +130,9 @@ def findings(reports):
         lines = file.read_text(errors="replace").split("\n")
         told = [line for line in lines if re.match(r"SUMMARY: (?!Undefined)", line) or ": runtime error: " in line]
         # What a sanitizer says of itself, such as that it gives up, has no summary: its first line is the finding.
-        for line in told or [line for line in lines if line.strip()][:1]:
+        if not told and file.name != STANDARD_ERROR:
+            told = [line for line in lines if line.strip()][:1]
+        for line in told:
             found[re.sub(r"0x[0-9a-f]+", "0x..", re.sub(r"==\d+==", "", line))] += 1
     return found
 
@@ -158,19 +164,16 @@ def library(name):
 
 
 def take_c_files(source, tree):
-    """Copy those C files of an earlier build that are newer than what they were made from; returns their number."""
-    declarations = [file for file in tree.rglob("*.pxd") if "build" not in file.relative_to(tree).parts]
-    taken = 0
-    for file in source.rglob("*.c"):
-        place = file.relative_to(source)
-        own, target = tree / place.with_suffix(".pyx"), tree / "build" / "cython" / place
-        made_from = [*declarations, own] if own.exists() else declarations
-        if target.exists() or any(file.stat().st_mtime < source.stat().st_mtime for source in made_from):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)  # with the time of now: later than Cython's own declarations in the environment
-        taken += 1
-    return taken
+    """Copy the C files of an earlier build, and the records of what they were made from; returns their number.
+
+    The build makes those again whose record does not fit the sources.
+    """
+    target = tree / "build"
+    if target.exists():
+        return 0
+    shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("*.o"))
+    shutil.copytree(source.parent / "records", target / "records")
+    return len(list(target.rglob("*.c")))
 
 
 def shown(command, log, **options):
@@ -223,10 +226,12 @@ def check_canaries(mode, python, work):
     for canary in mode.canaries:
         environment, fixed = watched(mode, reports, halt=True)
         command = [*fixed, python, "-c", canary.program]
+        environment |= canary.variables
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, timeout=900)
-        said = "".join(file.read_text(errors="replace") for file in reports.glob("*"))
+        said = done.stderr.decode(errors="replace")
+        said += "".join(file.read_text(errors="replace") for file in reports.glob("*"))
         if canary.expected not in said:
-            sys.stderr.write(said + done.stderr.decode(errors="replace"))
+            sys.stderr.write(said)
             raise SystemExit(f"the sanitizer is not on: a deliberate fault was not reported as {canary.expected!r}")
 
 
@@ -236,8 +241,10 @@ def run_tests(name, python, work, jobs, more):
     environment, fixed = watched(MODES[name], reports)
     files = [str(file.relative_to(tree)) for file in chosen_tests(tree / "tests", name)]
     command = [*fixed, str(python), "-m", "pytest", "-q", "-p", "no:faulthandler", "-p", "no:cacheprovider"]
+    command += ["--capture=sys"]  # pytest would keep what a sanitizer writes to standard error during a passing test
     parallel = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
-    done = subprocess.run([*command, *parallel, *(more or files)], cwd=tree, env=environment)
+    with (reports / STANDARD_ERROR).open("wb") as told:
+        done = subprocess.run([*command, *parallel, *(more or files)], cwd=tree, env=environment, stderr=told)
     return done.returncode, findings(reports)
 
 
@@ -253,8 +260,9 @@ def main(arguments=None):
     parser.add_argument("--work", type=Path, help="folder for copy, environment and reports; kept (default: temporary)")
     parser.add_argument("--c-files", type=Path, help="C files of an earlier build without EXPFAM_DEBUG")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that run tests")
-    parser.add_argument("more", nargs="*", metavar="pytest argument", help="in place of all test files of the mode")
-    given = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given, more = parser.parse_args(arguments[:end]), arguments[end + 1 :]  # in place of all test files of the mode
     mode, start = MODES[given.mode], time.monotonic()
     work = (given.work or Path(tempfile.mkdtemp(prefix="expfam-sanitize."))).resolve() / given.mode
     work.mkdir(parents=True, exist_ok=True)
@@ -267,7 +275,7 @@ def main(arguments=None):
         say(f"{len(modules)} modules built with -fsanitize={mode.flags}", start)
         check_canaries(mode, python, work)
         say(f"{len(mode.canaries)} deliberate faults reported, as they have to be", start)
-        code, found = run_tests(given.mode, python, work, given.jobs, given.more)
+        code, found = run_tests(given.mode, python, work, given.jobs, more)
         for finding, times in found.most_common():
             print(f"{times:6d} x {finding}")
         say(f"{len(found)} findings, pytest ended with {code}", start)

@@ -1,1 +1,1 @@
-"""Discovery of families and proposals by entry point, and the laws they have to keep."""
+"""Discovery of families and proposals by entry point, and the laws that they must keep."""

@@ -1,16 +1,22 @@
-"""The laws that families, proposals and kernels have to keep, as named checks: for authors of plugins, and for our own.
+"""Named checks of the laws that families, proposals and kernels must keep.
 
-Everything that samplers rely on follows from `log_marginal` being the log evidence of an exponential family with a
-conjugate prior; each check is one consequence, tried on data that suit the family. A check that does not apply is
-skipped by what the family declares it can do, with the reason in the result. Seconds per family; seeds are fixed.
-Each is tried at the hyper-parameters that are given, and twice more with every one that `hyper` names moved: log(1) and
-lgamma(1) are 0 and hide what is forgotten.
+They serve authors of plugins and our own tests. Everything that samplers rely on follows from `log_marginal` being the
+log evidence of an exponential family with a conjugate prior. Each check is one consequence, tried on data that suit the
+family. A check is skipped if the family does not declare the ability that it needs; the result names the reason. A
+family takes seconds, and seeds are fixed.
 
-A kernel is tried on models of so few data that their posterior can be enumerated: its moves must leave it as it is.
+Each law is tried at the given hyper-parameters, and twice more with other values of all that `hyper` names. The reason:
+log(1) and lgamma(1) are 0, so a forgotten term can stay hidden at the default 1.
+
+A kernel is tried on models of so little data that their posterior can be enumerated; its moves must leave this
+posterior invariant.
 """
 
+from __future__ import annotations
+
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expfam.plugins.laws import (
     components,  # noqa: F401  (collects its laws, after those of families)
@@ -20,6 +26,10 @@ from expfam.plugins.laws import (
 from expfam.plugins.laws.data_case import LAWS, Case, Inapplicable, said
 from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
 from expfam.plugins.laws.kernels import KERNEL_LAWS
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.model.mixture import MixtureModel
 
 __all__ = [
     "Report",
@@ -40,9 +50,9 @@ class Result(NamedTuple):
     ----------
     name : str
     status : {"passed", "failed", "skipped", "expected"}
-        ``"expected"`` is a failure that was announced.
+        ``"expected"`` is a failure that `expected_failures` names.
     message : str
-        What is wrong, or why it was skipped.
+        What is wrong, or why the check was skipped.
     seconds : float
     """
 
@@ -62,19 +72,19 @@ class Report:
     results : list of Result
     """
 
-    def __init__(self, subject, results):
+    def __init__(self, subject: str, results: list[Result]) -> None:
         self.subject, self.results = subject, results
 
-    def named(self, status):
-        """Names of the checks with that status."""
+    def named(self, status: str) -> list[str]:
+        """Return the names of the checks with that status."""
         return [result.name for result in self.results if result.status == status]
 
     @property
-    def passed(self):
-        """Whether no check failed."""
+    def passed(self) -> bool:
+        """Tell whether no check failed."""
         return not self.named("failed")
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Result:
         for result in self.results:
             if result.name == name:
                 return result
@@ -96,32 +106,40 @@ class Report:
     __repr__ = __str__
 
 
-def checks():
-    """Names of all checks in their order, with what each needs the family to be able to do, and its claim.
+def checks() -> list[tuple[str, tuple[str, ...], str]]:
+    """Return (name, needed abilities, claim) of every check of families, in order.
 
     Returns
     -------
     list of (str, tuple of str, str)
     """
-    return [(law.name, law.needs, law.function.__doc__.strip()) for law in LAWS.values()]
+    return [(law.name, law.needs, (law.function.__doc__ or "").strip()) for law in LAWS.values()]
 
 
-def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None, only=None):
-    """Try every law on a family.
+def check_family(
+    family: Family,
+    X: Any = None,
+    *,
+    seed: int = 0,
+    raises: bool = True,
+    expected_failures: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Try every law of families on a family.
 
     Parameters
     ----------
     family : Family
-        An instance, bound or not.
+        An instance; it need not be bound.
     X : (N, V) array_like or sparse matrix, optional
-        At least 10 rows that the family can produce; by default samples of a bound family, else made up to suit
-        its `support`.
+        At least 10 rows that the family can produce. By default they are samples of a bound family, and otherwise
+        made-up data that suit its `support`.
     seed : int
-        Of data and draws.
+        Seed of data and draws.
     raises : bool
-        Whether failures are raised, all at once.
+        Whether to raise one error with all failures.
     expected_failures : dict, optional
-        Reason by name of check. A check that is listed and passes has failed.
+        Reason by name of check. A check that is named here and passes counts as failed.
     only : sequence of str, optional
         Names of the checks to try; all of them by default.
 
@@ -136,9 +154,9 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
 
     Notes
     -----
-    Each law is tried three times: with the family as it is, and with every hyper-parameter that `hyper` names
-    multiplied by a factor between 1.2 and 2.7, or divided by it, each once. The message says where it fails. Keywords
-    that `hyper` does not name stay as they are: give more instances to try other values of those.
+    Each law is tried three times: with the given family, and with two copies in which every hyper-parameter that
+    `hyper` names is changed, once up and once down, by a factor between 1.2 and 2.7. The message names the values
+    that fail. Keywords that `hyper` does not name stay the same: check more instances to try other values of them.
 
     Examples
     --------
@@ -150,20 +168,31 @@ def check_family(family, X=None, *, seed=0, raises=True, expected_failures=None,
     return _report(LAWS, Case(family, X, seed=seed), family, raises, expected_failures, only)
 
 
-def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expected_failures=None, only=None):
-    """Try every law on a proposal: that its probabilities are those of its draws, and no cluster is out of reach.
+def check_proposal(
+    proposal: Any,
+    model: MixtureModel | None = None,
+    X: Any = None,
+    *,
+    seed: int = 0,
+    raises: bool = True,
+    expected_failures: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Try every law of proposals on a proposal.
 
-    Anchor laws and allocators are proposals of other kinds, with laws of their own.
+    The main laws: its probabilities are those of its draws, and every cluster can be proposed. Anchor laws and
+    allocators are proposals of other kinds with their own laws.
+
 
     Parameters
     ----------
     proposal : Proposal, Anchors or Allocator
     model : MixtureModel, optional
-        What it is to be used with; Poisson counts by default.
+        Model that the proposal serves; Poisson counts by default.
     X : (N, V) array_like or sparse matrix, optional
-        At least 10 rows; made up to suit the model's family by default.
+        At least 10 rows; by default made-up data that suit the model's family.
     seed, raises, expected_failures, only
-        As for `check_family`.
+        See `check_family`.
 
     Returns
     -------
@@ -181,7 +210,7 @@ def check_proposal(proposal, model=None, X=None, *, seed=0, raises=True, expecte
     >>> check_proposal(TableProposal()).passed
     True
     """
-    laws, make = _LAWS_OF_KIND.get(getattr(proposal, "kind", None), _LAWS_OF_KIND["assignment"])
+    laws, make = _LAWS_OF_KIND.get(str(getattr(proposal, "kind", None)), _LAWS_OF_KIND["assignment"])
     return _report(laws, make(proposal, model, X, seed=seed), proposal, raises, expected_failures, only)
 
 
@@ -193,35 +222,38 @@ _LAWS_OF_KIND = {
 
 
 def check_kernel(
-    kernel,
-    models=None,
+    kernel: Any,
+    models: Mapping[str, tuple[MixtureModel, Any]] | None = None,
     *,
-    reversible=False,
-    n_moves=10_000,
-    seed=0,
-    raises=True,
-    expected_failures=None,
-    only=None,
-):
-    """Try every law of kernels on a kernel of collapsed states: does it leave enumerated posteriors as they are.
+    reversible: bool = False,
+    n_moves: int = 10_000,
+    seed: int = 0,
+    raises: bool = True,
+    expected_failures: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Try every law of kernels on a kernel of collapsed states.
+
+    The main law: its moves leave exactly enumerated posteriors invariant.
 
     Parameters
     ----------
     kernel : Kernel
-        Any composition too. A kernel that refuses a model has the laws skipped for that model.
+        It may be a composition. If the kernel refuses a model, the laws are skipped for that model.
     models : dict of (MixtureModel, X), optional
-        By name, with at most 7 rows each; by default three families, each with another prior on the weights.
+        Models by name, with at most 7 rows each. By default there are three families, each with another prior on the
+        weights.
     reversible : bool
-        Whether a single step is claimed to satisfy detailed balance; then flows are compared pair by pair, which finds
-        more. A sweep in fixed order is not reversible though exact.
+        Whether you claim that a single step satisfies detailed balance. If so, flows are compared for each pair of
+        partitions, which finds more errors. A sweep in fixed order is exact but not reversible.
     n_moves : int
-        Starts drawn from each posterior.
+        Number of starts that are drawn from each posterior.
     seed : int
-        Of starts and moves. The tests are at the level 1e-5; the same seed gives the same report.
+        Seed of starts and moves. The tests are at the level 1e-5; the same seed gives the same report.
     raises : bool
-        Whether failures are raised, all at once.
+        Whether to raise one error with all failures.
     expected_failures : dict, optional
-        Reason by name, ``"law[model]"``. A check that is listed and passes has failed.
+        Reason by name, ``"law[model]"``. A check that is named here and passes counts as failed.
     only : sequence of str, optional
         Names of laws to try.
 
@@ -232,7 +264,7 @@ def check_kernel(
     Raises
     ------
     AssertionError
-        With every failed check, if `raises`; also where every model was refused.
+        With every failed check, if `raises`; also if the kernel refuses every model.
 
     Examples
     --------
@@ -244,12 +276,13 @@ def check_kernel(
 
     Notes
     -----
-    A kernel that hardly moves cannot be judged by its moves: the law `steps_propose` asks that it proposes something in
-    a fifth of its steps, and each part of a `Cycle` too. Give `SplitMerge` the settings ``n_moves=1, every=1``; such a
-    step is also reversible. Some kernels are reducible alone, as ``SplitMerge("near")`` is: the law
-    `partitions_are_reached` fails and says so, with two partitions between which no moves lead.
+    The moves of a kernel that rarely proposes are too few to test. So the law `steps_propose` requires a proposal in
+    a fifth of the steps of the kernel, and of each part of a `Cycle`. Give `SplitMerge` the settings
+    ``n_moves=1, every=1``; its steps are then also reversible. Some kernels are reducible when they are used alone,
+    for example ``SplitMerge("near")``: the law `partitions_are_reached` then fails and names two partitions that no
+    moves connect.
 
-    Each start is drawn from the posterior, so the partitions after a step follow it exactly if and only if the step
+    Each start is drawn from the posterior, so the partitions after a step follow the posterior if and only if the step
     leaves it invariant: Geweke 2004, "Getting it right", with enumeration in place of the second simulator.
     """
     models = tiny_models() if models is None else dict(models)
@@ -273,7 +306,7 @@ def check_kernel(
 
 
 def _report(laws, case, subject, raises, expected_failures, only):
-    """Outcomes of the chosen laws on a case."""
+    """Try the chosen laws on a case and return their outcomes."""
     expected = _known(dict(expected_failures or {}), "expected_failures", laws)
     chosen = laws if only is None else _known(list(only), "only", laws)
     report = Report(repr(subject), [_try(name, laws[name], case, expected.get(name)) for name in chosen])
@@ -281,7 +314,7 @@ def _report(laws, case, subject, raises, expected_failures, only):
 
 
 def _raised(report):
-    """The report, if no check failed."""
+    """Return the report if no check failed, else raise."""
     if report.passed:
         return report
     failed = "\n".join(f"  {name}: {report[name].message}" for name in report.named("failed"))
@@ -289,7 +322,7 @@ def _raised(report):
 
 
 def _known(names, argument, known):
-    """`names` itself, if each is the name of a check."""
+    """Return `names` if each is the name of a check, else raise."""
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise ValueError(f"{argument} names no check: {', '.join(unknown)}")
@@ -303,18 +336,18 @@ def _try(name, law, case, expected):
         status, message = ("passed", "") if expected is None else ("failed", f"passed, but was to fail: {expected}")
     except Inapplicable as reason:
         status, message = "skipped", str(reason)
-    except Exception as error:  # a stranger's code may raise anything; the report says what
+    except Exception as error:  # foreign code may raise anything; the report holds the message
         status, message = ("failed", said(error)) if expected is None else ("expected", f"{expected}: {said(error)}")
     return Result(name, status, message, time.perf_counter() - start)
 
 
 class _Check:
-    """One law to be called on one family or kernel by pytest; their cases are made once and shared."""
+    """One law that pytest calls on a family or kernel; the laws of a subject share one case."""
 
-    def __init__(self, law, case_of):
+    def __init__(self, law: Any, case_of: Callable[[Any], Any]) -> None:
         self.law, self.case_of = law, case_of
 
-    def __call__(self, subject):
+    def __call__(self, subject: Any) -> None:
         import pytest
 
         try:
@@ -323,15 +356,23 @@ class _Check:
             pytest.skip(str(reason))
 
 
-def parametrize_with_checks(families, *, seed=0, expected_failures=None):
-    """Decorator that makes one pytest test of each family and check: ``def test_family(family, check): check(family)``.
+def parametrize_with_checks(
+    families: Sequence[Any],
+    *,
+    seed: int = 0,
+    expected_failures: Mapping[str, str] | Callable[[Family], Mapping[str, str]] | None = None,
+) -> Any:
+    """Return a decorator that makes one pytest test of each family and check.
+
+    It serves a test ``def test_family(family, check): check(family)``.
 
     Parameters
     ----------
     families : sequence of Family, or of (Family, X) pairs
     seed : int
     expected_failures : dict or callable, optional
-        Reason by name of check, or a function of the family that returns such a dict. Marked xfail, strictly.
+        Reason by name of check, or a function of the family that returns this dict. These tests are marked
+        ``xfail(strict=True)``.
 
     Examples
     --------
@@ -356,18 +397,28 @@ def parametrize_with_checks(families, *, seed=0, expected_failures=None):
     return pytest.mark.parametrize(("family", "check"), parameters)
 
 
-def parametrize_with_kernel_checks(kernels, models=None, *, n_moves=10_000, seed=0, expected_failures=None):
-    """Decorator that makes one pytest test of each kernel, model and law: ``def test_kernel(kernel, check): ...``.
+def parametrize_with_kernel_checks(
+    kernels: Mapping[str, Any],
+    models: Mapping[str, tuple[MixtureModel, Any]] | None = None,
+    *,
+    n_moves: int = 10_000,
+    seed: int = 0,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Any:
+    """Return a decorator that makes one pytest test of each kernel, model and law.
+
+    It serves a test ``def test_kernel(kernel, check): check(kernel)``.
 
     Parameters
     ----------
     kernels : dict
-        Kernels by name; a pair (kernel, True) is claimed to be reversible.
+        Kernels by name; a pair (kernel, True) claims that the kernel is reversible.
     models : dict of (MixtureModel, X), optional
-        As of `check_kernel`.
+        See `check_kernel`.
     n_moves, seed : int
+        See `check_kernel`.
     expected_failures : dict, optional
-        Reason by ``"kernel-law[model]"``. Marked xfail, strictly.
+        Reason by ``"kernel-law[model]"``. These tests are marked ``xfail(strict=True)``.
 
     Examples
     --------
@@ -399,7 +450,7 @@ def parametrize_with_kernel_checks(kernels, models=None, *, n_moves=10_000, seed
 
 
 def _marks(skipped, expected):
-    """Marks of pytest for a check with these reasons, each of which may be None."""
+    """Return pytest's marks for a check; each of the two reasons may be None."""
     import pytest
 
     marks = [pytest.mark.skip(reason=skipped)] if skipped else []
@@ -407,7 +458,7 @@ def _marks(skipped, expected):
 
 
 def _shared(make):
-    """A function of a family or kernel that makes its case once."""
+    """Return a function that makes the case of a family or kernel once and keeps it."""
     made = []
 
     def case_of(subject):

@@ -1,9 +1,11 @@
-"""Families and proposals by name: discovered through entry points, imported only when asked for.
+"""Families and proposals by name, found through entry points and imported on first use.
 
-Listing reads metadata and imports nothing; a name is loaded when it is used. One plugin that is broken, ambiguous or
-made for another version is an error at that moment, with its distribution named, and never keeps another from working.
-The scan of the installed metadata (some milliseconds) is made once, under a lock, until `refresh`.
+Listing reads metadata and imports nothing; a name is loaded when it is used. A plugin that is broken, ambiguous or made
+for another version raises an error when it is used. The error names its distribution, and other plugins keep working.
+The installed metadata are scanned once (some milliseconds), under a lock, and again after `refresh`.
 """
+
+from __future__ import annotations
 
 import difflib
 import inspect
@@ -11,8 +13,12 @@ import re
 import threading
 from dataclasses import dataclass
 from importlib import invalidate_caches, metadata
+from typing import TYPE_CHECKING, Any
 
 from expfam.errors import PluginError
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
 
 __all__ = [
     "API_VERSIONS",
@@ -30,8 +36,8 @@ __all__ = [
 ]
 
 GROUPS = {"family": "expfam.families", "proposal": "expfam.proposals"}
-API_VERSIONS = (1, 1)  # oldest and newest version of the protocols that this package works with
-OWN = "expfam"  # our distribution, whose names nobody shadows silently
+API_VERSIONS = (1, 1)  # oldest and newest version of the protocols that this package supports
+OWN = "expfam"  # our distribution: no other one replaces its names silently
 NOTEBOOK = "(registered)"  # stands for the distribution of classes given to `register`
 _NAME = re.compile(r"[a-z0-9_]+")
 _VALUE = re.compile(r"\s*[\w.]+\s*(:\s*[\w.]+\s*)?(\[.*\])?\s*")
@@ -40,7 +46,7 @@ _PROPOSAL_KINDS = ("assignment", "anchors", "allocator")
 
 @dataclass(frozen=True)
 class Plugin:
-    """One offer of a name, as its distribution's metadata give it.
+    """One name that a distribution offers, with the facts from its metadata.
 
     Attributes
     ----------
@@ -48,7 +54,7 @@ class Plugin:
         Entry-point group.
     name : str
     distribution, version : str
-        Who offers it; ``"(registered)"`` and ``""`` for classes given to `register`.
+        Distribution that offers it; ``"(registered)"`` and ``""`` for classes given to `register`.
     value : str
         ``"module:Class"``.
     loaded : bool
@@ -63,18 +69,21 @@ class Plugin:
     loaded: bool = False
 
     @property
-    def qualified_name(self):
-        """``"distribution:name"``, which is never ambiguous."""
+    def qualified_name(self) -> str:
+        """Return ``"distribution:name"``, which is never ambiguous."""
         return f"{self.distribution}:{self.name}"
 
     @property
-    def source(self):
-        """Distribution, version and entry point in words, for messages."""
+    def source(self) -> str:
+        """Return distribution, version and entry point as text for messages."""
         return f"{' '.join(filter(None, (self.distribution, self.version)))} (entry point {self.name} = {self.value})"
 
 
 class _Registry:
-    """The scan, what was loaded from it and what was registered by hand; every access holds the lock."""
+    """The scanned plugins, the loaded classes and the registered classes.
+
+    Every access must hold the lock.
+    """
 
     def __init__(self):
         self.lock = threading.RLock()
@@ -94,14 +103,14 @@ _registry = _Registry()
 
 
 def _scan(group):
-    """Offers of one group in a stable order, each once however often its distribution is seen."""
+    """Return the plugins of one group, sorted; a distribution found twice counts once."""
     try:
         entries = [(entry, *_signature(entry.dist)) for entry in metadata.entry_points(group=group)]
-    except Exception:  # metadata of any distribution may be damaged; those of the others still count
+    except Exception:  # the metadata of one distribution may be damaged; the others are still read
         entries = list(_readable_entries(group))
     found = {}
     for entry, name, version in entries:
-        # An editable install seen from its own checkout lists the same distribution twice.
+        # an editable install that runs in its own checkout lists the same distribution twice
         found.setdefault((name, entry.name, entry.value), Plugin(group, entry.name, name, version, entry.value))
     return [found[key] for key in sorted(found)]
 
@@ -113,7 +122,10 @@ def _signature(distribution):
 
 
 def _readable_entries(group):
-    """Entry points of a group with name and version of the distribution, the first of each name on the path."""
+    """Yield (entry point, name, version) of every distribution with readable metadata.
+
+    Of distributions with equal names the first one on the path counts.
+    """
     seen = set()
     for distribution in metadata.distributions():
         if _damage(distribution) is None:
@@ -124,13 +136,13 @@ def _readable_entries(group):
 
 
 def _damage(distribution):
-    """Why the metadata of a distribution cannot be read, None where they can."""
+    """Return why the metadata of a distribution cannot be read, or None if they can."""
     try:
         _signature(distribution)
         distribution.entry_points.select(group="expfam")
     except Exception as error:
         where = getattr(distribution, "_path", distribution)
-        return f"the metadata in {where} cannot be read ({type(error).__name__}: {error}): install it anew"
+        return f"the metadata in {where} cannot be read ({type(error).__name__}: {error}): install it again"
     return None
 
 
@@ -139,15 +151,15 @@ def _damages():
 
 
 def _normal(name):
-    """Name of a distribution as PyPI compares them, but with underscores."""
+    """Return a distribution's name in the form that PyPI compares, with underscores."""
     return re.sub(r"[-_.]+", "_", name or "(unnamed)").lower()
 
 
 # ---- public -------------------------------------------------------------------------------------------------------
 
 
-def load_family(name, **hyper):
-    """Family of that name with the given hyper-parameters.
+def load_family(name: str, **hyper: Any) -> Family:
+    """Make the family of that name with the given hyper-parameters.
 
     Parameters
     ----------
@@ -174,13 +186,13 @@ def load_family(name, **hyper):
     return family_class(name)(**hyper)
 
 
-def family_class(name):
-    """Class of the family of that name, as `load_family` would make it; raises as that does."""
+def family_class(name: str) -> type[Family]:
+    """Return the class of the family of that name; raise as `load_family` does."""
     return _load("family", name)
 
 
-def load_proposal(name, **options):
-    """Proposal, anchor law or allocator of that name with the given options.
+def load_proposal(name: str, **options: Any) -> Any:
+    """Make the proposal, anchor law or allocator of that name with the given options.
 
     Parameters
     ----------
@@ -201,8 +213,8 @@ def load_proposal(name, **options):
     return _load("proposal", name)(**options)
 
 
-def list_plugins(group=None):
-    """All that is offered, ours and others'; nothing is imported.
+def list_plugins(group: str | None = None) -> list[Plugin]:
+    """List all installed and registered plugins; nothing is imported.
 
     Parameters
     ----------
@@ -224,8 +236,8 @@ def list_plugins(group=None):
         return [_as_listed(plugin) for chosen in groups for plugin in _registry.offers(chosen)]
 
 
-def register(name, cls, *, kind="family", replace=False):
-    """Offer a class under a name for the rest of this process, as a notebook wants it.
+def register(name: str, cls: type, *, kind: str = "family", replace: bool = False) -> type:
+    """Offer a class under a name until the end of this process, for example from a notebook.
 
     Parameters
     ----------
@@ -234,8 +246,8 @@ def register(name, cls, *, kind="family", replace=False):
     cls : type
     kind : {"family", "proposal"}
     replace : bool
-        Whether an earlier class of that name, or an installed plugin's, gives way. Registering the identical class
-        again needs no permission.
+        Whether to replace an earlier class or an installed plugin of that name. You may register the
+        identical class again without it.
 
     Returns
     -------
@@ -263,16 +275,19 @@ def register(name, cls, *, kind="family", replace=False):
     return cls
 
 
-def refresh():
-    """Forget the scan, and what was loaded, so that newly installed distributions are found; `register` stays."""
+def refresh() -> None:
+    """Forget the scan and the loaded classes, so that new distributions are found.
+
+    Registered classes stay.
+    """
     with _registry.lock:
         invalidate_caches()
         _registry.scanned = None
         _registry.loaded.clear()
 
 
-def registered_class(class_path):
-    """The class ``"module:Class"`` that was given to `register` in this process, None if there is none."""
+def registered_class(class_path: str) -> type | None:
+    """Return the registered class with the path ``"module:Class"``, or None."""
     with _registry.lock:
         for plugin, cls in _registry.registered.values():
             if plugin.value == class_path:
@@ -280,14 +295,15 @@ def registered_class(class_path):
     return None
 
 
-def is_offered(module):
-    """Whether a module belongs to an installed distribution that offers a plugin: nothing is imported.
+def is_offered(module: str) -> bool:
+    """Tell whether a module belongs to a distribution that offers a plugin.
+
+    Nothing is imported.
 
     Parameters
     ----------
     module : str
-        Dotted name. It belongs to a distribution if it is the module that an entry point names, or lies in the same
-        package.
+        Dotted name. A module belongs to a distribution if an entry point names it or another module of its package.
 
     Examples
     --------
@@ -305,8 +321,8 @@ def is_offered(module):
     return False
 
 
-def check_all(group=None):
-    """Load every plugin, one after the other, and say how each fares.
+def check_all(group: str | None = None) -> list[tuple[Plugin, str | None]]:
+    """Load every plugin in turn and report which ones work.
 
     Parameters
     ----------
@@ -316,7 +332,7 @@ def check_all(group=None):
     Returns
     -------
     list of (Plugin, str or None)
-        With the message of its error, None for a plugin that works under its unqualified name.
+        Each plugin with the message of its error, or None if it works under its unqualified name.
     """
     report = []
     for plugin in list_plugins(group):
@@ -351,7 +367,7 @@ def _noun(group):
 
 
 def _choose(group, name):
-    """The one offer that `name` stands for."""
+    """Return the one plugin that `name` stands for."""
     if not isinstance(name, str):
         raise PluginError(f"a {_noun(group)}'s name must be a string; got {name!r}")
     distribution, _, short = name.rpartition(":")
@@ -359,7 +375,7 @@ def _choose(group, name):
     if distribution:
         offers = [plugin for plugin in offers if plugin.distribution == _normal(distribution)]
     elif (group, short) in _registry.registered:
-        return _registry.registered[group, short][0]  # `register` has settled the question
+        return _registry.registered[group, short][0]  # `register` allows one class for each name
     if not offers:
         raise _unknown(group, name)
     if len(offers) > 1:
@@ -382,11 +398,11 @@ def _ambiguous(group, name, offers):
     sources = " and ".join(plugin.source for plugin in offers)
     choices = list(dict.fromkeys(plugin.qualified_name for plugin in offers))
     if len(choices) == 1:
-        advice = "that distribution has to offer it once: tell its authors, or uninstall it"
+        advice = "a distribution has to offer it once: tell its authors, or uninstall it"
     else:
         advice = f"say which: {' or '.join(map(repr, choices))}"
         if any(plugin.distribution == OWN for plugin in offers):
-            advice += "; a name of expfam's own is not taken over silently"
+            advice += "; other distributions do not replace a name of expfam silently"
     return PluginError(f"{_noun(group)} {name!r} is offered by {sources}; {advice}")
 
 
@@ -407,15 +423,15 @@ def _load(kind, name):
 
 
 def _import(plugin):
-    """The object an entry point names; whatever its import raises is told with its origin."""
+    """Import the object that an entry point names; every error is reported with its origin."""
     if not _VALUE.fullmatch(plugin.value):
         raise PluginError(
-            f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} names no class: the value of an entry point is"
-            " module:Class"
+            f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} names no class: the value of an entry point"
+            " must be module:Class"
         )
     try:
         return metadata.EntryPoint(plugin.name, plugin.value, plugin.group).load()
-    except (Exception, SystemExit) as error:  # a stranger's module may raise anything; none of it may pass unnamed
+    except (Exception, SystemExit) as error:  # a foreign module may raise anything; the message must name its origin
         raise PluginError(
             f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source} cannot be loaded:"
             f" {type(error).__name__}: {error}; the traceback above says where"
@@ -432,7 +448,7 @@ def _check_name(plugin):
 
 def _check_class(plugin, cls):
     if plugin.group == GROUPS["family"]:
-        from expfam.families.base import Family  # here, so that listing does not import NumPy
+        from expfam.families.base import Family  # not at the top: listing must not import NumPy
 
         if not (inspect.isclass(cls) and issubclass(cls, Family)):
             raise PluginError(
@@ -456,7 +472,7 @@ def _check_version(plugin, version):
     what = f"{_noun(plugin.group)} {plugin.name!r} of {plugin.source}"
     if not isinstance(version, int) or isinstance(version, bool):
         raise PluginError(f"{what} must state api_version as an integer; got {version!r}")
-    spoken = f"{what} speaks interface version {version}, this expfam speaks {oldest} to {newest}"
+    spoken = f"{what} uses interface version {version}, this expfam supports {oldest} to {newest}"
     if version > newest:
         raise PluginError(f"{spoken}: upgrade expfam")
     if version < oldest:

@@ -1,8 +1,10 @@
-"""New distributions for a family or a proposal of one's own, from templates that work as they stand.
+"""New distributions for your own family or proposal, copied from working templates.
 
-A template is a whole distribution in `templates/`, with the words template_name, TemplateName and template-name in
-place of the plugin's own; a new one is a copy with these replaced, put in place at once or not at all.
+A template is a complete distribution in `templates/`. The words template_name, TemplateName and template-name stand for
+the plugin's own names. A new distribution is a copy with these words replaced; it appears completely or not at all.
 """
+
+from __future__ import annotations
 
 import keyword
 import re
@@ -10,40 +12,46 @@ import shutil
 import uuid
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expfam.errors import PluginError
 from expfam.plugins.registry import GROUPS, list_plugins
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 __all__ = ["new_plugin"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_TAKEN = {"Family", "CellProposal"}  # classes that the templates import
+_TAKEN = {"Family", "CellProposal"}  # class names that the templates import
 
 
-def new_plugin(kind, name, folder="."):
-    """Write a distribution that offers a family or a proposal, with tests that pass, to work on from there.
+def new_plugin(kind: str, name: str, folder: str | PathLike[str] = ".") -> Path:
+    """Write a new distribution that offers a family or a proposal, with tests that pass.
+
+    You replace its formulas by your own.
 
     Parameters
     ----------
     kind : {"family", "proposal"}
     name : str
-        Lower-case letters and digits with single underscores between words, a letter first; no name that is offered
-        already.
+        Lower-case letters and digits with single underscores between words; it begins with a letter. A name that is
+        offered already is refused.
     folder : path_like
-        Directory in which ``expfam-NAME`` is made.
+        Directory in which the directory ``expfam-NAME`` is made.
 
     Returns
     -------
     Path
-        Of the new directory.
+        The new directory.
 
     Raises
     ------
     PluginError
         The name cannot be used.
     FileExistsError, NotADirectoryError
-        Something stands there already, or there is no such folder. Nothing has been written.
+        The new directory exists already, or `folder` does not exist. Nothing is written.
 
     Examples
     --------
@@ -75,10 +83,13 @@ def _check_name(kind, name):
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise PluginError(
             f"{name!r} cannot be the name of a {kind}: a name is made of lower-case letters and digits, with single"
-            " underscores between words, and begins with a letter, such as log_normal"
+            " underscores between words, and begins with a letter, for example log_normal"
         )
     if keyword.iskeyword(_class_name(name)) or _class_name(name) in _TAKEN:
-        raise PluginError(f"{name!r} cannot be the name of a {kind}: its class would be called {_class_name(name)}")
+        raise PluginError(
+            f"{name!r} cannot be the name of a {kind}: its class would be called {_class_name(name)}, a name that"
+            " Python or the template uses; choose another name"
+        )
     taken = [plugin for plugin in list_plugins(kind) if plugin.name == name]
     if taken:
         raise PluginError(f"{kind} {name!r} is offered already, by {taken[0].source}; choose another name")
@@ -99,7 +110,7 @@ def _words(name):
 
 
 def _copy(source, target, words):
-    """Copy of a folder with words replaced in names and contents of files; O(bytes)."""
+    """Copy a folder, with words replaced in the names and contents of its files; O(bytes)."""
     target.mkdir()
     for entry in sorted(source.iterdir()):
         place = target / _replaced(entry.name, words)

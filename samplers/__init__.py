@@ -22,6 +22,7 @@ _HOMES = {
     "expfam.samplers.hyper.slice": ["UpdateHyper"],
     "expfam.samplers.hierarchy.kernel": ["HierarchicalClustering", "MergeState"],
     "expfam.samplers.hierarchy.tree": ["HierarchyTree"],
+    "expfam.samplers.hierarchy.tuning": ["tuned_alpha", "tuned_family"],
     "expfam.samplers.chain.trace": ["Trace"],
     "expfam.samplers.chain.callbacks": ["Stop", "Checkpoint", "Progress", "Collect"],
     "expfam.samplers.starts.rules": ["starting_labels"],

@@ -26,7 +26,7 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "estimators/test_checks.py",
     "forecast/test_peak.py",
     "estimators/test_chunks.py",
-    "families/test_tuning.py",
+    "samplers/hierarchy/test_tuning.py",
     "samplers/topics/test_gibbs.py",
     "estimators/test_grouped_chunks.py",
     "robustness/test_killed.py",

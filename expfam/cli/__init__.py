@@ -1,30 +1,33 @@
-"""The command line: data files in, models, labels and scores out.
+"""The command line: it reads data files and writes models, labels and scores.
 
-Standard output holds the results, or with ``--json`` one JSON object; progress, warnings and errors go to standard
+Standard output holds the results, or one JSON object with ``--json``. Progress, warnings and errors go to standard
 error. Exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by Ctrl-C.
-What is needed to compute is imported by the command that needs it, so that ``--help`` is quick.
+Each command imports what it computes with only when it runs, so that ``--help`` is quick.
 """
+
+from __future__ import annotations
 
 import argparse
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 
 from expfam.cli import demo, fit, plugins, predict, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
-Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object, and empty after an error;
-where only an output could not be saved, the result is printed all the same and says so under not_saved."""
+Ctrl-C (fit then keeps the result so far). With --json, standard output is one JSON object; it is empty after an error.
+If only an output could not be saved, the result is still printed, and its entry not_saved gives the reason."""
 
 
-def main(argv=None):
-    """Run one command.
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
 
     Parameters
     ----------
     argv : list of str, optional
-        Arguments without the program's name; those of the process if not given.
+        Arguments without the program's name; by default those of the process.
 
     Returns
     -------
@@ -39,8 +42,8 @@ def main(argv=None):
     """
     try:
         args = build_parser().parse_args(argv)
-    except SystemExit as stop:  # argparse has already said why
-        return stop.code or 0
+    except SystemExit as stop:  # argparse has already printed the reason
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
@@ -48,14 +51,14 @@ def main(argv=None):
     except KeyboardInterrupt:
         return fail(args, "interrupted before there was a result; nothing was saved", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter fails again on closing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else closing the output raises again
         return 1
     except Exception as error:
         return fail(args, message_of(error), 2 if is_bad_input(error) else 1)
 
 
-def build_parser():
-    """Parser of all commands."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="expfam",
         description="Fast Bayesian clustering with exponential families.",
@@ -65,19 +68,19 @@ def build_parser():
     parser.add_argument("--version", action="version", version=f"%(prog)s {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo.add_arguments(
-        _command(commands, "demo", demo.run, "cluster scikit-learn's handwritten digits and draw what was found")
+        _command(commands, "demo", demo.run, "cluster scikit-learn's handwritten digits and draw the clusters")
     )
     fit.add_arguments(_command(commands, "fit", fit.run, "cluster the rows of a file"))
-    tree.add_arguments(_command(commands, "tree", tree.run, "hierarchy of clusters of the rows of a file"))
-    predict.add_arguments(_command(commands, "predict", predict.run, "clusters of new rows under a saved model"))
+    tree.add_arguments(_command(commands, "tree", tree.run, "make a hierarchy of clusters of the rows of a file"))
+    predict.add_arguments(
+        _command(commands, "predict", predict.run, "assign new rows to the clusters of a saved model")
+    )
     plugins.add_plugins(_command(commands, "plugins", plugins.run_plugins, "list the installed families and proposals"))
     plugins.add_check(
-        _command(commands, "check", plugins.run_check, "try the laws on families or proposals, and tell how each went")
+        _command(commands, "check", plugins.run_check, "try the laws on families or proposals and report each result")
     )
     plugins.add_new(
-        _command(
-            commands, "new", plugins.run_new, "begin a family or a proposal of your own, as a distribution with tests"
-        )
+        _command(commands, "new", plugins.run_new, "start your own family or proposal, as a distribution with tests")
     )
     return parser
 

@@ -1,10 +1,16 @@
-"""Arguments that several commands share: their types, their groups, and what they stand for."""
+"""Arguments that several commands share: their types, groups and values."""
+
+from __future__ import annotations
 
 import argparse
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from expfam.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
 
 
 def _checked_type(convert, holds, rule):
@@ -32,8 +38,8 @@ concentration = _checked_type(
 positive_float = _checked_type(float, lambda value: 0 < value < float("inf"), "must be a positive number")
 
 
-def memory_amount(text):
-    """Bytes."""
+def memory_amount(text: str) -> int:
+    """Return the number of bytes that a text names."""
     from expfam.forecast.memory import parse_bytes
 
     try:
@@ -42,8 +48,8 @@ def memory_amount(text):
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def time_amount(text):
-    """Seconds."""
+def time_amount(text: str) -> float:
+    """Return the number of seconds that a text names."""
     from expfam.forecast.time import parse_seconds
 
     try:
@@ -52,50 +58,58 @@ def time_amount(text):
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def column_name(text):
-    """Number of a column, or its name."""
+def column_name(text: str) -> int | str:
+    """Return a column as its number if the text is a number, else as its name."""
     return int(text) if text.isdecimal() else text
 
 
-def add_data(parser):
-    """The file of the rows, and how it is read."""
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the data file and the options that tell how to read it."""
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help=".npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt",
     )
     reading = parser.add_argument_group("reading")
-    reading.add_argument("--key", metavar="NAME", help="array of an .npz file")
-    reading.add_argument("--id-column", type=column_name, metavar="COLUMN", help="of a table: names of the rows")
+    reading.add_argument("--key", metavar="NAME", help=".npz files: array with the data")
     reading.add_argument(
-        "--label-column", type=column_name, metavar="COLUMN", help="of a table: known classes, only scored"
+        "--id-column", type=column_name, metavar="COLUMN", help="tables: column with the names of the rows"
+    )
+    reading.add_argument(
+        "--label-column",
+        type=column_name,
+        metavar="COLUMN",
+        help="tables: column with known classes, used for scores only",
     )
     reading.add_argument(
         "--zero-based",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="of svmlight: columns are counted from 0, or from 1; default: from 0 where the file names a column 0",
+        help="svmlight files: columns are counted from 0, or from 1; default: from 0 if the file names a column 0",
     )
     reading.add_argument(
-        "--n-features", type=positive_int, metavar="V", help="of svmlight: columns, where the last ones may be empty"
+        "--n-features", type=positive_int, metavar="V", help="svmlight files: number of columns, if the last are empty"
     )
 
 
-def add_family(parser):
-    """The family with its hyper-parameters; the group, for more of the model."""
+def add_family(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the family and its hyper-parameters; return the argument group of the model."""
     model = parser.add_argument_group("model")
-    model.add_argument("--family", required=True, metavar="NAME", help="see `expfam plugins`")
+    model.add_argument("--family", required=True, metavar="NAME", help="family of distributions, see `expfam plugins`")
     model.add_argument(
         "--hyper",
         nargs="+",
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="hyper-parameters of the family; numbers, 'auto', or lists such as [1,2]",
+        help="hyper-parameters of the family: numbers, 'auto', or lists like [1,2]",
     )
     return model
 
 
-def family_of(name, settings):
-    """The family of that name, with hyper-parameters given as text."""
+def family_of(name: str, settings: list[str]) -> Family:
+    """Make the family of that name, with hyper-parameters given as text."""
     from expfam import load_family
 
     hyper = {}
@@ -117,7 +131,10 @@ def family_of(name, settings):
 
 
 def _value(text):
-    """A hyper-parameter's value: a Python literal, lists as arrays, and any other word as it stands."""
+    """Return a hyper-parameter's value.
+
+    A text that is a Python literal gives its value, with lists as arrays; any other text stays text.
+    """
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -129,8 +146,8 @@ def _value(text):
     return value
 
 
-def reading_options(args, **more):
-    """Keywords of `read` that were given, and more."""
+def reading_options(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
+    """Return the keywords for `read` that were given, together with `more`."""
     names = ("key", "id_column", "label_column", "zero_based", "n_features")
     options = {name: getattr(args, name) for name in names} | more
     return {name: value for name, value in options.items() if value is not None}

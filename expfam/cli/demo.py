@@ -1,7 +1,10 @@
-"""`expfam demo`: scikit-learn's handwritten digits."""
+"""`expfam demo`: cluster scikit-learn's handwritten digits."""
+
+from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expfam.cli.arguments import seed_number
 from expfam.cli.errors import UsageError
@@ -9,19 +12,26 @@ from expfam.cli.fit import fit_with_progress
 from expfam.cli.outputs import require_place, save_figure
 from expfam.cli.results import as_text, class_scores, print_json, run_facts, run_line, say, score_line
 
+if TYPE_CHECKING:
+    import argparse
+
 _DEMO_CLUSTERS = 20
 
 
-def add_arguments(parser):
-    """Arguments of the command."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam demo`."""
     parser.add_argument(
-        "--figure", type=Path, default=Path("expfam-demo.png"), metavar="PATH", help="default: %(default)s"
+        "--figure",
+        type=Path,
+        default=Path("expfam-demo.png"),
+        metavar="PATH",
+        help="file of the picture; default: %(default)s",
     )
-    parser.add_argument("--seed", type=seed_number, default=0, metavar="INT", help="default: %(default)s")
+    parser.add_argument("--seed", type=seed_number, default=0, metavar="INT", help="seed; default: %(default)s")
 
 
-def run(args):
-    """Run the command: its exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam demo` and return its exit code."""
     from sklearn.datasets import load_digits
 
     from expfam import Mixture
@@ -37,7 +47,7 @@ def run(args):
     scores, table = class_scores(digits, mixture.labels_), _digit_table(mixture, digits)
     picture = _draw_digits(args.figure, mixture, table)
     say(args, run_line(mixture, seconds))
-    say(args, f"against the digits, which the fit never saw: {score_line(scores)}\n")
+    say(args, f"against the digits, which the fit did not use: {score_line(scores)}\n")
     say(args, as_text(("cluster", "size", "digit", "share"), [_digit_row(entry) for entry in table]))
     say(
         args,
@@ -50,7 +60,7 @@ def run(args):
 
 
 def _digit_table(mixture, digits):
-    """Clusters with the digit that most of their images show, by digit and size."""
+    """Return the clusters, sorted by the digit that most of their images show, and by size."""
     import numpy as np
 
     table = []
@@ -65,11 +75,11 @@ def _digit_row(entry):
 
 
 def _draw_digits(path, mixture, table):
-    """The clusters' means drawn to a file: its path, or None without matplotlib."""
+    """Draw the clusters' means to a file; return its path, or None without matplotlib."""
     from expfam.displays.means import ClusterMeansDisplay
 
     try:
-        from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
+        from matplotlib.figure import Figure  # not pyplot: it opens windows and changes global settings
     except ImportError:
         return None
     everything = ClusterMeansDisplay.from_estimator(mixture, n_max=len(table))

@@ -1,15 +1,21 @@
-"""What goes wrong on the command line: one line on standard error, and an exit code."""
+"""Errors on the command line: one line on standard error, and an exit code."""
+
+from __future__ import annotations
 
 import sys
 import traceback
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import argparse
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done as it was asked."""
+    """The command was given arguments that it cannot follow."""
 
 
-def is_bad_input(error):
-    """Whether the user's arguments or data are to blame, not the run."""
+def is_bad_input(error: BaseException) -> bool:
+    """Tell whether the user's arguments or data caused the error, and not the run."""
     from expfam.errors import CapabilityError, ExpFamError, PluginError, ResourceError
 
     if isinstance(error, ExpFamError):
@@ -17,8 +23,8 @@ def is_bad_input(error):
     return isinstance(error, (UsageError, CapabilityError, PluginError, ValueError, TypeError))
 
 
-def message_of(error):
-    """An error in one line."""
+def message_of(error: BaseException) -> str:
+    """Return the message of an error in one line."""
     text = " ".join(str(error).split())
     from expfam.errors import ExpFamError
 
@@ -27,14 +33,21 @@ def message_of(error):
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def fail(args, message, code):
-    """Say what went wrong: the exit code."""
+def fail(args: argparse.Namespace, message: str, code: int) -> int:
+    """Print an error message on standard error and return the exit code."""
     if args.debug:
         traceback.print_exc()
     print(f"expfam {args.command}: error: {message}", file=sys.stderr)
     return code
 
 
-def show_warning(message, category, filename, lineno, file=None, line=None):
-    """A warning in one line on standard error."""
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning in one line on standard error."""
     print(f"expfam: warning: {message}", file=sys.stderr)

@@ -1,8 +1,11 @@
-"""`expfam fit`: clusters of the rows of a file."""
+"""`expfam fit`: cluster the rows of a file."""
+
+from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from expfam.cli.arguments import (
     add_data,
@@ -32,46 +35,72 @@ from expfam.cli.results import (
     table_scores,
 )
 
+if TYPE_CHECKING:
+    import argparse
+
+    from expfam import Mixture
+
 _LISTED = 10  # clusters in a printed table
 _WORDS = 8
-_TIMED_ROWS = 50_000  # from which on the time is forecast unasked
+_TIMED_ROWS = 50_000  # from this number of rows on, the time is forecast also without a limit
 
 
-def add_arguments(parser):
-    """Arguments of the command."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam fit`."""
     add_data(parser)
-    parser.add_argument("--vocab", type=Path, metavar="FILE", help="names of the columns, one a line")
+    parser.add_argument(
+        "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
+    )
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
-    size.add_argument("-k", "--components", type=positive_int, metavar="K", help="symmetric Dirichlet prior over K")
-    size.add_argument("--infinite", action="store_true", help="Dirichlet process (the default)")
+    size.add_argument(
+        "-k", "--components", type=positive_int, metavar="K", help="at most K clusters: symmetric Dirichlet prior"
+    )
+    size.add_argument("--infinite", action="store_true", help="any number of clusters: Dirichlet process (default)")
     model.add_argument(
         "--alpha",
         type=positive_float,
         metavar="A",
-        help="concentration: in all (default 1), with -k per component (1/K)",
+        help="concentration: total (default 1), or with -k per component (default 1/K)",
     )
     group = parser.add_argument_group("run")
     group.add_argument(
-        "--steps", type=natural_int, default=50, metavar="N", help="after the warm-up; default: %(default)s"
+        "--steps", type=natural_int, default=50, metavar="N", help="steps after the warm-up; default: %(default)s"
     )
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before; default: 50, at most --steps")
-    group.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
-    starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets")
-    starts = (*starts, "progressive", "variational")
-    group.add_argument("--start", default="auto", choices=starts)
-    group.add_argument("--seed", type=seed_number, metavar="INT", help="default: a random one, which is printed")
+    group.add_argument("--warmup", type=natural_int, metavar="N", help="warm-up steps; default: 50, at most --steps")
+    group.add_argument("--sampler", default="auto", metavar="NAME", help="name of the sampler; default: %(default)s")
+    starts = [
+        "auto",
+        "random",
+        "kmeans++",
+        "tree",
+        "tree_point",
+        "sequential",
+        "one",
+        "buckets",
+        "progressive",
+        "variational",
+    ]
+    group.add_argument("--start", default="auto", choices=starts, help="first partition; default: %(default)s")
+    group.add_argument("--seed", type=seed_number, metavar="INT", help="seed; default: a random one, which is printed")
     group.add_argument(
-        "--threads", type=thread_count, metavar="N", help="-1 for all cores; results do not depend on it"
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="number of threads, -1 for all cores; results do not depend on it",
     )
     group.add_argument(
         "--memory-limit",
         type=memory_amount,
         metavar="SIZE",
-        help="of the fit beside the data, and of what DATA unpacks to, such as 4GB; default: what is free",
+        help="most memory for the fit without the data, and for unpacked DATA, for example 4GB; default: all free "
+        "memory",
     )
     group.add_argument(
-        "--time-limit", type=time_amount, metavar="TIME", help="expected at most, such as 10min; default: none"
+        "--time-limit",
+        type=time_amount,
+        metavar="TIME",
+        help="refuse a fit that is expected to take longer, for example 10min; default: no limit",
     )
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the model to this directory")
@@ -79,14 +108,14 @@ def add_arguments(parser):
         "--labels",
         type=Path,
         metavar="FILE",
-        help="save the labels: .csv (row_id,label) or .npy; in .csv a name that a "
-        "spreadsheet would take for a formula gets an apostrophe in front",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
+        "spreadsheet would read as a formula",
     )
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
-def run(args):
-    """Run the command: its exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam fit` and return its exit code."""
     from expfam import DirichletProcess, Mixture, SymmetricDirichlet
     from expfam.io.readers import read
     from expfam.samplers import load_sampler
@@ -118,11 +147,11 @@ def run(args):
     if duration is not None:
         say(args, f"time      about {duration}")
     if args.output is None and args.labels is None:
-        say(args, "output    none: --output DIR keeps the model, --labels FILE the labels")
+        say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
     fit_with_progress(args, mixture, table.X)
     seconds = time.perf_counter() - began
-    # saved before anything is printed: a closed pipe must not cost the result
+    # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table))
     scores, clusters = table_scores(table, mixture.labels_), _largest(mixture, table.column_names)
     say(args, run_line(mixture, seconds))
@@ -150,7 +179,10 @@ def _forecast(X, family, n_components):
 
 
 def _forecast_time(args, mixture, X):
-    """Duration of a fit with a limit, or of many rows; refused above the limit. None where timing would not pay."""
+    """Forecast the duration of the fit, or return None if it is short and without a limit.
+
+    Raise if the forecast is above the limit.
+    """
     from expfam import Dataset, MixtureModel
     from expfam.forecast.time import check_duration, forecast_duration
     from expfam.samplers import load_sampler
@@ -169,19 +201,19 @@ def _forecast_time(args, mixture, X):
     return duration
 
 
-def fit_with_progress(args, mixture, X):
-    """The mixture, fitted; a bar on standard error where that is a terminal."""
+def fit_with_progress(args: argparse.Namespace, mixture: Mixture, X: Any) -> Mixture:
+    """Fit the mixture and return it; show a progress bar if standard error is a terminal."""
     from expfam.samplers.chain.callbacks import Progress
 
     n_steps = mixture.n_steps
     total = n_steps + (min(50, n_steps) if mixture.n_warmup == "auto" else mixture.n_warmup)
     bar = Progress(total, disable=True if args.quiet else None, leave=False, file=sys.stderr)
     mixture.set_params(callbacks=[bar]).fit(X)
-    return mixture.set_params(callbacks=None)  # the bar is no part of the model that is saved
+    return mixture.set_params(callbacks=None)  # the saved model must not hold the bar
 
 
 def _largest(mixture, column_names):
-    """The largest clusters, with the words that tell them from the rest where the columns of counts have names."""
+    """Return the largest clusters: number, size, and typical words for named count columns."""
     import numpy as np
 
     order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
@@ -205,7 +237,7 @@ def _cluster_text(clusters, mixture):
 
 
 def _learned(before, after):
-    """Hyper-parameters that the fit changed, by name."""
+    """Return the hyper-parameters that the fit changed, by name."""
     return {
         name: value
         for name, value in plain(after.get_params()).items()

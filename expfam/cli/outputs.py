@@ -1,24 +1,34 @@
-"""Files that commands write: refused before any work where they cannot be, put in place when complete."""
+"""Files that commands write: checked before any work, and moved into place when complete."""
+
+from __future__ import annotations
 
 import contextlib
 import os
 import secrets
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 from expfam.cli.errors import UsageError, message_of
 
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    import numpy.typing as npt
+
 LABEL_SUFFIXES = (".csv", ".npy")
-_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")  # what spreadsheets take for the begin of a formula
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")  # spreadsheets read these as the start of a formula
 _GUARD = "'"
 _LINE_END = "\r\n"
 
 
-def check_outputs(args, kind="mixture", **files):
+def check_outputs(args: argparse.Namespace, kind: str = "mixture", **files: Sequence[str]) -> None:
     """Refuse, before any work, outputs that could not be written at the end.
 
-    Each place is tried: something is made there and taken away again. `files` has the suffixes of each option that
-    names a file, beside those of ``--labels``.
+    Each place is tried: a file is made there and removed again. `files` holds the allowed suffixes of each option that
+    names a file, in addition to ``--labels``.
     """
     for option, suffixes in ({"labels": LABEL_SUFFIXES} | files).items():
         if (path := getattr(args, option)) is not None:
@@ -29,8 +39,8 @@ def check_outputs(args, kind="mixture", **files):
     _refuse_shared(args, ("output", "labels", *files))
 
 
-def check_file(args, path, option, suffixes):
-    """Refuse a file of another kind, one that cannot be made there, or one that the command reads."""
+def check_file(args: argparse.Namespace, path: Path, option: str, suffixes: Sequence[str]) -> None:
+    """Refuse a path with a wrong suffix, an impossible place, or a file that the command reads."""
     if path.suffix.lower() not in suffixes:
         raise UsageError(f"{option}: {path} must end in {' or '.join(suffixes)}")
     require_place(path, option)
@@ -40,8 +50,8 @@ def check_file(args, path, option, suffixes):
             raise UsageError(f"{option}: {path} is read by this command, as {noun}; choose another name")
 
 
-def require_place(path, option):
-    """Refuse the path of a file that cannot be made there."""
+def require_place(path: Path, option: str) -> None:
+    """Refuse a path at which no file can be made."""
     from expfam.archive import is_archive
 
     with _refusing(option, path):
@@ -57,7 +67,7 @@ def require_place(path, option):
 
 @contextlib.contextmanager
 def _refusing(option, path):
-    """Turn the system's refusal of a place into one that names the option."""
+    """Turn an OSError about a place into a UsageError that names the option."""
     try:
         yield
     except OSError as error:
@@ -77,30 +87,32 @@ def _check_directory(path, kind):
 
 
 def _refuse_shared(args, options):
-    """Refuse two outputs at one place."""
+    """Refuse two outputs at the same place."""
     places = {}
     for option in options:
         if (path := getattr(args, option)) is not None:
             other = places.setdefault(os.path.realpath(path), option)
             if other != option:
-                raise UsageError(f"--{option}: {path} is the same file as of --{other}; choose another name")
+                raise UsageError(f"--{option}: {path} is the same file as --{other}; choose another name")
 
 
-def save_all(args, writers):
-    """Write every output that was asked for, whatever becomes of the others.
+def save_all(
+    args: argparse.Namespace, writers: Mapping[str, Callable[[Path], Any]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Write every requested output, also if others fail.
 
     Parameters
     ----------
     args : Namespace
     writers : dict of str to callable
-        For each option that names a place: takes the path and writes there.
+        For each option that names a place, a function that writes to the given path.
 
     Returns
     -------
     saved : dict of str to str
         Path of each output that was written, by option.
     failed : dict of str to str
-        Why the others were not written; told on standard error already.
+        Message of each output that was not written, by option; it is printed on standard error, too.
     """
     saved, failed = {}, {}
     for option, write in writers.items():
@@ -109,7 +121,7 @@ def save_all(args, writers):
             continue
         try:
             write(path)
-        except Exception as error:  # of whatever kind: what can still be saved is saved
+        except Exception as error:  # of any type: the other outputs must still be saved
             failed[option] = message_of(error)
             if args.debug:
                 traceback.print_exc()
@@ -122,22 +134,24 @@ def save_all(args, writers):
     return saved, failed
 
 
-def result_writers(estimator, table):
-    """Writers of the model and of the labels, as `save_all` takes them."""
+def result_writers(estimator: Any, table: Any) -> dict[str, Callable[[Path], Any]]:
+    """Return the writers of the model and of the labels, for `save_all`."""
     return {
         "output": estimator.save,
         "labels": lambda path: write_labels(path, estimator.labels_, table.row_ids),
     }
 
 
-def save_figure(figure, path, **options):
-    """A figure of Matplotlib in the format of the file's suffix, put in place when complete."""
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Save a figure in the format of the file's suffix; the file appears when complete."""
     with replacing(path, "wb") as file:
         figure.savefig(file, format=path.suffix[1:].lower(), **options)
 
 
-def write_labels(path, labels, row_ids, probabilities=None):
-    """Labels with the names of their rows, as CSV or .npy, put in place when complete."""
+def write_labels(
+    path: Path, labels: npt.NDArray[Any], row_ids: npt.NDArray[Any] | None, probabilities: Any = None
+) -> None:
+    """Write labels with the names of their rows, as CSV or .npy; the file appears when complete."""
     if path.suffix.lower() == ".npy":
         import numpy as np
 
@@ -148,10 +162,13 @@ def write_labels(path, labels, row_ids, probabilities=None):
             write_csv(file, labels, row_ids, probabilities)
 
 
-def write_csv(file, labels, row_ids, probabilities=None):
-    """Rows of row_id and label, then pairs of cluster and probability, the most probable first; rows count from 0.
+def write_csv(
+    file: IO[str], labels: npt.NDArray[Any], row_ids: npt.NDArray[Any] | None, probabilities: Any = None
+) -> None:
+    """Write rows of row_id and label as CSV; row_id counts from 0 if rows have no names.
 
-    Names are guarded as by `guarded`.
+    With `probabilities`, pairs of cluster and probability follow, the most probable first. Names are guarded by
+    `guarded`.
     """
     import csv
 
@@ -171,21 +188,26 @@ def write_csv(file, labels, row_ids, probabilities=None):
 
 
 class _Lines:
-    """A text file whose lines end in one newline, for a CSV writer told otherwise: it quotes only its own line ends."""
+    """A text file that writes each CSV line with a plain newline at its end.
 
-    def __init__(self, file):
+    The CSV writer quotes only the characters of its own line end. So it writes CR LF, and quotes both, and this class
+    replaces the CR LF at the end of a line.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
 
-    def write(self, line):
+    def write(self, line: str) -> None:
         """Write one line."""
         self._file.write(line.removesuffix(_LINE_END) + "\n")
 
 
-def guarded(name):
-    """A row's name as a cell that no spreadsheet takes for a formula.
+def guarded(name: Any) -> Any:
+    """Return a row's name as a cell that no spreadsheet reads as a formula.
 
-    A text that begins with ``=``, ``+``, ``-``, ``@``, a tab, a line break or an apostrophe gets an apostrophe in
-    front; all else, numbers too, stays. To read the names back, drop one leading apostrophe where there is one.
+    An apostrophe is put before a text that begins with ``=``, ``+``, ``-``, ``@``, a tab, a line break or an
+    apostrophe; other values, also numbers, are returned unchanged. To read the names back, remove one leading
+    apostrophe where there is one.
 
     Examples
     --------
@@ -197,8 +219,11 @@ def guarded(name):
     return _GUARD + name if is_risky else name
 
 
-def ranked(probabilities):
-    """Clusters and probabilities of each row of a CSR array with as many entries in each, largest first."""
+def ranked(probabilities: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return clusters and probabilities of each row, largest first.
+
+    `probabilities` is a CSR array with an equal number of entries in each row.
+    """
     import numpy as np
 
     shape = (probabilities.shape[0], -1)
@@ -208,15 +233,14 @@ def ranked(probabilities):
 
 
 @contextlib.contextmanager
-def replacing(path, mode, *, keep=True):
-    """A file that takes its place only when it is complete; not even then without `keep`.
+def replacing(path: Path, mode: str, *, keep: bool = True) -> Iterator[IO[Any]]:
+    """Open a new file that replaces `path` when it is complete; without `keep` it is removed.
 
-    Until then it is a new file in the same folder, of a name that cannot be told beforehand, so that neither a link
-    nor another file laid there is written to.
+    Until then the file is in the same folder under a random name, so no link and no other file can be overwritten.
     """
     stage = path.with_name(f".expfam-{secrets.token_hex(16)}")
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-    with open(stage, mode.replace("w", "x"), **text) as file:  # "x": fails where anything stands, links too
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    with open(stage, mode.replace("w", "x"), **text) as file:  # "x" fails if the name exists, also as a link
         try:
             yield file
             file.close()

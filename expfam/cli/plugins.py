@@ -1,12 +1,18 @@
-"""`expfam plugins`, `expfam check` and `expfam new`: what is installed, whether it keeps the laws, and a new one."""
+"""`expfam plugins`, `expfam check` and `expfam new`: list plugins, try their laws, make one."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from expfam.cli.errors import UsageError, message_of
 from expfam.cli.results import as_text, print_json, say
 
-_KERNEL_STARTS = 1000  # of which kernels with a part of split-merge moves are judged
-_MOVE_LAWS = (  # of them; that all partitions are reached is asked of the kernel that somebody composes
+if TYPE_CHECKING:
+    import argparse
+
+_KERNEL_STARTS = 1000  # starts for the laws of a kernel that uses a part of split-merge moves
+_MOVE_LAWS = (  # without `partitions_are_reached`: only the complete kernel has to reach all partitions
     "holds_nothing_of_a_run",
     "states_stay_consistent",
     "seeds_decide",
@@ -17,23 +23,23 @@ _MOVE_LAWS = (  # of them; that all partitions are reached is asked of the kerne
 )
 
 
-def add_plugins(parser):
-    """Arguments of `expfam plugins`."""
+def add_plugins(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam plugins`."""
     parser.add_argument(
-        "--check", action="store_true", help="load each one and try the laws on it; exit 1 if one fails"
+        "--check", action="store_true", help="load each plugin and try its laws; exit code 1 if one fails"
     )
 
 
-def run_plugins(args):
-    """List what is installed: the exit code."""
+def run_plugins(args: argparse.Namespace) -> int:
+    """List the installed plugins and return the exit code."""
     from expfam.plugins.registry import check_all, list_plugins
 
     report = check_all() if args.check else [(plugin, None) for plugin in list_plugins()]
     entries = []
     for plugin, fault in report:
         kind = plugin.group.removeprefix("expfam.").replace("families", "family").replace("proposals", "proposal")
-        entry = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
-        entry["value"] = plugin.value
+        entry: dict[str, Any] = {"kind": kind, "name": plugin.name, "distribution": plugin.distribution}
+        entry |= {"version": plugin.version, "value": plugin.value}
         if args.check:
             if fault is None:
                 fault = _broken_laws(plugin)
@@ -46,13 +52,13 @@ def run_plugins(args):
     return 0 if all(entry.get("passed", True) for entry in entries) else 1
 
 
-def add_check(parser):
-    """Arguments of `expfam check`."""
-    parser.add_argument("names", nargs="+", metavar="NAME", help="see `expfam plugins`; or DISTRIBUTION:NAME")
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam check`."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="name from `expfam plugins`, or DISTRIBUTION:NAME")
 
 
-def run_check(args):
-    """Reports of the named plugins, law by law."""
+def run_check(args: argparse.Namespace) -> int:
+    """Print a report on each named plugin, law by law, and return the exit code."""
     reports = [_laws(plugin) for name in args.names for plugin in _plugins_called(name)]
     for report in reports:
         say(args, f"{report}\n")
@@ -61,17 +67,17 @@ def run_check(args):
     return 0 if all(report.passed for report in reports) else 1
 
 
-def add_new(parser):
-    """Arguments of `expfam new`."""
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam new`."""
     parser.add_argument("kind", choices=("family", "proposal"))
     parser.add_argument("name", metavar="NAME", help="lower-case letters, digits and underscores")
     parser.add_argument(
-        "--to", type=Path, default=Path(), metavar="DIR", help="where expfam-NAME is made; default: here"
+        "--to", type=Path, default=Path(), metavar="DIR", help="directory in which to make expfam-NAME; default: here"
     )
 
 
-def run_new(args):
-    """Write a new distribution: the exit code."""
+def run_new(args: argparse.Namespace) -> int:
+    """Write a new distribution and return the exit code."""
     from expfam.plugins.scaffold import new_plugin
 
     try:
@@ -86,26 +92,29 @@ def run_new(args):
 
 
 def _plugins_called(name):
-    """Every offer of that name, of either kind."""
+    """Return every plugin with that name, families and proposals."""
     from expfam.plugins.registry import list_plugins, load_family
 
     found = [plugin for plugin in list_plugins() if name in (plugin.name, plugin.qualified_name)]
     if not found:
-        load_family(name)  # its error says what there is
+        load_family(name)  # its error lists the known names
     return found
 
 
 def _broken_laws(plugin):
-    """What the conformance kit finds wrong with a plugin at its default settings, None for nothing."""
+    """Return the laws that a plugin breaks at its default settings, or None."""
     try:
         report = _laws(plugin)
-    except Exception as error:  # a stranger's code may raise anything; the other plugins are still to be checked
+    except Exception as error:  # foreign code may raise anything; the other plugins must still be checked
         return f"the laws cannot be tried: {message_of(error)}"
     return "; ".join(f"{name}: {report[name].message}" for name in report.named("failed")) or None
 
 
 def _laws(plugin):
-    """Report on a plugin at its default settings; parts of split-merge moves are judged alone and in a kernel."""
+    """Return a report on a plugin at its default settings.
+
+    Parts of split-merge moves are tried alone and in a kernel.
+    """
     from expfam.plugins.conformance import Report, check_family, check_kernel, check_proposal
     from expfam.plugins.registry import load_family, load_proposal
     from expfam.samplers import SplitMerge
@@ -116,7 +125,7 @@ def _laws(plugin):
     report = check_proposal(part, raises=False)
     if part.kind == "assignment":
         return report
-    # alone and with one move in each step: other kernels, or steps without moves, would hide what is wrong
+    # the kernel has no other part and one move in each step: other moves, or steps without moves, would hide errors
     kernel = SplitMerge(**{part.kind: part}, n_moves=1, every=1)
     moves = check_kernel(kernel, n_moves=_KERNEL_STARTS, reversible=True, raises=False, only=_MOVE_LAWS)
     return Report(report.subject, report.results + moves.results)

@@ -1,36 +1,45 @@
-"""`expfam predict`: clusters of new rows under a saved model."""
+"""`expfam predict`: assign new rows to the clusters of a saved model."""
+
+from __future__ import annotations
 
 import re
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expfam.cli.arguments import add_data, positive_int, reading_options, thread_count
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
 
+if TYPE_CHECKING:
+    import argparse
+
 _SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
 
 
-def add_arguments(parser):
-    """Arguments of the command."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam predict`."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
     add_data(parser)
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help=".csv, .npy or .npz; default: CSV to standard output"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="save the result: .csv, .npy or .npz; default: CSV to standard output",
     )
     parser.add_argument(
         "--proba",
         type=positive_int,
         metavar="TOP",
-        help="add the TOP most probable clusters of each row; the whole of an .npz file, as sparse rows",
+        help="add the TOP most probable clusters of each row; an .npz file holds only these, as sparse rows",
     )
-    parser.add_argument("--threads", type=thread_count, metavar="N", help="-1 for all cores")
+    parser.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
 
 
-def run(args):
-    """Run the command: its exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam predict` and return its exit code."""
     from expfam import Mixture
     from expfam.io.readers import read
 
@@ -42,7 +51,7 @@ def run(args):
         if (args.output.suffix.lower() == ".npy") and args.proba is not None:
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
     mixture = Mixture.load(args.model)
-    # the last columns of a sparse file may be empty, only the model knows of them
+    # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
     table = read(args.data, **reading_options(args, **known))
     mixture.set_params(n_threads=args.threads)

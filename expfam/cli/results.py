@@ -1,46 +1,64 @@
-"""Results as text for people and as one JSON object for programs."""
+"""Results as text for people, and as one JSON object for programs."""
+
+from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+    import numpy.typing as npt
+
+    from expfam import Mixture
+    from expfam.io.readers import Table
 
 
-def say(args, text):
-    """Print text, unless JSON or nothing was asked for; what the output's encoding lacks is shown by its number."""
+def say(args: argparse.Namespace, text: str) -> None:
+    """Print text, unless ``--json`` or ``--quiet`` was given.
+
+    Characters that the output's encoding lacks are printed as numbers.
+    """
     if not (args.json or args.quiet):
         encoding = sys.stdout.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def print_json(args, result):
-    """Print the result as one JSON object where that was asked for."""
+def print_json(args: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    """Print the result as one JSON object if ``--json`` was given."""
     if args.json:
         print(json.dumps({"command": args.command, **result}, allow_nan=False))
 
 
-def plain(value):
-    """Numbers, strings, lists and dicts of a value that may hold arrays."""
+def plain(value: Any) -> Any:
+    """Return a value with its arrays as lists."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def short(value):
-    """A value in a few characters."""
+def short(value: Any) -> str:
+    """Return a value as a short text."""
     if isinstance(value, list):
         return f"[{len(value)} values]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def shape_line(X):
-    """Sizes of the data in words."""
+def shape_line(X: Any) -> str:
+    """Return the sizes of the data as text."""
     from scipy import sparse
 
     line = f"{X.shape[0]:,} rows, {X.shape[1]:,} columns"
     return f"{line}, {X.nnz:,} stored entries" if sparse.issparse(X) else line
 
 
-def as_text(head, rows, *, left=False):
-    """A table with aligned columns; numbers to the right, the last of them and all of `left` tables to the left."""
+def as_text(head: Sequence[str], rows: Sequence[Sequence[Any]], *, left: bool = False) -> str:
+    """Return a table as text with aligned columns.
+
+    Columns are aligned to the right; a column "words", and all columns if `left`, to the left.
+    """
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     is_left = [left or name == "words" for name in head]
@@ -53,14 +71,17 @@ def as_text(head, rows, *, left=False):
     return "\n".join(line.rstrip() for line in lines)
 
 
-def table_scores(table, labels):
-    """Scores against a file's labels, None where it has none or they are not classes."""
+def table_scores(table: Table, labels: npt.NDArray[Any]) -> dict[str, float] | None:
+    """Return scores against the labels of a file.
+
+    Return None if the file has no labels, or if they are not classes.
+    """
     known = table.labels
     return None if known is None or known.dtype.kind not in "biuUS" else class_scores(known, labels)
 
 
-def class_scores(classes, labels):
-    """Scores of labels against known classes: dict."""
+def class_scores(classes: npt.ArrayLike, labels: npt.ArrayLike) -> dict[str, float]:
+    """Return scores of labels against known classes, by name."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     from expfam import purity, variation_of_information
@@ -73,14 +94,14 @@ def class_scores(classes, labels):
     }
 
 
-def score_line(scores):
-    """Scores in one line."""
+def score_line(scores: Mapping[str, float]) -> str:
+    """Return scores in one line of text."""
     names = ("NMI {:.3f}", "ARI {:.3f}", "VI {:.3f} nats", "purity {:.3f}")
     return ", ".join(name.format(value) for name, value in zip(names, scores.values()))
 
 
-def run_facts(mixture, seconds):
-    """What a fit tells about itself: dict."""
+def run_facts(mixture: Mixture, seconds: float) -> dict[str, Any]:
+    """Return facts about a finished fit, by name."""
     return {
         "n_clusters": int(mixture.n_components_),
         "log_joint": mixture.log_joint_,
@@ -90,8 +111,8 @@ def run_facts(mixture, seconds):
     }
 
 
-def run_line(mixture, seconds):
-    """What a fit tells about itself, in one line."""
+def run_line(mixture: Mixture, seconds: float) -> str:
+    """Return facts about a finished fit in one line of text."""
     state = "stopped  " if mixture.interrupted_ else "result   "
     return (
         f"{state} {mixture.n_components_} clusters, log joint {mixture.log_joint_:,.1f} nats, "
@@ -99,8 +120,8 @@ def run_line(mixture, seconds):
     )
 
 
-def exit_code(estimator, failed):
-    """Exit code after a fit: 1 where an output was not saved, 130 after Ctrl-C, else 0."""
+def exit_code(estimator: Any, failed: Mapping[str, str]) -> int:
+    """Return the exit code after a fit: 1 if an output was not saved, 130 after Ctrl-C, else 0."""
     if failed:
         return 1
     return 130 if estimator.interrupted_ else 0

@@ -1,8 +1,11 @@
-"""`expfam tree`: a hierarchy of clusters of the rows of a file."""
+"""`expfam tree`: make a hierarchy of clusters of the rows of a file."""
+
+from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from expfam.cli.arguments import (
     add_data,
@@ -18,27 +21,45 @@ from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
 from expfam.cli.results import exit_code, plain, print_json, say, score_line, shape_line, table_scores
 
+if TYPE_CHECKING:
+    import argparse
 
-def add_arguments(parser):
-    """Arguments of the command."""
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam tree`."""
     add_data(parser)
     model = add_family(parser)
     model.add_argument(
-        "--alpha", type=concentration, default=1.0, metavar="A", help="concentration, or auto; default: 1"
+        "--alpha", type=concentration, default=1.0, metavar="A", help="concentration, a number or auto; default: 1"
     )
     model.add_argument("--tune", action="store_true", help="choose hyper-parameters by the evidence of a subsample")
     group = parser.add_argument_group("run")
-    group.add_argument("--order", choices=("odds", "odds_size", "best"), default="odds", help="default: %(default)s")
     group.add_argument(
-        "--neighbors", type=positive_int, metavar="K", help="merge near rows only, while there are any: for many rows"
+        "--order",
+        choices=("odds", "odds_size", "best"),
+        default="odds",
+        help="rule for the next merge; best keeps the tree with most evidence; default: %(default)s",
     )
-    group.add_argument("--candidates", choices=("knn", "hash"), help="how these are found; default: knn")
     group.add_argument(
-        "-k", "--clusters", type=positive_int, metavar="K", help="cut into K; default: where odds say so"
+        "--neighbors",
+        type=positive_int,
+        metavar="K",
+        help="for many rows: merge only among the K nearest candidates of each row, as long as there are any",
     )
-    group.add_argument("--seed", type=seed_number, default=0, metavar="INT", help="of subsamples; default: %(default)s")
     group.add_argument(
-        "--threads", type=thread_count, metavar="N", help="-1 for all cores; results do not depend on it"
+        "--candidates", choices=("knn", "hash"), help="how candidates for --neighbors are found; default: knn"
+    )
+    group.add_argument(
+        "-k", "--clusters", type=positive_int, metavar="K", help="cut the tree into K clusters; default: by the odds"
+    )
+    group.add_argument(
+        "--seed", type=seed_number, default=0, metavar="INT", help="seed of subsamples; default: %(default)s"
+    )
+    group.add_argument(
+        "--threads",
+        type=thread_count,
+        metavar="N",
+        help="number of threads, -1 for all cores; results do not depend on it",
     )
     out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="DIR", help="save the hierarchy to this directory")
@@ -46,17 +67,17 @@ def add_arguments(parser):
         "--labels",
         type=Path,
         metavar="FILE",
-        help="save the labels: .csv (row_id,label) or .npy; in .csv a name that a "
-        "spreadsheet would take for a formula gets an apostrophe in front",
+        help="save the labels: .csv (row_id,label) or .npy; in .csv, an apostrophe is put before a name that a "
+        "spreadsheet would read as a formula",
     )
     out.add_argument("--linkage", type=Path, metavar="FILE", help="save SciPy's linkage matrix: .npy")
     out.add_argument("--newick", type=Path, metavar="FILE", help="save the tree in Newick's format")
-    out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree")
+    out.add_argument("--figure", type=Path, metavar="FILE", help="draw the top of the tree: .png, .pdf or .svg")
     out.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
-def run(args):
-    """Run the command: its exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam tree` and return its exit code."""
     from expfam import BayesianHierarchy
     from expfam.io.readers import read
 
@@ -118,7 +139,10 @@ def _require_matplotlib():
 
 
 def _form_writers(args, hierarchy, table):
-    """Writers of the other forms of the tree, as `save_all` takes them; a forest has no linkage matrix."""
+    """Return the writers of linkage matrix, Newick file and figure, for `save_all`.
+
+    A forest has no linkage matrix.
+    """
     import numpy as np
 
     def write_linkage(path):
@@ -130,7 +154,7 @@ def _form_writers(args, hierarchy, table):
             file.write(hierarchy.to_newick(table.row_ids) + "\n")
 
     def draw(path):
-        from matplotlib.figure import Figure  # not pyplot, whose windows and settings are the caller's
+        from matplotlib.figure import Figure  # not pyplot: it opens windows and changes global settings
 
         from expfam.displays.dendrogram import DendrogramDisplay
 
@@ -140,6 +164,6 @@ def _form_writers(args, hierarchy, table):
 
     writers = {"linkage": write_linkage, "newick": write_newick, "figure": draw}
     if args.linkage is not None and hierarchy.interrupted_:
-        print("expfam tree: no linkage matrix of a forest was saved", file=sys.stderr)
+        print("expfam tree: the run was stopped: a forest has no linkage matrix, none was saved", file=sys.stderr)
         del writers["linkage"]
     return writers

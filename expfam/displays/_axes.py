@@ -28,5 +28,5 @@ def _clean(ax, *, grid):
 
 
 def _amount(size):
-    """A number of rows in full, a sum of weights in four digits."""
+    """Return a number of rows in full, and a sum of weights with four digits."""
     return f"{int(size):,}" if float(size).is_integer() else f"{size:,.4g}"

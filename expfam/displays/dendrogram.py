@@ -1,8 +1,18 @@
-"""Picture of a Bayesian hierarchy: the top of its tree, every merge in the colour of its posterior odds."""
+"""Picture of a Bayesian hierarchy: the top of its tree, coloured by posterior odds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from expfam.displays._axes import _GREY, _clean, _pyplot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.samplers.hierarchy.tree import HierarchyTree
 
 _MANY = 40  # tips whose names are not written
 
@@ -13,11 +23,11 @@ class DendrogramDisplay:
     Parameters
     ----------
     tree : HierarchyTree
-        With one root, or a forest.
+        It may be a forest.
     names : sequence of str, optional
-        Of the leaves; numbers if not given.
+        Names of the leaves; by default their numbers.
     labels : (N,) array_like of int, optional
-        Of the leaves, for the number of clusters in the title.
+        Cluster of each leaf, for the number of clusters in the title; by default `tree` is cut by its odds.
 
     Attributes
     ----------
@@ -33,40 +43,56 @@ class DendrogramDisplay:
     '150 data in 2 clusters'
     """
 
-    def __init__(self, tree, *, names=None, labels=None):
+    def __init__(
+        self,
+        tree: HierarchyTree,
+        *,
+        names: Sequence[Any] | npt.NDArray[Any] | None = None,
+        labels: npt.ArrayLike | None = None,
+    ) -> None:
         self.tree = tree
         self.names = None if names is None else [str(name) for name in names]
         if self.names is not None and len(self.names) != tree.n_leaves:
-            raise ValueError(f"{len(self.names)} names for {tree.n_leaves} leaves")
+            raise ValueError(
+                f"there are {len(self.names)} names for {tree.n_leaves} leaves: give one name for each leaf"
+            )
         self.labels = tree.cut("odds") if labels is None else np.asarray(labels)
         if self.labels.shape != (tree.n_leaves,):
             raise ValueError(f"labels must have shape ({tree.n_leaves},); got {self.labels.shape}")
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None):
-        """Display of a fitted hierarchy's `tree_` and `labels_`.
+    def from_estimator(
+        cls, estimator: Any, *, names: Sequence[Any] | npt.NDArray[Any] | None = None
+    ) -> DendrogramDisplay:
+        """Make the display of a fitted hierarchy's `tree_` and `labels_`.
 
         Parameters
         ----------
         estimator : BayesianHierarchy
         names : sequence of str, optional
-            Of the leaves.
+            Names of the leaves.
+
+        Returns
+        -------
+        DendrogramDisplay
         """
         labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
         labels[estimator.leaf_] = estimator.labels_
         return cls(estimator.tree_, names=names, labels=labels)
 
-    def plot(self, ax=None, *, n_tips=30, height="odds"):
+    def plot(self, ax: Any = None, *, n_tips: int = 30, height: Literal["odds", "rank"] = "odds") -> DendrogramDisplay:
         """Draw the merges above the `n_tips` highest nodes.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         n_tips : int
-            Nodes without drawn children at most; those that are no leaves are marked with the number of their data.
+            Largest number of nodes that are drawn without their children. A node that is no leaf is marked with the
+            number of its data in parentheses.
         height : {"odds", "rank"}
-            -log of the probability that the merge is one cluster, given that its data are a block or its two sides are
-            cut somehow, raised to that of the merges below; or the number of the merge, counted from the root.
+            ``"odds"`` is -log r, where r is the posterior probability that the data of the merge are one cluster, and
+            the alternative is any cut of its two sides. A merge is drawn at least as high as the merges below it.
+            ``"rank"`` is the number of the merge among the drawn ones, from the lowest on.
 
         Returns
         -------
@@ -80,7 +106,7 @@ class DendrogramDisplay:
         y = self._heights(merges, height)
         x = {node: float(place) for place, node in enumerate(tips)}
         segments, odds = [], []
-        ground = -0.4 if height == "odds" else 0.0  # merges that are certain stand at 0, above the tips
+        ground = -0.4 if height == "odds" else 0.0  # a certain merge has height 0, so the tips start below
         for node in sorted(merges):
             i, j = self.tree.children[node - self.tree.n_leaves].tolist()
             top = y[node]
@@ -91,7 +117,10 @@ class DendrogramDisplay:
         return self
 
     def _top(self, n_tips):
-        """Tips from left to right, and the merges above them: the highest ones that so many tips allow."""
+        """Return the tips from left to right, and the merges above them.
+
+        The merges are the highest ones that give at most `n_tips` tips.
+        """
         tree = self.tree
         merges, frontier = set(), [int(root) for root in tree.roots]
         while len(frontier) < n_tips and max(frontier) >= tree.n_leaves:
@@ -123,7 +152,7 @@ class DendrogramDisplay:
 
         if ax is None:
             _, ax = _pyplot().subplots(figsize=(7.2, 3.8), layout="constrained")
-        # nats beyond which both ends have their full colour: odds of 10,000 to 1
+        # 9.2 nats are odds of 10,000 to 1: beyond them the colour stays the same
         colours = LinearSegmentedColormap.from_list("odds", ["#c8553d", "#e9c9c1", "#b7cfe2", "#1f5a85"])
         lines = LineCollection(segments, array=np.clip(odds, -9.2, 9.2), cmap=colours, lw=1.6)
         lines.set_norm(TwoSlopeNorm(0.0, -9.2, 9.2))

@@ -1,6 +1,10 @@
 """Figures of the means of clusters: images, points or bars."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -8,27 +12,30 @@ from scipy import sparse
 from expfam.displays._axes import _GREY, _PALE, _amount, _blank_axes, _clean, _pyplot
 from expfam.errors import CapabilityError, DataError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 _MAX_POINTS = 20_000  # dots in a scatter plot; more only hide each other
 
 
 class ClusterMeansDisplay:
-    """What the largest clusters look like: images, words, a heat map, or ellipses in the plane.
+    """The largest clusters as images, words, a heat map, or ellipses in the plane.
 
     Parameters
     ----------
     means : (K, V) array_like
         Location of each cluster, in the data's coordinates.
     sizes : (K,) array_like
-        Data in each.
+        Number of data, or sum of weights, of each cluster.
     names : (K,) sequence, optional
         Number or name of each cluster; counted from 0 if not given.
     feature_names : (V,) sequence of str, optional
     background : (V,) array_like, optional
-        Location of all data as one cluster: words are ranked by how much more probable a cluster makes them.
+        Location of all data as one cluster: words are ranked by how much more probable they are in a cluster.
     covariances : (K, V, V) array_like, optional
-        For ellipses.
+        Covariances that the ellipses show.
     points, point_labels : (N, V) and (N,) array_like, optional
-        Data to draw below the ellipses.
+        Data to draw below the ellipses, and their clusters.
 
     Attributes
     ----------
@@ -45,16 +52,16 @@ class ClusterMeansDisplay:
 
     def __init__(
         self,
-        means,
-        sizes,
+        means: npt.ArrayLike,
+        sizes: npt.ArrayLike,
         *,
-        names=None,
-        feature_names=None,
-        background=None,
-        covariances=None,
-        points=None,
-        point_labels=None,
-    ):
+        names: Sequence[Any] | None = None,
+        feature_names: npt.ArrayLike | None = None,
+        background: npt.ArrayLike | None = None,
+        covariances: npt.ArrayLike | None = None,
+        points: npt.NDArray[Any] | None = None,
+        point_labels: npt.ArrayLike | None = None,
+    ) -> None:
         self.means, self.sizes = np.asarray(means, dtype=np.float64), np.asarray(sizes)
         K, V = self.means.shape
         self.names = list(range(K)) if names is None else list(names)
@@ -67,18 +74,25 @@ class ClusterMeansDisplay:
         self.points, self.point_labels = points, point_labels
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, feature_names=None, n_max=20):
-        """Display of a fitted estimator's largest clusters at their posterior means.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: npt.ArrayLike | None = None,
+        *,
+        feature_names: npt.ArrayLike | None = None,
+        n_max: int = 20,
+    ) -> ClusterMeansDisplay:
+        """Make the display of a fitted estimator's largest clusters at their posterior means.
 
         Parameters
         ----------
         estimator : Mixture
         X : (N, V) array_like, optional
-            Data to draw below the ellipses, where they have two columns.
+            Data to draw below the ellipses, if there are two columns.
         feature_names : (V,) sequence of str, optional
-            `feature_names_in_` if the estimator has them.
+            By default the estimator's `feature_names_in_`, if it has them.
         n_max : int
-            Clusters to show.
+            Largest number of clusters to show.
 
         Returns
         -------
@@ -111,35 +125,44 @@ class ClusterMeansDisplay:
             point_labels=_renamed(estimator.predict(X), top) if drawn else None,
         )
 
-    def plot(self, ax=None, *, kind="auto", image_shape=None, n_words=8):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        kind: Literal["auto", "image", "words", "heat", "ellipses"] = "auto",
+        image_shape: tuple[int, int] | None = None,
+        n_words: int = 8,
+    ) -> ClusterMeansDisplay:
         """Draw the clusters.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         kind : {"auto", "image", "words", "heat", "ellipses"}
-            ``"auto"`` is ellipses for two columns, words for more than 64 named columns of non-negative means, images
-            where `image_shape` is given or the number of unnamed columns is a square of at least 64, else a heat map.
+            ``"auto"`` draws ellipses for two columns. It draws images if `image_shape` is given, or if there are no
+            names of columns and their number is a square of at least 64. It draws words for more than 64 named columns
+            of non-negative means, and otherwise a heat map.
         image_shape : (height, width), optional
         n_words : int
-            Words of a cluster.
+            Number of words for each cluster.
 
         Returns
         -------
         self
         """
-        kinds = {"image": self._image, "words": self._words, "heat": self._heat, "ellipses": self._ellipses}
+        kinds: dict[str, Any] = {"image": self._image, "words": self._words, "heat": self._heat}
+        kinds["ellipses"] = self._ellipses
         kind = self._automatic(image_shape) if kind == "auto" else kind
         if kind not in kinds:
             raise ValueError(f"kind must be 'auto' or one of {sorted(kinds)}; got {kind!r}")
         self.kind_ = kind
-        options = {"image": {"image_shape": image_shape}, "words": {"n_words": n_words}}.get(kind, {})
-        self.ax_ = kinds[kind](ax, **options)
+        options: dict[str, dict[str, Any]] = {"image": {"image_shape": image_shape}, "words": {"n_words": n_words}}
+        self.ax_ = kinds[kind](ax, **options.get(kind, {}))
         self.figure_ = self.ax_.figure
         return self
 
-    def top_words(self, n_words=8):
-        """Words of each cluster, those that tell it most from the background first.
+    def top_words(self, n_words: int = 8) -> list[list[str]]:
+        """Return words of each cluster, the most distinctive ones first.
 
         Parameters
         ----------
@@ -152,19 +175,22 @@ class ClusterMeansDisplay:
 
         Notes
         -----
-        Ranked by p log(p / background), the word's part of the Kullback-Leibler divergence.
+        Words are ranked by p log(p / background), which is the word's term of the Kullback-Leibler divergence.
         """
         if self.feature_names is None:
             raise DataError("words need feature_names: give the vocabulary")
         return [self.feature_names[self._top_columns(k, n_words)].tolist() for k in range(len(self.means))]
 
-    def image_size(self):
-        """Width and height in inches of a figure that suits the images of these clusters."""
+    def image_size(self) -> tuple[float, float]:
+        """Return width and height in inches of a figure for the images of these clusters."""
         columns, rows = self._grid()
         return 0.95 * columns + 0.1, 1.22 * rows + 0.1
 
     def _grid(self):
-        """Columns and rows of the grid of images: a little wider than high, and as even as can be."""
+        """Return columns and rows of the grid of images.
+
+        The grid is a little wider than high, and as full as possible.
+        """
         K = len(self.means)
         rows = -(-K // min(K, max(5, math.ceil(math.sqrt(1.6 * K)))))
         return -(-K // rows), rows
@@ -181,7 +207,7 @@ class ClusterMeansDisplay:
         return f"{self.names[k]}  ·  {_amount(self.sizes[k])}"
 
     def _image(self, ax, image_shape):
-        """One image with a tile for each cluster, each scaled to its own range."""
+        """Draw one image with a tile for each cluster, each scaled to its own range."""
         K, V = self.means.shape
         h, w = (math.isqrt(V),) * 2 if image_shape is None else image_shape
         if h * w != V:
@@ -199,7 +225,7 @@ class ClusterMeansDisplay:
         return ax
 
     def _words(self, ax, n_words):
-        """A list of words for each cluster; bars are the probabilities (or rates) of the cluster's words."""
+        """Draw a list of words for each cluster, with bars for their probabilities or rates."""
         if self.feature_names is None:
             raise DataError("words need feature_names: give the vocabulary")
         K, V = self.means.shape
@@ -230,7 +256,7 @@ class ClusterMeansDisplay:
         return best[mean[best] > 0]
 
     def _heat(self, ax):
-        """Means by cluster and column, each column centred and scaled by its spread over clusters."""
+        """Draw means by cluster and column, each column standardised over clusters."""
         K, V = self.means.shape
         if ax is None:
             size = (min(12, 3.0 + 0.32 * V), max(3.0, 1.2 + 0.26 * K))
@@ -249,7 +275,10 @@ class ClusterMeansDisplay:
         return ax
 
     def _ellipses(self, ax):
-        """Means in the plane, with the ellipse of two standard deviations where covariances are known."""
+        """Draw means in the plane.
+
+        If covariances are known, the ellipse of two standard deviations is drawn, too.
+        """
         if self.means.shape[1] != 2:
             raise DataError(f"ellipses need two columns; the means have {self.means.shape[1]}: choose another kind")
         plt = _pyplot()
@@ -284,7 +313,7 @@ def _rows(S, chosen):
 
 
 def _covariances(params, shape):
-    """(K, V, V) covariances of a Gaussian's parameters in the plane, None of other families or dimensions."""
+    """Return (K, V, V) covariances of a Gaussian in the plane, None for other families."""
     K, V = shape
     if V != 2 or not {"covariance", "variance"} & set(params):
         return None
@@ -295,7 +324,7 @@ def _covariances(params, shape):
 
 
 def _renamed(labels, top):
-    """Labels as positions in `top`, -1 for clusters that are not shown."""
+    """Return labels as positions in `top`, -1 for clusters that are not shown."""
     position = np.full(int(max(labels.max(), top.max())) + 1, -1)
     position[top] = np.arange(len(top))
     return position[labels]

@@ -1,8 +1,15 @@
 """Figure of the sizes of clusters."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from expfam.displays._axes import _GREY, _INK, _amount, _clean, _pyplot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class SizesDisplay:
@@ -24,16 +31,19 @@ class SizesDisplay:
     '57 data in 3 clusters'
     """
 
-    def __init__(self, sizes):
+    def __init__(self, sizes: npt.ArrayLike) -> None:
         self.sizes = np.asarray(sizes)
 
     @classmethod
-    def from_estimator(cls, estimator):
-        """Display of a fitted estimator's `cluster_sizes_`."""
+    def from_estimator(cls, estimator: Any) -> SizesDisplay:
+        """Make the display of a fitted estimator's `cluster_sizes_`."""
         return cls(estimator.cluster_sizes_)
 
-    def plot(self, ax=None):
-        """Draw bars by rank, on a logarithmic axis where sizes differ a hundredfold or more; returns self."""
+    def plot(self, ax: Any = None) -> SizesDisplay:
+        """Draw a bar for each cluster, the largest first; return self.
+
+        The axis of sizes is logarithmic if the largest is 100 times the smallest or more.
+        """
         if ax is None:
             _, ax = _pyplot().subplots(figsize=(6.4, 3.0), layout="constrained")
         sizes = np.sort(self.sizes)[::-1]

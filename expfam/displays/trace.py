@@ -1,9 +1,16 @@
-"""Figure of a trace: log joint and number of clusters against steps."""
+"""Figure of a trace: log joint and number of clusters over the steps of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from expfam.displays._axes import _GREY, _INK, _SECOND, _clean, _pyplot
 from expfam.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class TraceDisplay:
@@ -31,25 +38,27 @@ class TraceDisplay:
     'clusters'
     """
 
-    def __init__(self, step, objective, n_clusters, seconds):
+    def __init__(
+        self, step: npt.ArrayLike, objective: npt.ArrayLike, n_clusters: npt.ArrayLike, seconds: npt.ArrayLike
+    ) -> None:
         parts = [np.asarray(part) for part in (step, objective, n_clusters, seconds)]
         if len({part.shape for part in parts}) != 1 or parts[0].ndim != 1:
             raise DataError(f"a trace needs four columns of one length; got shapes {[part.shape for part in parts]}")
         self.step, self.objective, self.n_clusters, self.seconds = parts
 
     @classmethod
-    def from_estimator(cls, estimator):
-        """Display of a fitted estimator's `trace_`."""
+    def from_estimator(cls, estimator: Any) -> TraceDisplay:
+        """Make the display of a fitted estimator's `trace_`."""
         return cls(*(estimator.trace_.column(name) for name in ("step", "objective", "n_clusters", "seconds")))
 
-    def plot(self, ax=None, *, against="step"):
-        """Draw two panels, one above the other.
+    def plot(self, ax: Any = None, *, against: Literal["step", "seconds"] = "step") -> TraceDisplay:
+        """Draw log joint and number of clusters in two panels, one above the other.
 
         Parameters
         ----------
         ax : pair of matplotlib Axes, optional
         against : {"step", "seconds"}
-            The horizontal axis: steps, or wall time since the first.
+            The horizontal axis: step, or wall time since the first step.
 
         Returns
         -------
@@ -79,7 +88,7 @@ class TraceDisplay:
 
 
 def _focus_on_later(ax, objective):
-    """Cut the first climb off the vertical axis where it would flatten all that follows."""
+    """Limit the vertical axis to later values if the first climb would flatten them."""
     finite = objective[np.isfinite(objective)]
     if len(finite) < 10:
         return

@@ -20,7 +20,7 @@ from expfam.params import refuse_unused
 from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
-from expfam.samplers.hierarchy.tuning import tuned_alpha, ward_state
+from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, ward_state
 from expfam.structures.ground.rng import resolve_seed
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
@@ -41,7 +41,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
     tune : bool or dict of str to sequence
         Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: as of
-        `Family.tune`, with its own grid or this one.
+        `tuned_family`, with its own grid or this one.
     cut : {"odds", "map"}
         Which clusters become `labels_`: the highest nodes with odds of at least one, or the most probable partition
         that the tree can be cut into.
@@ -196,7 +196,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         alpha = 1.0 if isinstance(self.alpha, str) else self.alpha
         if self.tune is not False:
             grid = None if self.tune is True else self.tune
-            data = Dataset(data.X, data.family.tune(data.X, grid=grid, seed=seed, alpha=alpha))
+            data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
         if isinstance(self.alpha, str):
             alpha = tuned_alpha(data, seed=seed)
         self.alpha_ = float(alpha)

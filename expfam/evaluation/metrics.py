@@ -1,19 +1,28 @@
-"""Comparing partitions: the distance in information, and purity. Other scores are scikit-learn's.
+"""Scores that compare partitions: variation of information, and purity.
 
-Both work on the sparse table of label pairs that occur: O(N log N) time, O(N) memory, nothing N x N or K x K.
+Other scores are in scikit-learn. Both work on the sparse table of label pairs that occur: O(N log N) time and O(N)
+memory, without N x N or K x K arrays.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from expfam.errors import DataError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 _UNIT = {"nats": 1.0, "bits": math.log(2.0)}
 
 
-def variation_of_information(labels_a, labels_b, base="nats"):
-    """Variation of information between two partitions: H(A | B) + H(B | A).
+def variation_of_information(
+    labels_a: npt.ArrayLike, labels_b: npt.ArrayLike, base: Literal["nats", "bits"] = "nats"
+) -> float:
+    """Return the variation of information of two partitions, H(A | B) + H(B | A).
 
     Parameters
     ----------
@@ -29,7 +38,7 @@ def variation_of_information(labels_a, labels_b, base="nats"):
 
     Notes
     -----
-    A metric on partitions: Meila 2007, "Comparing clusterings - an information based distance", eq. 16.
+    It is a metric on partitions: Meila 2007, "Comparing clusterings - an information based distance", eq. 16.
 
     Examples
     --------
@@ -41,13 +50,13 @@ def variation_of_information(labels_a, labels_b, base="nats"):
         raise ValueError(f"base must be 'nats' or 'bits'; got {base!r}")
     a, b, joint = _contingency(labels_a, labels_b)
     size_a, size_b = np.bincount(a, weights=joint), np.bincount(b, weights=joint)
-    # one sum of non-negative terms: equal partitions give an exact zero
+    # one sum of non-negative terms instead of a difference of entropies: equal partitions give exactly zero
     terms = joint * (np.log(size_a[a] / joint) + np.log(size_b[b] / joint))
     return float(math.fsum(terms) / joint.sum() / _UNIT[base])
 
 
-def purity(labels_true, labels):
-    """Share of the data that belong to the most frequent true class of their cluster.
+def purity(labels_true: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the share of data in the most frequent true class of their cluster.
 
     Parameters
     ----------
@@ -59,7 +68,7 @@ def purity(labels_true, labels):
     Returns
     -------
     float
-        In (0, 1]; 1.0 where no cluster mixes classes, which singletons reach trivially.
+        In (0, 1]. It is 1.0 if no cluster mixes classes; clusters of one datum each always reach it.
 
     Examples
     --------
@@ -74,7 +83,10 @@ def purity(labels_true, labels):
 
 
 def _contingency(labels_a, labels_b):
-    """Pairs of labels that occur: codes in A, codes in B, and float64 counts, three arrays of one length."""
+    """Return the pairs of labels that occur, and how often.
+
+    The result is three arrays of one length: codes in A, codes in B, and float64 counts.
+    """
     labels_a, labels_b = np.asarray(labels_a), np.asarray(labels_b)
     if labels_a.ndim != 1 or labels_a.shape != labels_b.shape or not labels_a.size:
         raise DataError(

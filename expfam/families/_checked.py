@@ -1,9 +1,11 @@
-"""What an author's functions are handed and what they hand back: read-only arguments, results of the promised kind.
+"""Checks around the methods of a family: read-only arguments, results of the right form.
 
-`Family` puts these checks around the methods of every subclass, once, when the class is made. A wrong result is named
-where it comes from: broadcast or taken as it is, it would change the answer without a word, or spoil it far away.
-Cost of a call: views of the arguments and one comparison over the result, some 2 microseconds.
+`Family` wraps the methods of every subclass once, when the class is made. A wrong result raises an error that names
+the method. Without the check, NumPy might broadcast it and give wrong answers silently, or fail in another place.
+A call costs about 2 microseconds more, for views of the arguments and one comparison over the result.
 """
+
+from __future__ import annotations
 
 import functools
 import inspect
@@ -19,8 +21,8 @@ _FLOAT64 = np.dtype(np.float64)
 _largest = partial(np.maximum.reduce, axis=None)
 
 
-def check_methods(cls, base):
-    """Put the checks around the methods that a subclass of `base` has beside those of `base` itself."""
+def check_methods(cls: type, base: type) -> None:
+    """Wrap the methods of `cls`, a subclass of `base`, in checks; methods of `base` itself stay."""
     for name, judge in _JUDGES.items():
         method = inspect.getattr_static(cls, name, None)
         if callable(method) and method is not base.__dict__.get(name) and not hasattr(method, "is_checked"):
@@ -28,7 +30,10 @@ def check_methods(cls, base):
 
 
 def _checked(name, method, judge):
-    """The method with read-only arrays as arguments; `judge` is given its result and these arguments."""
+    """Return the method with read-only arguments, whose result is what `judge` returns.
+
+    `judge` receives the family, the name of the method, its result and its arguments.
+    """
     protect = _protected_data if judge is _matrix else read_only_array
 
     @functools.wraps(method)
@@ -45,7 +50,10 @@ def _checked(name, method, judge):
 
 
 def _protected_data(X):
-    """Data as the user gave them: all that is later taken from validated data cannot be written to anyway."""
+    """Return a read-only view of the user's data, CSR data as `csr_array`.
+
+    Only `validate` needs it: the other methods receive validated data, which are read-only.
+    """
     return read_only(as_csr_array(X) if sparse.issparse(X) and X.format == "csr" else X)
 
 
@@ -53,19 +61,22 @@ def _protected_data(X):
 
 
 def _taken(family, name, result, *arguments):
-    """Any result."""
+    """Return any result unchanged."""
     return result
 
 
 def _matrix(family, name, X, *arguments):
-    """Data, sparse ones as `csr_array`, that nobody writes to."""
+    """Return data as read-only; sparse data as `csr_array`."""
     return read_only(as_csr_array(X) if sparse.issparse(X) else X)
 
 
 def _statistics(family, name, phi, X):
-    """A row for each row of X; the values are looked at where they are summed."""
+    """Return statistics if they have one row for each row of X, CSR ones as `csr_array`.
+
+    The values are not checked here, but where they are summed.
+    """
     is_sparse = sparse.issparse(phi)
-    N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while the family is bound
+    N, F = np.shape(X)[0], family.__dict__.get("n_statistics_")  # None while `bind` runs
     if not (is_sparse or isinstance(phi, np.ndarray)) or phi.dtype.kind not in "buif" or phi.ndim != 2:
         _refuse(family, name, phi, (N, F or "F"))
     if phi.shape != (N, F or phi.shape[1]):
@@ -74,14 +85,14 @@ def _statistics(family, name, phi, X):
 
 
 def _by_row(family, name, values, X):
-    """A real number for each row of X."""
+    """Return `values` if there is one real number below infinity for each row of X."""
     _check_real(family, name, values, (np.shape(X)[0],))
     _check_below_inf(family, name, values, "row")
     return values
 
 
 def _by_cluster(family, name, values, n, S):
-    """A float64 for each cluster, neither NaN nor infinite upwards."""
+    """Return `values` if there is one float64 for each cluster, neither NaN nor +inf."""
     if type(values) is not np.ndarray or values.dtype != _FLOAT64 or values.shape != np.shape(n):
         _refuse(family, name, values, np.shape(n))
     _check_below_inf(family, name, values, "cluster", S)
@@ -89,14 +100,17 @@ def _by_cluster(family, name, values, n, S):
 
 
 def _by_row_and_cluster(family, name, values, X, n, S):
-    """A real number for each row and cluster."""
+    """Return `values` if there is one real number below infinity for each row and cluster."""
     _check_real(family, name, values, (np.shape(X)[0], *np.shape(n)))
     _check_below_inf(family, name, values, "row and cluster", S)
     return values
 
 
 def _natural(family, name, result, n, S, *rng):
-    """Theta (K, F) and g (K,), float64; infinite at the edge of the support, but not NaN."""
+    """Return theta (K, F) and g (K,) if they are float64 without NaN.
+
+    They may be infinite at the edge of the support.
+    """
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise PluginError(f"family {family.name!r}: {name} must return a pair (theta, g); got {_described(result)}")
     for what, values, shape in zip((f"theta of {name}", f"g of {name}"), result, (np.shape(S), np.shape(n))):
@@ -108,7 +122,7 @@ def _natural(family, name, result, n, S, *rng):
 
 
 def _by_parameter(family, name, values, Theta, *G):
-    """A real number for each row of Theta."""
+    """Return `values` if there is one real number for each row of Theta."""
     _check_real(family, name, values, (np.shape(Theta)[0],))
     return values
 
@@ -119,7 +133,10 @@ def _check_real(family, name, values, shape):
 
 
 def _check_below_inf(family, name, values, unit, S=None):
-    """One comparison: the largest of some numbers is NaN if one is."""
+    """Raise FloatingPointError if a value is NaN or +inf.
+
+    One comparison is enough: the largest of some numbers is NaN if one of them is.
+    """
     if values.size and not (values.item() if values.size == 1 else _largest(values)) < np.inf:
         _refuse_value(family, name, values, ~(values < np.inf), unit, S)
 

@@ -1,24 +1,38 @@
-"""Stored statistics of clusters, compared with what an owner of components holds itself."""
+"""Checks of stored statistics of clusters against the present arrays of their owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expfam.structures.ground.stored import integers, numbers
 
-_LISTS = ("words", "values")  # arrays whose length has nothing to do with the number of slots
-_RANGES = {"max_factors": (1, 33)}  # of what count families multiply at once: with none a product would never end
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+_LISTS = ("words", "values")  # arrays whose length does not depend on the number of slots
+_RANGES = {"max_factors": (1, 33)}  # number of factors in one product of count families: 0 would loop for ever
 
 
-def check_stored(arrays, own):
-    """Refuse arrays of another type or shape than an owner's `own`; only the number of slots may differ.
+def check_stored(arrays: Mapping[str, npt.NDArray[Any]], own: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Raise ArchiveError unless stored arrays have the types and shapes of the owner's arrays.
+
+    Only the number of slots may differ.
 
     Parameters
     ----------
-    arrays, own : dict of str to ndarray
-        Of a file, and what `to_arrays` gives now.
+    arrays : dict of str to ndarray
+        Arrays of a file.
+    own : dict of str to ndarray
+        Arrays that the owner's `to_arrays` gives now.
 
     Raises
     ------
     ArchiveError
+        An array is missing, or has another type or shape, or holds impossible values.
     """
     now, then = len(own["n"]), len(numbers(arrays, "n", (None,), low=0.0))
     for name, value in own.items():

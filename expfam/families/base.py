@@ -1,10 +1,13 @@
-"""What an exponential family is: two functions of its author, everything else derived from them.
+"""Base class of the exponential families.
 
-A family is log p(x|theta) = <phi(x), theta> - g(theta) + log_base(x) with a conjugate prior on theta. All of it that
-a collapsed model needs is the log evidence of a cluster, A(n, S) = log E_prior exp(<S, theta> - n g(theta)), a convex
-function of the count n and the sum S of phi, with A(0, 0) = 0. Predictives are differences of A, posterior means its
-gradient (Ahmed et al. 2012, eqs. 4-5). Everything is vectorised over K clusters; nothing here depends on a sampler.
+The author of a family writes two methods; the others are derived from them or are optional.
+A family is log p(x|theta) = <phi(x), theta> - g(theta) + log_base(x) with a conjugate prior on theta. A collapsed
+model needs only the log evidence of a cluster, A(n, S) = log E_prior exp(<S, theta> - n g(theta)). A is a convex
+function of the count n and the sum S of phi, with A(0, 0) = 0. Predictives are differences of A, posterior means are
+its gradient (Ahmed et al. 2012, eqs. 4-5). All methods are vectorised over K clusters; none depends on a sampler.
 """
+
+from __future__ import annotations
 
 import copy
 import inspect
@@ -12,7 +15,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -23,49 +26,58 @@ from expfam.families._checked import check_methods
 from expfam.families.generic import GenericComponents
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
-from expfam.families.tuning import tune
 
-_OPTIONAL = {  # ability: the method that opens it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+    from typing_extensions import Self
+
+    from expfam.protocols import Floats
+
+_OPTIONAL = {  # ability: the method that a family needs for it
     "variational": "expected_natural",
     "draw": "draw_natural",
     "map": "map_natural",
     "sample": "sample",
     "compiled": "components",
 }
-_BLOCK_BYTES = 1 << 25  # dense temporaries of derived functions stay near this
+_BLOCK_BYTES = 1 << 25  # derived methods work in blocks whose dense temporaries are about this large
 
 
 @lru_cache(maxsize=256)
 def _keywords(constructor):
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)  # of a class without a constructor
+    # a class without __init__ has the signature (*args, **kwargs)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return tuple(p.name for p in inspect.signature(constructor).parameters.values() if p.kind not in variable)[1:]
 
 
 class Family(ABC):
-    """Likelihood with the hyper-parameters of its conjugate prior; a frozen value.
+    """Likelihood with the hyper-parameters of its conjugate prior; frozen once bound to data.
 
-    An author writes `sufficient_statistics` and `log_marginal`; every other method is derived or opens further
-    samplers when present. Constructors store their keyword arguments unchanged and do no work.
+    An author writes `sufficient_statistics` and `log_marginal`. The other methods are derived from these two, or are
+    optional: each optional method makes further samplers available. A constructor stores its keyword arguments
+    unchanged and does no work.
 
     Attributes
     ----------
     api_version : int
         Version of this protocol that the class was written for.
     name : str
-        Entry-point name, lower snake case; made from the class name if not given.
+        Entry-point name in lower snake case; made from the class name if not given.
     support : {"real", "counts", "categories", "binary", "nonnegative", "unit"}
-        The values a datum may hold; chooses the checks of `validate` and the data of the conformance kit.
+        Values that a datum may hold. `validate` and the conformance kit choose their checks and data by it.
     bounds : (float, float)
-        Least and largest value within the support, itself included: a class attribute, or a property where they depend
-        on hyper-parameters. Without bounds those of the support count.
+        Smallest and largest allowed value, both included: a class attribute, or a property if they depend on
+        hyper-parameters. By default only the support limits the values.
     accepts_sparse : bool
-        Whether CSR data are read without making them dense.
+        Whether the family reads CSR data without making them dense.
     hyper : dict
-        Hyper-parameters that may be learned, by name; the value is ``"positive"``.
+        Names of the hyper-parameters that may be learned; each value is ``"positive"``.
     learned_by_default : tuple of str
-        Those of them that estimators learn unless the user gave a value.
+        Hyper-parameters that estimators learn unless the user gave a value.
     n_features_in_, n_statistics_ : int
-        Columns of the data and F, the width of phi; set by `bind`.
+        Number of columns of the data, and F, the number of columns of phi; set by `bind`.
 
     Examples
     --------
@@ -92,6 +104,9 @@ class Family(ABC):
     accepts_sparse: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
+    n_features_in_: int
+    n_statistics_: int
+    hyper_factors_: dict[str, float]
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -102,19 +117,19 @@ class Family(ABC):
     # ---- what an author writes ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def sufficient_statistics(self, X):
-        """Sufficient statistics phi of each row: (N, F) ndarray, or CSR for sparse X."""
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return the sufficient statistics phi of each row: (N, F) ndarray, or CSR for sparse X."""
 
     @abstractmethod
-    def log_marginal(self, n, S):
-        """Log evidence A(n, S) of each cluster, its parameter integrated out.
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence A(n, S) of each cluster, with its parameter integrated out.
 
         Parameters
         ----------
         n : (K,) float64 ndarray
-            Data per cluster; fractions allowed.
+            Number of data in each cluster; fractions are allowed.
         S : (K, F) float64 ndarray
-            Sum of phi per cluster.
+            Sum of phi in each cluster.
 
         Returns
         -------
@@ -123,15 +138,18 @@ class Family(ABC):
 
         Notes
         -----
-        h(m0 + n, m0 mu0 + S) - h(m0, m0 mu0); Ahmed et al. 2012, eqs. 4-5.
+        A(n, S) = h(m0 + n, m0 mu0 + S) - h(m0, m0 mu0); Ahmed et al. 2012, eqs. 4-5.
         """
 
-    def log_base(self, X):
-        """Log base measure of each row, nats: (N,) float64; zero unless the family overrides it."""
+    def log_base(self, X: Any) -> Floats:
+        """Return the log base measure of each row: (N,) float64, nats.
+
+        It is zero unless the family overrides this method.
+        """
         return np.zeros(X.shape[0])
 
-    def validate(self, X):
-        """Data checked against `support` and `bounds`: a C-contiguous array or canonical CSR, the caller's if possible.
+    def validate(self, X: Any) -> Any:
+        """Check data against `support` and `bounds` and return them as a C-contiguous array or CSR.
 
         Parameters
         ----------
@@ -140,11 +158,12 @@ class Family(ABC):
         Returns
         -------
         (N, V) ndarray or CSR
+            Read-only. A CSR result is canonical. The result uses the memory of `X` if no change was needed.
 
         Raises
         ------
         DataError, SupportError
-            Naming family, row, column and rule.
+            The message names family, row, column and rule.
         """
         X = _support.as_matrix(
             X, family=self.name, accepts_sparse=self.accepts_sparse, n_features=getattr(self, "n_features_in_", None)
@@ -168,8 +187,10 @@ class Family(ABC):
             _support.check_interval(X, *self.bounds, family=self.name)
         return X
 
-    def resolve(self, X):
-        """Values that `bind` sets on the bound copy: hyper-parameters given as ``"auto"``, and learned attributes.
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Choose the values that `bind` sets on the bound copy.
+
+        These are the hyper-parameters given as ``"auto"`` and the attributes learned from the data.
 
         Parameters
         ----------
@@ -178,26 +199,31 @@ class Family(ABC):
         Returns
         -------
         dict
-            Constructor keywords, and names that end in an underscore. Must not depend on the order of rows.
+            Values by name: constructor keywords, and names that end in an underscore. The values must not depend on
+            the order of the rows.
         """
         return {}
 
-    def separable(self):
-        """Pair (a, f) with A(n, S) = a(n, S.) + sum_w f(w, S_w) and f(w, 0) = 0, or None where A is not of that form.
+    def separable(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]] | None:
+        """Return functions (a, f) with A(n, S) = a(n, S.) + sum_w f(w, S_w), or None.
 
-        `a` takes (n, total) arrays of one shape; `f` takes (w, s), arrays of column numbers and values.
+        S. is the sum of S over the columns w, and f(w, 0) must be 0. Return None if A does not have this form.
+        The function `a` has the arguments (n, total), two arrays of one shape. The function `f` has the arguments
+        (w, s), arrays of column numbers and values.
         """
         return None
 
     # ---- binding --------------------------------------------------------------------------------------------------
 
     @property
-    def is_bound(self):
-        """Whether hyper-parameters are resolved and the number of columns is known."""
+    def is_bound(self) -> bool:
+        """Return whether `bind` has resolved the hyper-parameters and set the number of columns."""
         return "n_features_in_" in self.__dict__
 
-    def bind(self, X):
-        """Frozen copy with ``"auto"`` hyper-parameters resolved from data; a bound family only checks X.
+    def bind(self, X: Any) -> Self:
+        """Return a frozen copy whose ``"auto"`` hyper-parameters are resolved from data.
+
+        A family that is bound already only checks X and returns itself.
 
         Parameters
         ----------
@@ -210,6 +236,7 @@ class Family(ABC):
         Raises
         ------
         DataError, SupportError
+            The data do not pass `validate`.
         """
         X = self.validate(X)
         if self.is_bound:
@@ -221,13 +248,13 @@ class Family(ABC):
         bound.__dict__["n_statistics_"] = int(bound.sufficient_statistics(X[:1]).shape[1])
         return bound
 
-    def require_bound(self):
-        """Raise unless the family is bound."""
+    def require_bound(self) -> None:
+        """Raise ExpFamError unless the family is bound."""
         if not self.is_bound:
             raise ExpFamError(f"{self!r} is not bound to data: call family.bind(X) first")
 
-    def with_hyper(self, **values):
-        """Copy with other hyper-parameters; of a bound family, a bound one.
+    def with_hyper(self, **values: Any) -> Self:
+        """Return a copy with other hyper-parameters; the copy of a bound family is bound.
 
         Examples
         --------
@@ -242,12 +269,12 @@ class Family(ABC):
         for name, value in values.items():
             old = getattr(self, name)
             if self.is_bound and np.ndim(old) == 1 and np.ndim(value) == 0:
-                value = np.full(len(old), value, dtype=np.float64)  # a bound family has one for each column
+                value = np.full(len(old), value, dtype=np.float64)  # a bound family has one value per column
             other.__dict__[name] = value
         return other
 
-    def with_factors(self, factors):
-        """Copy that remembers by which factors its hyper-parameters differ from their values at binding."""
+    def with_factors(self, factors: Mapping[str, float]) -> Self:
+        """Return a copy with `hyper_factors_`: each hyper-parameter over its value at binding."""
         other = copy.copy(self)
         other.__dict__["hyper_factors_"] = factors
         return other
@@ -257,11 +284,14 @@ class Family(ABC):
             raise AttributeError(f"a bound family is frozen; use with_hyper({name}=...) for a copy")
         super().__setattr__(name, value)
 
-    # ---- derived: never overridden, except log_predictive and expected_natural for speed -----------------------------
+    # ---- derived: families override only log_predictive and expected_natural, for speed -----------------------------
 
     @property
-    def capabilities(self):
-        """Abilities found by presence: subset of {"collapsed", "variational", "draw", "map", "sample", "compiled"}."""
+    def capabilities(self) -> frozenset[str]:
+        """Return the abilities of the family, found by the methods that it defines.
+
+        They are a subset of {"collapsed", "variational", "draw", "map", "sample", "compiled"}.
+        """
         present = {
             ability
             for ability, method in _OPTIONAL.items()
@@ -269,13 +299,18 @@ class Family(ABC):
         }
         return frozenset(present | {"collapsed"})
 
-    def require(self, ability, user):
-        """Raise a CapabilityError naming `user`, the missing method and this family, unless it has `ability`."""
+    def require(self, ability: str, user: str) -> None:
+        """Raise CapabilityError unless the family has `ability`.
+
+        The message names `user`, which needs the ability, the missing method and this family.
+        """
         if ability not in self.capabilities:
             raise CapabilityError(f"{user} needs {_OPTIONAL[ability]}(), which family {self.name!r} does not implement")
 
-    def log_predictive(self, X, n, S):
-        """Log probability of each row given each cluster's data, A(n + 1, S + phi) - A(n, S).
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of each row given the data of each cluster.
+
+        It is A(n + 1, S + phi) - A(n, S).
 
         Parameters
         ----------
@@ -285,7 +320,8 @@ class Family(ABC):
 
         Returns
         -------
-        (N, K) float64 ndarray, nats, without log-base
+        (N, K) float64 ndarray
+            Nats, without log-base.
         """
         n, S = np.asarray(n, dtype=np.float64), dense_rows(S)
         phi = self.sufficient_statistics(self.validate(X))
@@ -299,12 +335,15 @@ class Family(ABC):
             out[start : start + m] = after.reshape(m, -1) - before
         return out
 
-    def log_likelihood(self, phi, theta, g):
-        """<phi(x), theta> - g of each row and cluster: (N, K), nats, without log-base; `phi` dense or CSR."""
+    def log_likelihood(self, phi: Any, theta: npt.ArrayLike, g: npt.ArrayLike) -> Floats:
+        """Return <phi(x), theta> - g of each row and cluster: (N, K), nats, without log-base.
+
+        `phi` (N, F) may be dense or CSR.
+        """
         return phi @ np.asarray(theta).T - np.asarray(g)
 
-    def expected_natural(self, n, S):
-        """Posterior means (E theta, E g) of each cluster: the gradient (dA/dS, -dA/dn).
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means (E theta, E g) of each cluster: the gradient (dA/dS, -dA/dn).
 
         Parameters
         ----------
@@ -317,8 +356,8 @@ class Family(ABC):
 
         Notes
         -----
-        This default differentiates `log_marginal` by central differences of fourth order, 4 F + 4 calls; it is a
-        prototype's crutch: it warns once and refuses more than 64 columns.
+        This default differentiates `log_marginal` by central differences of fourth order, in 4 F + 4 calls. It is
+        meant for prototypes of a family: it warns once, and raises CapabilityError if phi has more than 64 columns.
         """
         n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
         if S.shape[1] > 64:
@@ -339,35 +378,24 @@ class Family(ABC):
         values = [self.log_marginal(n + c * dn, S + c * dS) for c in (-2, -1, 1, 2)]
         return (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12.0
 
-    def kl(self, n1, S1, n2, S2):
-        """KL divergence of posterior (n1, S1) from posterior (n2, S2), by cluster: (K,) nats."""
-        theta, g = self.expected_natural(n1, S1)
-        cross = np.einsum("kf,kf->k", dense_rows(S1) - dense_rows(S2), theta) - (n1 - n2) * g
-        return cross - self.log_marginal(n1, S1) + self.log_marginal(n2, S2)
+    def log_merged(self, n1: Floats, S1: Floats, n2: Floats, S2: Floats) -> Floats:
+        """Return the log evidence gained by merging pairs of clusters: (K,) nats.
 
-    def kl_to_prior(self, n, S):
-        """KL divergence of posterior (n, S) from the prior, by cluster: (K,) nats."""
-        return self.kl(n, S, np.zeros_like(n), np.zeros_like(S))
-
-    def elbo_cluster(self, n, S, n_q, S_q):
-        """Bound's term of each cluster with soft statistics (n, S) under the posterior of (n_q, S_q): (K,) nats.
-
-        Equal to A(n, S) where the two coincide, and below it elsewhere.
+        It is A(n1 + n2, S1 + S2) - A(n1, S1) - A(n2, S2).
         """
-        theta, g = self.expected_natural(n_q, S_q)
-        return np.einsum("kf,kf->k", S - S_q, theta) - (n - n_q) * g + self.log_marginal(n_q, S_q)
-
-    def log_merged(self, n1, S1, n2, S2):
-        """Log evidence gained by merging, A(n1 + n2, S1 + S2) - A(n1, S1) - A(n2, S2): (K,) nats."""
         return self.log_marginal(n1 + n2, S1 + S2) - self.log_marginal(n1, S1) - self.log_marginal(n2, S2)
 
-    def posterior_predictive_sample(self, n, S, size, rng):
-        """Data drawn from the predictive of one cluster: `size` rows, each with its own parameter.
+    def posterior_predictive_sample(
+        self, n: float, S: npt.ArrayLike, size: int, rng: np.random.Generator
+    ) -> npt.NDArray[Any]:
+        """Draw `size` rows from the predictive of one cluster, each row with its own parameter.
 
         Parameters
         ----------
         n : float
+            Number of data in the cluster.
         S : (F,) float64
+            Sum of their phi.
         size : int
         rng : numpy.random.Generator
 
@@ -377,11 +405,16 @@ class Family(ABC):
         """
         self.require("draw", "posterior_predictive_sample")
         self.require("sample", "posterior_predictive_sample")
-        theta, _ = self.draw_natural(np.full(size, float(n)), np.tile(np.asarray(S, dtype=np.float64), (size, 1)), rng)
-        return np.concatenate([self.sample(row[None], 1, rng) for row in theta])
+        family: Any = self  # with the two optional methods that were just required
+        S = np.tile(np.asarray(S, dtype=np.float64), (size, 1))
+        theta, _ = family.draw_natural(np.full(size, float(n)), S, rng)
+        return np.concatenate([family.sample(row[None], 1, rng) for row in theta])
 
-    def total_log_marginal(self, n, S):
-        """Sum of `log_marginal` over clusters, nats; `S` may be CSR, which is never made dense as a whole."""
+    def total_log_marginal(self, n: npt.ArrayLike, S: Any) -> float:
+        """Return the sum of `log_marginal` over clusters, in nats.
+
+        `S` (K, F) may be CSR; it is made dense only in blocks of rows.
+        """
         n = np.asarray(n, dtype=np.float64)
         parts = self.separable() if sparse.issparse(S) else None
         if parts is not None:
@@ -391,22 +424,28 @@ class Family(ABC):
         return float(sum(part.sum() for part in self._log_marginal_parts(n, S)))
 
     def _log_marginal_parts(self, n, S):
-        """`log_marginal` of some clusters after the others; only their rows of `S`, perhaps CSR, are made dense."""
+        """Yield `log_marginal` of one block of clusters after another.
+
+        If `S` is CSR, only the rows of one block are dense at a time.
+        """
         rows = max(1, _BLOCK_BYTES // max(1, 8 * S.shape[1]))
         return (self.log_marginal(n[k : k + rows], dense_rows(S[k : k + rows])) for k in range(0, len(n), rows))
 
-    def log_marginal_of_rows(self, n, S):
-        """`log_marginal` where `S` may be CSR, which is never made dense as a whole: (K,) nats."""
+    def log_marginal_of_rows(self, n: npt.ArrayLike, S: Any) -> Floats:
+        """Return `log_marginal` of each cluster for `S` dense or CSR: (K,) nats.
+
+        A CSR `S` is made dense only in blocks of rows.
+        """
         return np.concatenate([np.zeros(0), *self._log_marginal_parts(np.asarray(n, dtype=np.float64), S)])
 
     # ---- learning hyper-parameters -----------------------------------------------------------------------------------
 
-    def hyper_bounds(self, name):
-        """Interval in which a learned hyper-parameter must stay, as factors of its value at binding."""
+    def hyper_bounds(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a learned hyper-parameter, as factors of its value at binding."""
         return 1e-6, 1e6
 
-    def update_hyper(self, n, S, rng, *, names=None):
-        """Family with each declared hyper-parameter drawn by one slice-sampling update given the partition.
+    def update_hyper(self, n: Floats, S: Any, rng: np.random.Generator, *, names: Sequence[str] | None = None) -> Self:
+        """Draw each declared hyper-parameter by one slice-sampling update, given the partition.
 
         Parameters
         ----------
@@ -414,17 +453,18 @@ class Family(ABC):
         S : (K, F) float64 or CSR
         rng : numpy.random.Generator
         names : sequence of str, optional
-            Update only these.
+            Update only these hyper-parameters.
 
         Returns
         -------
         Family
+            A copy with the new values.
 
         Notes
         -----
-        The target is sum_k A_h(n_k, S_k) plus a log-normal prior on the factor by which the hyper-parameter differs
-        from its value at binding (median 1, sd 3 in logs). A vector or matrix is scaled as a whole.
-        Stepping out and shrinkage: Neal 2003, "Slice sampling".
+        The log target is sum_k A_h(n_k, S_k) plus the log density of a log-normal prior. The prior is on the factor by
+        which the hyper-parameter differs from its value at binding (median 1, standard deviation 3 in logs). A vector
+        or matrix is scaled as a whole. Stepping out and shrinkage follow Neal 2003, "Slice sampling".
         """
         self.require_bound()
         family = self
@@ -447,17 +487,13 @@ class Family(ABC):
             factors = family.hyper_factors_
         return family
 
-    def tune(self, X, *, subsample=1000, grid=None, seed=0, alpha=1.0):
-        """Bound family with the hyper-parameters of a grid that give the data the most evidence.
-
-        See `expfam.families.tuning.tune`, which has the parameters, the rule and its cost.
-        """
-        return tune(self, X, subsample=subsample, grid=grid, seed=seed, alpha=alpha)
-
     # ---- compiled components -----------------------------------------------------------------------------------------
 
-    def components(self, data, capacity, *, layout="features"):
-        """Owner of the C struct with the statistics of `capacity` clusters; the generic one unless overridden."""
+    def components(self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features") -> Any:
+        """Return the owner of the C struct with the statistics of `capacity` clusters.
+
+        This default returns `GenericComponents`; compiled families return an owner of their own.
+        """
         return GenericComponents(self, data, capacity)
 
     # ---- values ---------------------------------------------------------------------------------------------------
@@ -466,12 +502,12 @@ class Family(ABC):
     def _parameter_names(cls):
         return list(_keywords(cls.__init__))
 
-    def get_params(self, deep=True):
-        """Constructor keywords with their present values, as in scikit-learn."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor keywords with their present values, as scikit-learn does."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
-    def set_params(self, **params):
-        """Change constructor keywords of an unbound family in place; returns it."""
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor keywords of an unbound family in place and return the family."""
         for name, value in params.items():
             if name not in self._parameter_names():
                 raise ValueError(f"Invalid parameter {name!r} for {self.name}; it has {self._parameter_names()}")
@@ -498,8 +534,10 @@ class Family(ABC):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def differences(self, other):
-        """Names of parameters and learned attributes that differ from those of another family of the same class.
+    def differences(self, other: Family) -> list[str]:
+        """Return the names of parameters and learned attributes that differ in another family.
+
+        The other family must be of the same class.
 
         Examples
         --------

@@ -1,7 +1,7 @@
-"""Components of any NumPy family, behind the same struct as the compiled ones.
+"""Components of any NumPy family, with the same C struct as the compiled components.
 
-Each function of the struct is one vectorised call of `log_marginal` on reused buffers, under the gil; log evidences
-of the clusters as they stand are cached. A call costs what that `log_marginal` costs, plus about 5 microseconds.
+Each function of the struct is one vectorised call of `log_marginal` on reused buffers, with the gil held. The log
+evidences of the present clusters are cached. A call costs as much as this `log_marginal`, plus about 5 microseconds.
 """
 
 from types import MethodType
@@ -19,9 +19,9 @@ from expfam.contracts cimport (
 from expfam.families.support import dense_rows, read_only
 
 cdef object FLOAT64 = np.dtype(np.float64)
-cdef Py_ssize_t PHI_ROWS = 4096     # rows of phi made at once when phi is not held
+cdef Py_ssize_t PHI_ROWS = 4096     # rows in a block of phi, where phi of all data would be too large
 
-cdef enum:                          # the functions of the struct
+cdef enum:                          # codes of the functions of the struct
     PREDICTIVE, PREDICTIVE_SELF, MARGINAL, MERGED, REMAINDER, ADD, REMOVE, ABSORB, SUBTRACT, CLEAR, SWAP
 
 
@@ -39,11 +39,11 @@ cdef class GenericComponents:
     cdef readonly object capsule
     cdef readonly Py_ssize_t capacity
     cdef public object pending
-    cdef object family, data, phi, checked, plain   # log_marginal with the checks around it, and without
+    cdef object family, data, phi, checked, plain   # last two: log_marginal with and without its checks
     cdef Py_ssize_t phi_start, phi_rows
     cdef object n, S, A             # (capacity,), (capacity, F), (capacity,) log evidences
-    cdef object n_buffer, S_buffer  # the same shapes, for the arguments of a call
-    cdef object n_given, S_given    # these buffers as the author sees them: not to be written to
+    cdef object n_buffer, S_buffer  # the same shapes as n and S: arguments of a call
+    cdef object n_given, S_given    # read-only views of these buffers, for the author's function
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
@@ -82,7 +82,7 @@ cdef class GenericComponents:
         self.n_given, self.S_given = read_only(self.n_buffer), read_only(self.S_buffer)
 
     cdef object row(self, Py_ssize_t i):
-        """phi of one datum, from the block that is held."""
+        """Return phi of one datum (F,), from the block in memory."""
         if self.phi is None or not self.phi_start <= i < self.phi_start + self.phi.shape[0]:
             self.phi_start = i // self.phi_rows * self.phi_rows
             stop = min(self.phi_start + self.phi_rows, self.data.n_rows)
@@ -90,22 +90,22 @@ cdef class GenericComponents:
         return self.phi[i - self.phi_start]
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for more slots, at least doubled."""
+        """Make room for `capacity` slots; grow at least to twice the present capacity."""
         if capacity > self.capacity:
             self._allocate(max(capacity, 2 * self.capacity))
 
     def refresh(self, labels):
-        """Statistics recomputed from the members of each slot."""
+        """Recompute the statistics of each slot from its members; `labels` (n_rows,) are slots."""
         n, S = self.data.statistics(labels, self.capacity)
         self.load(n, S)
 
     def rebind(self, family):
-        """Other hyper-parameters, the same statistics."""
+        """Use the hyper-parameters of another family with the same statistics."""
         self._take(family)
         self.A = np.where(self.n > 0, family.log_marginal(self.n, self.S), 0.0)
 
     def load(self, n, S):
-        """Statistics set from arrays; further slots are emptied."""
+        """Set the statistics of the slots 0..len(n)-1 from arrays and empty the others."""
         self.reserve(len(n))
         self.n[:], self.S[:] = 0.0, 0.0
         self.n[: len(n)] = n
@@ -113,22 +113,25 @@ cdef class GenericComponents:
         self.rebind(self.family)
 
     def export(self):
-        """Copies of (n, S)."""
+        """Return copies of n (capacity,) and S (capacity, F)."""
         return self.n.copy(), self.S.copy()
 
     def to_arrays(self):
-        """All that a later call reads."""
+        """Return all arrays that later calls read, by name."""
         return {"n": self.n.copy(), "S": self.S.copy(), "A": self.A.copy()}
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
+        """Restore the arrays that `to_arrays` returned."""
         self._allocate(max(len(arrays["n"]), 1))
         m = len(arrays["n"])
         self.n[:m], self.S[:m], self.A[:m] = arrays["n"], arrays["S"], arrays["A"]
 
     cdef int act(self, int what, Py_ssize_t i, Py_ssize_t k, Py_ssize_t l, const Py_ssize_t *ks, Py_ssize_t m,
                  double *out) except -3:
-        """One function of the struct; slots and counts are checked before anything is computed or changed."""
+        """Execute the function of the struct with code `what` and return its status.
+
+        Slots and counts are checked before anything is computed or changed.
+        """
         if k >= self.capacity or l >= self.capacity or (k == l and what in (ABSORB, SUBTRACT)):
             return EXPFAM_RANGE
         if what == PREDICTIVE:
@@ -166,9 +169,10 @@ cdef class GenericComponents:
         self.plain = self.checked if written is None else MethodType(written, family)
 
     cdef object marginal_of(self, n, S):
-        """Log evidences by the author's function; a result that its checks would refuse goes through them, to be named.
+        """Return the log evidences (m,) that the author's function computes.
 
-        The arguments are views or were made for this call: locking them locks nothing else.
+        If its result is wrong, the function with checks is called, which raises an error that names the fault. The
+        arguments are made read-only; they are views or belong to this call, so no other array becomes read-only.
         """
         cdef const double[::1] found
         cdef Py_ssize_t j
@@ -183,13 +187,13 @@ cdef class GenericComponents:
         return values
 
     cdef object evidence(self, n, S):
-        """log_marginal of one cluster; 0 for an empty one, whatever is left of its rounded sums."""
+        """Return the log evidence of one cluster; 0 for n = 0, even if rounding left a nonzero S."""
         if not n:
             return 0.0
         return float(self.marginal_of(np.array([n]), S[None])[0])
 
     cdef int store(self, Py_ssize_t k, n, S) except -3:
-        """Set the statistics of a slot; a cluster without data is exactly empty."""
+        """Set the statistics of a slot; the sums of a cluster without data become exact zeros."""
         if n < 0:
             return EXPFAM_RANGE
         A = self.evidence(n, S)
@@ -201,11 +205,11 @@ cdef class GenericComponents:
         return EXPFAM_OK
 
     cdef object chosen(self, const Py_ssize_t *ks, Py_ssize_t m):
-        """Index of the slots of a call."""
+        """Return an index for the m slots of a call; NULL means the first m slots."""
         return slice(0, m) if ks == NULL or m == 0 else np.asarray(<const Py_ssize_t[:m]> ks)
 
     cdef int give(self, values, Py_ssize_t m, double *out) except -3:
-        """Copy results to the caller's memory."""
+        """Copy m results to the caller's memory."""
         cdef const double[::1] result = np.ascontiguousarray(values, dtype=np.float64)
         cdef Py_ssize_t j
         for j in range(m):
@@ -213,18 +217,21 @@ cdef class GenericComponents:
         return EXPFAM_OK
 
     cdef int predict(self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m, double *out) except -3:
-        """Log predictives by one call of log_marginal on reused buffers."""
+        """Compute log predictives by one call of log_marginal on reused buffers."""
         if m == 0:
             return EXPFAM_OK
         at = self.chosen(ks, m)
-        if m > self.capacity:                       # slots may be asked for more than once
+        if m > self.capacity:                       # a call may name a slot more than once
             return self.give(self.marginal_of(self.n[at] + 1.0, self.S[at] + self.row(i)) - self.A[at], m, out)
         np.add(self.n[at], 1.0, out=self.n_buffer[:m])
         np.add(self.S[at], self.row(i), out=self.S_buffer[:m])
         return self.give(self.marginal_of(self.n_given[:m], self.S_given[:m]) - self.A[at], m, out)
 
     cdef int predict_self(self, Py_ssize_t i, Py_ssize_t k, double *out) except -3:
-        """Log predictive of a member; for the only one exactly the prior's, not a difference of rounded sums."""
+        """Compute the log predictive of a member of slot k, given the other members.
+
+        For the only member of a cluster it is the predictive of the prior, without the rounding of a difference.
+        """
         if self.n[k] < 1:
             return EXPFAM_RANGE
         if self.n[k] == 1:
@@ -236,13 +243,13 @@ cdef class GenericComponents:
 
 cdef int guarded(void *self, int what, Py_ssize_t i, Py_ssize_t k, Py_ssize_t l, const Py_ssize_t *ks, Py_ssize_t m,
                  double *out) noexcept with gil:
-    """The border: an exception is kept in `pending` and becomes a result."""
+    """Call `act` and turn an exception into a status; the exception is kept in `pending`."""
     cdef GenericComponents owner = <GenericComponents> self
     try:
         return owner.act(what, i, k, l, ks, m, out)
     except FloatingPointError as error:
         owner.pending = FloatingPointError(f"{error} (datum {i}, slot {k})")
-    except BaseException as error:      # also an interrupt: the driver raises it
+    except BaseException as error:      # a KeyboardInterrupt too: the calling driver raises it
         owner.pending = error
     return EXPFAM_PYTHON
 

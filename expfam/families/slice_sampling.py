@@ -1,28 +1,51 @@
-"""Slice sampling of one real variable: the only update of hyper-parameters; some ten evaluations of the target each."""
+"""Slice sampling of one real variable, the update of all learned hyper-parameters.
+
+One update evaluates the target about ten times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def slice_sample(target, t, rng, *, width=1.0, low=-np.inf, high=np.inf, max_steps=20):
-    """One slice-sampling update of a scalar with stepping out and shrinkage (Neal 2003, figs. 3 and 5).
+
+def slice_sample(
+    target: Callable[[float], float],
+    t: float,
+    rng: np.random.Generator,
+    *,
+    width: float = 1.0,
+    low: float = -np.inf,
+    high: float = np.inf,
+    max_steps: int = 20,
+) -> float:
+    """Draw a new value of a scalar by one slice-sampling update.
+
+    The update uses stepping out and shrinkage (Neal 2003, figs. 3 and 5).
 
     Parameters
     ----------
     target : callable
-        Log density, up to a constant, nats.
+        Log density up to a constant, nats.
     t : float
         Present value, within [low, high].
     rng : numpy.random.Generator
     width : float
-        First guess of the slice's width.
+        Width of the first interval around `t`, and of each step out.
     low, high : float
         Bounds of the variable.
     max_steps : int
-        Limit on steps out in all, split at random between the two sides as exactness requires.
+        Largest total number of steps out. The update splits it at random between the two sides, which keeps the
+        target distribution exact.
 
     Returns
     -------
     float
+        The new value.
     """
     level = target(t) + np.log1p(-rng.random())
     left = t - width * rng.random()

@@ -1,33 +1,46 @@
-"""Checks of data at the border, done once: shape, type, finiteness, and the set of values a family can produce.
+"""Checks of data when they enter the package: shape, type, finiteness and support.
 
-Whatever passes is either a C-contiguous float32 / float64 array or a canonical `csr_array` (sorted indices, no
-duplicates, no stored zeros), which cannot be written to; the caller's own memory where nothing had to change.
-O(size of the data), in blocks.
+Data that pass are a C-contiguous float32 or float64 array, or a canonical `csr_array` (sorted indices, no duplicates,
+no stored zeros). They are read-only, and use the caller's memory if nothing had to change. The checks cost O(size of
+the data) and run in blocks.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError, SupportError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 _KEPT_DENSE = (np.float64, np.float32)
 _KEPT_SPARSE = (np.float64, np.float32, np.int64, np.int32)
-_BLOCK = 1 << 20  # entries looked at in one go, so that masks stay small
-_MOST_COUNTED = 2.0**53  # from here on not every whole number is a float64, and sums are no longer exact
-_MOST_SCALE = 1e15  # squares of such numbers, and one over them, are within the range of a float32
-_MOST_RATIO = 1e20  # of scales of columns that are mixed
+_BLOCK = 1 << 20  # entries checked in one step, so that boolean masks stay small
+_MOST_COUNTED = 2.0**53  # above it not every integer is a float64, and sums are no longer exact
+_MOST_SCALE = 1e15  # squares up to this scale, and their inverses, are within the range of a float32
+_MOST_RATIO = 1e20  # between the standard deviations of two columns, for families with a full covariance
 _TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "period", "interval")
 
 
-def check_given(X, *, owner):
-    """Refuse what the libraries below would take without a word, or crash on: to be called before any of them.
+def check_given(X: Any, *, owner: str) -> None:
+    """Raise an error for data that NumPy or SciPy would misread silently or crash on.
+
+    Call it on the user's data before any function of NumPy or SciPy.
 
     Parameters
     ----------
     X : array_like, frame or sparse matrix
-        As the user gave it.
+        Data as the user gave them.
     owner : str
-        Who asks, for messages.
+        Name of the object that needs the data, used in messages.
 
     Raises
     ------
@@ -35,7 +48,7 @@ def check_given(X, *, owner):
         For masked entries, which NumPy would use as if they were not masked, and for sparse matrices whose indices do
         not fit their shape.
     DataTypeError
-        For dates and durations, which would be taken as numbers.
+        For dates and durations, which NumPy would read as numbers.
     """
     if sparse.issparse(X):
         check_structure(X, owner=owner)
@@ -51,7 +64,7 @@ def check_given(X, *, owner):
     if kind is None:
         try:
             X = np.asarray(X)
-        except ValueError:  # rows of different lengths: refused later, by their shape
+        except ValueError:  # rows of different lengths: `as_matrix` refuses them, by their shape
             return
         kind = X.dtype
     if getattr(kind, "kind", "") in "mM":
@@ -68,18 +81,25 @@ _AS_NUMBERS = "turn it into numbers of a unit that you choose, such as (dates - 
 
 
 def _columns_of_frame(X):
-    """Names and types of the columns of a data frame or an Arrow table; nothing for other data."""
+    """Return names and types of the columns of a data frame or Arrow table.
+
+    Both lists are empty for other data.
+    """
     names = getattr(X, "columns", getattr(X, "column_names", None))
     types = getattr(X, "dtypes", getattr(getattr(X, "schema", None), "types", None))
     if names is None or types is None:
         return [], []
-    if hasattr(X, "schema") and hasattr(X, "column_names"):  # the columns of an Arrow table are its values
+    # `columns` of an Arrow table holds the values, not the names
+    if hasattr(X, "schema") and hasattr(X, "column_names"):
         return list(X.column_names), list(X.schema.types)
     return list(names), list(types)
 
 
-def check_unmasked(values, *, owner):
-    """Raise DataError where an entry of a masked array, or of a list of them, is masked; the mask would be lost."""
+def check_unmasked(values: Any, *, owner: str) -> None:
+    """Raise DataError if an entry of a masked array, or of a list of masked arrays, is masked.
+
+    NumPy would ignore the mask.
+    """
     rows = values if isinstance(values, (list, tuple)) else ()
     for row, part in enumerate(rows):
         if np.ma.isMaskedArray(part) and np.ma.getmaskarray(part).any():
@@ -93,16 +113,17 @@ def check_unmasked(values, *, owner):
 _FILLED = "fill the masked entries (X.filled(value)) or leave out their rows (np.ma.compress_rows(X)) first"
 
 
-def check_structure(X, *, owner):
-    """Raise DataError unless the indices of a sparse matrix fit its shape; O(stored entries), no copies.
+def check_structure(X: Any, *, owner: str) -> None:
+    """Raise DataError unless the indices of a sparse matrix fit its shape.
 
-    Compiled code, SciPy's and ours, believes indices and row starts: wrong ones end in a crash or in other memory.
+    Compiled code of SciPy and of this package does not check indices and row starts: wrong ones lead to a crash or to
+    reads of foreign memory. The check costs O(stored entries) and makes no copies.
 
     Parameters
     ----------
     X : sparse matrix, of any format
     owner : str
-        Who asks, for messages.
+        Name of the object that needs the data, used in messages.
     """
     if X.ndim != 2:
         raise DataError(f"{owner} needs a two-dimensional matrix; got shape {X.shape}")
@@ -152,8 +173,10 @@ def _require_integers(array, name, owner):
 _REBUILT = "build the matrix again from its parts"
 
 
-def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
-    """Two-dimensional, finite, numeric data in one of the two layouts that the package reads.
+def as_matrix(
+    X: Any, *, family: str, accepts_sparse: bool, n_features: int | None = None, allow_nan: bool = False
+) -> Any:
+    """Return data as a two-dimensional, finite, numeric array or canonical CSR, read-only.
 
     Parameters
     ----------
@@ -161,9 +184,11 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
     family : str
         Name used in messages.
     accepts_sparse : bool
+        Whether sparse data are allowed.
     n_features : int, optional
-        The number of columns that is required.
+        Required number of columns.
     allow_nan : bool
+        Whether NaN is allowed.
 
     Returns
     -------
@@ -172,6 +197,7 @@ def as_matrix(X, *, family, accepts_sparse, n_features=None, allow_nan=False):
     Raises
     ------
     DataError, DataTypeError
+        The data are not of this kind; the message says where.
     """
     check_given(X, owner=family)
     if sparse.issparse(X):
@@ -214,7 +240,7 @@ def _canonical_csr(X, family):
     shared = X is given or np.shares_memory(X.data, given.data) if hasattr(given, "data") else X is given
     if not _is_canonical(X):
         X = X.copy() if shared else X
-        X.has_sorted_indices = X.has_canonical_format = False  # SciPy may remember what held before a change
+        X.has_sorted_indices = X.has_canonical_format = False  # SciPy caches these flags, which may be out of date
         X.prune()
         X.sum_duplicates()
         X.eliminate_zeros()
@@ -222,7 +248,10 @@ def _canonical_csr(X, family):
 
 
 def _is_canonical(X):
-    """Whether the columns of each row rise strictly, nothing lies behind the last row, and no stored entry is zero."""
+    """Return whether a CSR matrix is canonical.
+
+    The columns of each row must increase strictly, no entry may lie behind the last row, and none may be zero.
+    """
     indices, starts = X.indices, X.indptr
     if len(indices) != starts[-1]:
         return False
@@ -230,30 +259,31 @@ def _is_canonical(X):
         stop = min(start + _BLOCK, len(indices) - 1)
         falls = indices[start + 1 : stop + 1] <= indices[start:stop]
         first, last = np.searchsorted(starts, (start + 1, stop + 1))
-        falls[starts[first:last] - (start + 1)] = False  # a row may begin with any column
+        # the first column of a row need not exceed the last column of the row before
+        falls[starts[first:last] - (start + 1)] = False
         if falls.any() or not X.data[start : start + _BLOCK].all():
             return False
     return True
 
 
-def as_csr_array(X):
-    """A sparse matrix or array of any format as `csr_array`, on the same memory if it is CSR already.
+def as_csr_array(X: Any) -> sparse.csr_array:
+    """Return a sparse matrix or array of any format as `csr_array`, without a copy if it is CSR.
 
-    Sums, maxima and products of `csr_matrix` have other shapes and meanings: nothing behind the border sees one.
+    Sums, maxima and products of a `csr_matrix` have other shapes and meanings, so the package uses only `csr_array`.
     """
     return X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
 
 
-def read_only_array(value):
-    """A dense array on the same memory that cannot be written to; anything else as it is."""
+def read_only_array(value: Any) -> Any:
+    """Return a read-only view of a dense array; return any other value unchanged."""
     if isinstance(value, np.ndarray) and value.flags.writeable:
         value = value.view()
         value.flags.writeable = False
     return value
 
 
-def read_only(value):
-    """An array, dense or CSR, on the same memory, that cannot be written to; anything else as it is."""
+def read_only(value: Any) -> Any:
+    """Return a read-only view of a dense array or `csr_array`; return any other value unchanged."""
     if isinstance(value, sparse.csr_array) and value.data.flags.writeable:
         is_canonical = value.has_canonical_format
         parts = (read_only_array(part) for part in (value.data, value.indices, value.indptr))
@@ -262,18 +292,21 @@ def read_only(value):
     return read_only_array(value)
 
 
-def first_where(X, test):
-    """Position and value of the first entry (stored entry of CSR) for which `test` holds.
+def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int, Any] | None:
+    """Return position and value of the first entry for which `test` is true.
+
+    Of CSR data only the stored entries are tested.
 
     Parameters
     ----------
     X : (N, V) ndarray or CSR
     test : callable
-        Maps an array of values to booleans.
+        Maps an array of values to an array of booleans.
 
     Returns
     -------
     (row, column, value) or None
+        None if the test is false everywhere.
     """
     is_sparse = sparse.issparse(X)
     values = X.data if is_sparse else X.ravel()
@@ -289,18 +322,20 @@ def first_where(X, test):
     return None
 
 
-def check_counts(X, *, family, allow_fractional=False):
-    """Non-negative counts, integral to 1e-9 unless fractions are allowed.
+def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None:
+    """Raise SupportError unless the data are non-negative counts with an exact sum.
+
+    Counts must be integers to within 1e-9, unless fractions are allowed.
 
     Raises
     ------
     SupportError
-        Naming row, column and rule. Counts that add up to 2**53 or more are refused too: float64 cannot tell such sums
-        from their neighbours, and a datum could not be taken out of a cluster again.
+        The message names row, column and rule. Counts that add up to 2**53 or more are refused too: above it float64
+        cannot hold every integer, and removing a datum from a cluster would not restore the sums.
     """
     needs = f"{family} needs {'non-negative values' if allow_fractional else 'non-negative integer counts'}"
     bad = first_where(X, lambda v: v < 0)
-    if bad is not None:  # the words after the position are those that scikit-learn's users search for
+    if bad is not None:  # the words after the colon are scikit-learn's: users search for them
         raise SupportError(f"{needs}; row {bad[0]}, column {bad[1]} holds {bad[2]}: Negative values in data")
     if not allow_fractional and X.dtype.kind == "f":
         bad = first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9)
@@ -313,20 +348,22 @@ def check_counts(X, *, family, allow_fractional=False):
     total = sum(float(values[at : at + _BLOCK].sum(dtype=np.float64)) for at in range(0, values.size, _BLOCK))
     if not total < _MOST_COUNTED:
         largest = values.max()
-        row, column, _ = first_where(X, lambda v: v == largest)
+        row, column, _ = cast("tuple[int, int, Any]", first_where(X, lambda v: v == largest))
         raise SupportError(
             f"{family} needs counts that add up to less than 2**53, so that sums are exact; they add up to {total:.4g},"
             f" and row {row}, column {column} holds {largest:.4g}, the largest: divide the counts by a common unit"
         )
 
 
-def check_scales(variance, *, family):
-    """Raise DataError unless the standard deviation of each column lies within 1e-15 and 1e15; constant columns pass.
+def check_scales(variance: Floats, *, family: str) -> None:
+    """Raise DataError unless each column has a standard deviation from 1e-15 to 1e15.
+
+    Constant columns pass.
 
     Parameters
     ----------
     variance : (V,) float64
-        Of the columns.
+        Variances of the columns.
     family : str
         Name used in messages.
     """
@@ -341,10 +378,11 @@ def check_scales(variance, *, family):
         )
 
 
-def check_ratio(variance, *, family):
-    """Raise DataError where the standard deviations of two columns, constant ones aside, differ by more than 1e20.
+def check_ratio(variance: Floats, *, family: str) -> None:
+    """Raise DataError if the standard deviations of two columns differ by a factor above 1e20.
 
-    For families whose matrices mix the columns: their inverses are then beyond the precision of floats.
+    Constant columns are ignored. This check is for families with covariance matrices of several columns, whose
+    inverses would be beyond the precision of float64.
     """
     varied = np.where(variance > 0, variance, np.nan)
     if np.isnan(varied).all():
@@ -358,19 +396,20 @@ def check_ratio(variance, *, family):
         )
 
 
-def check_interval(X, low, high, *, family, closed=True):
-    """Values within [low, high] (or above `low` strictly if not `closed`).
+def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool = True) -> None:
+    """Raise SupportError unless all values lie in [low, high], or (low, high] if not `closed`.
 
     Raises
     ------
     SupportError
-        Naming row, column and rule.
+        The message names row, column and rule.
     """
     outside = (lambda v: (v < low) | (v > high)) if closed else (lambda v: (v <= low) | (v > high))
     bad = first_where(X, outside)
     bracket = "[" if closed else "("
     if bad is not None:
-        negative = ": Negative values in data" if low >= 0 > bad[2] else ""  # the words that users search for
+        # these words are scikit-learn's: users search for them
+        negative = ": Negative values in data" if low >= 0 > bad[2] else ""
         raise SupportError(
             f"{family} needs values in {bracket}{low}, {high}]; row {bad[0]}, column {bad[1]} holds {bad[2]}{negative}"
         )
@@ -378,6 +417,6 @@ def check_interval(X, low, high, *, family, closed=True):
         raise SupportError(f"{family} needs values in {bracket}{low}, {high}]; the sparse matrix holds zeros")
 
 
-def dense_rows(S):
-    """`S` as a dense float64 array, whether it is sparse or not."""
+def dense_rows(S: Any) -> Floats:
+    """Return `S`, sparse or dense, as a dense float64 array."""
     return S.toarray().astype(np.float64, copy=False) if sparse.issparse(S) else np.asarray(S, dtype=np.float64)

@@ -1,47 +1,56 @@
-"""Memory of a fit before it begins: what the sizes of data and model imply, and a refusal above the limit.
+"""Memory of a fit, forecast from the sizes of data and model before the fit begins.
 
-The figures are sums over the arrays that a fit allocates, not measurements, and meant to err upwards: measured fits of
-15 to 100 MB took between a ninth and the whole of them. They cost nothing: no array is made.
+`check_memory` refuses a fit above the limit. The figures are sums over the arrays that a fit allocates, not
+measurements. They are meant to be too large rather than too small: measured fits of 15 to 100 MB needed between a ninth
+and the whole of the forecast. A forecast allocates no array.
 """
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from scipy import sparse
 
 from expfam.errors import ResourceError
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
 _GUESSED_CLUSTERS = 200
 _KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
-_BLOCK_BYTES = 3 << 25  # most that blocks of statistics and of scores take
-_SMALL_BYTES = 8 << 20  # what the sizes do not explain
+_BLOCK_BYTES = 3 << 25  # upper limit of blocks of statistics and of scores
+_SMALL_BYTES = 8 << 20  # memory that does not depend on the sizes
 _LEAF_BYTES = 1200  # queue, partners, links and lists of a leaf and the node above it, as measured
-_LEAF_COPIES = 5  # of a leaf's dense statistics: its own, its node's, what is cached of them, and those exported
-_ENTRY_BYTES = 100  # of a stored entry: postings, sums and what they grow to as leaves merge
+_LEAF_COPIES = 5  # copies of a leaf's dense statistics: in the leaf, in its node, in caches, and in the export
+_ENTRY_BYTES = 100  # bytes of a stored entry: postings, sums, and their growth as leaves merge
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bytes that a fit holds at its peak, by what they are for.
+    """Bytes that a fit holds at its peak, by purpose.
 
     Attributes
     ----------
     data : int
-        The data themselves, which are held already when a fit begins.
+        The data themselves, which are in memory before the fit begins.
     labels : int
-        Labels, orders and kept partitions: all that grows with the number of rows.
+        Labels, orders and kept partitions, which grow with the number of rows.
     statistics : int
-        Statistics of the clusters and what is cached with them.
+        Statistics of the clusters and values that are cached with them.
     scratch : int
         Blocks of statistics and scores.
     proposals : int
-        What the sampler keeps beside the statistics: tables and codes of its proposals.
+        Tables and codes of the sampler's proposals.
     n_components : int
-        Number of clusters that was assumed.
+        Assumed number of clusters.
     is_guess : bool
-        Whether that number was guessed, the model having no limit.
+        Whether this number was guessed, because the model has no limit.
     """
 
     data: int
@@ -53,13 +62,13 @@ class Forecast:
     proposals: int = 0
 
     @property
-    def beside_data(self):
-        """Bytes needed beside the data: what `check_memory` compares with the limit."""
+    def beside_data(self) -> int:
+        """Return the bytes without the data, which `check_memory` compares with the limit."""
         return self.labels + self.statistics + self.scratch + self.proposals
 
     @property
-    def total(self):
-        """Bytes in all."""
+    def total(self) -> int:
+        """Return the bytes of the fit and its data."""
         return self.data + self.beside_data
 
     def __str__(self):
@@ -72,16 +81,18 @@ class Forecast:
         )
 
 
-def forecast_memory(data, *, n_components=None, kernel=None, model=None):
-    """Memory of a fit to these data.
+def forecast_memory(
+    data: Dataset, *, n_components: int | None = None, kernel: Any = None, model: MixtureModel | None = None
+) -> Forecast:
+    """Forecast the memory of a fit to these data.
 
     Parameters
     ----------
     data : Dataset
     n_components : int, optional
-        Largest number of clusters; without it min(N, 200) is assumed and marked as a guess.
+        Largest number of clusters. By default min(N, 200) is assumed and marked as a guess.
     kernel : Kernel, optional
-        The sampler, whose working objects are then counted in; needs `model`.
+        Sampler whose working objects are counted, too; it needs `model`.
     model : MixtureModel, optional
 
     Returns
@@ -107,15 +118,15 @@ def forecast_memory(data, *, n_components=None, kernel=None, model=None):
     )
     if data.groups is not None:
         cells = data.groups.n_groups * forecast.n_components
-        # counts of clusters in groups with their sums over sweeps, dense weights at the end, and no kept partitions
+        # counts of clusters in groups, their sums over sweeps, and dense weights at the end; no partitions are kept
         forecast = replace(forecast, labels=28 * data.n_rows + 48 * min(data.n_rows, cells) + 24 * cells)
     if kernel is None:
         return forecast
     return replace(forecast, proposals=int(kernel.memory(model, data, forecast.n_components)))
 
 
-def forecast_topics(data, *, kernel, model, start="auto"):
-    """Memory of a fit of topics to these documents.
+def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start: Any = "auto") -> Forecast:
+    """Forecast the memory of a topic model of these documents.
 
     Parameters
     ----------
@@ -123,16 +134,17 @@ def forecast_topics(data, *, kernel, model, start="auto"):
     kernel : TopicGibbs or TopicVariational
     model : AdmixtureModel
     start : str
-        What the kernel begins with: the larger of what it takes and what its steps take counts.
+        How the kernel begins. The larger of the memory of the start and of the steps counts.
 
     Returns
     -------
     Forecast
-        Its clusters are topics; what the kernels hold of tokens or in tables counts as proposals.
+        Its clusters are topics. Tokens and tables of the kernel count as proposals.
 
     Notes
     -----
-    Statistics: counts of words in topics, their sums over sweeps, and the pseudo-counts that become `components_`.
+    The statistics are counts of words in topics, their sums over sweeps, and the pseudo-counts that become
+    `components_`.
     """
     K = model.n_topics
     return Forecast(
@@ -145,18 +157,18 @@ def forecast_topics(data, *, kernel, model, start="auto"):
     )
 
 
-def forecast_tree(data, *, n_leaves=None, n_neighbors=0, n_trees=1):
-    """Memory of trees over these data.
+def forecast_tree(data: Dataset, *, n_leaves: int | None = None, n_neighbors: int = 0, n_trees: int = 1) -> Forecast:
+    """Forecast the memory of trees over these data.
 
     Parameters
     ----------
     data : Dataset
     n_leaves : int, optional
-        N if not given.
+        Number of leaves; N by default.
     n_neighbors : int
-        Candidates of each leaf, where a graph of them is made.
+        Candidates of each leaf if a graph of them is made, else 0.
     n_trees : int
-        Held together, to choose from.
+        Trees that are in memory together, to choose from.
 
     Returns
     -------
@@ -185,8 +197,17 @@ def forecast_tree(data, *, n_leaves=None, n_neighbors=0, n_trees=1):
     )
 
 
-def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, data_bytes=None, n_components=None):
-    """Memory of a fit to data of given sizes, which need not exist yet.
+def forecast_sizes(
+    family: str,
+    *,
+    n_rows: int,
+    n_features: int,
+    n_statistics: int | None = None,
+    nnz: int | None = None,
+    data_bytes: int | None = None,
+    n_components: int | None = None,
+) -> Forecast:
+    """Forecast the memory of a fit from sizes; the data need not exist yet.
 
     Parameters
     ----------
@@ -194,14 +215,14 @@ def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, d
         Entry-point name.
     n_rows, n_features : int
     n_statistics : int, optional
-        F, the width of the sufficient statistics; for the built-in families known from `n_features`, else taken to be
-        `n_features`. For ``"categorical"`` it is the number of levels of all columns.
+        F, the width of the sufficient statistics. By default it follows from `n_features` for the built-in families
+        and is `n_features` for others. For ``"categorical"`` give the number of levels of all columns.
     nnz : int, optional
-        Stored entries of sparse data; dense if not given.
+        Stored entries of sparse data; without it the data are dense.
     data_bytes : int, optional
-        Bytes of the data; 8 a value and 4 an index if not given.
+        Bytes of the data; by default 8 for each value and 4 for each index.
     n_components : int, optional
-        Largest number of clusters; without it min(N, 200) is assumed and marked as a guess.
+        Largest number of clusters. By default min(N, 200) is assumed and marked as a guess.
 
     Returns
     -------
@@ -209,9 +230,10 @@ def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, d
 
     Notes
     -----
-    Count families: word-major tables of int32 counts, V rows of K slots padded to a cache line, held in float64 where
-    the counts are fractions; one bit a slot and lists of the words present. Full Gaussians: F = d + d (d + 1) / 2 sums
-    and two d x d factors a cluster. Others: twice K F doubles. A copy of the statistics is exported at the end.
+    Count families have word-major tables of int32 counts (float64 for fractions): V rows of K slots, padded to a cache
+    line, with one bit for each slot and lists of the words that occur. Full Gaussians have F = d + d (d + 1) / 2 sums
+    and two d x d factors for each cluster. Other families have twice K F doubles. A copy of the statistics is exported
+    at the end.
     """
     K = min(n_rows, _GUESSED_CLUSTERS) if n_components is None else int(n_components)
     F = _statistics_width(family, n_features) if n_statistics is None else int(n_statistics)
@@ -227,8 +249,11 @@ def forecast_sizes(family, *, n_rows, n_features, n_statistics=None, nnz=None, d
     )
 
 
-def most_kept_partitions(n_rows):
-    """Partitions that a fit keeps at most, to choose the point estimate from: 5 to 50, fewer of many rows."""
+def most_kept_partitions(n_rows: int) -> int:
+    """Return how many partitions a fit keeps at most to choose the point estimate from.
+
+    The number falls with the number of rows, from 50 to 5.
+    """
     return min(50, max(5, int(math.sqrt(_KEPT_LABELS / max(n_rows, 1)) / 10)))
 
 
@@ -252,27 +277,27 @@ def _statistics_bytes(family, n_features, F, K, n_entries):
     return 8 * (K + 1) * (3 * F + factors)
 
 
-def check_memory(forecast, limit=None):
-    """Raise where a fit would need more memory beside the data than it may have.
+def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
+    """Raise if a fit needs more memory beside the data than allowed.
 
     Parameters
     ----------
     forecast : Forecast
     limit : int, float or str, optional
-        Bytes, or text such as ``"4GB"``; without it what the machine, or the container, has free. Where that cannot be
-        found out nothing is checked.
+        Bytes, or text like ``"4GB"``. By default it is the free memory of the machine or container; if that is
+        unknown, nothing is checked.
 
     Raises
     ------
     ResourceError
-        With the figures.
+        The message holds the figures.
     """
     allowed = available_memory() if limit is None else parse_bytes(limit)
     if allowed is not None and forecast.beside_data > allowed:
         whose = "are free" if limit is None else "are allowed (memory_limit)"
         raise ResourceError(
-            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: fewer components or columns, or a higher"
-            " memory_limit"
+            f"the fit needs about {forecast}; {format_bytes(allowed)} {whose}: use fewer components or columns, or a"
+            " higher memory_limit"
         )
 
 

@@ -1,15 +1,21 @@
-"""Time of a fit before it begins: a rate measured on a part of the rows, and a refusal above the limit.
+"""Time of a fit, forecast from steps on samples of the rows before the fit begins.
 
-Nothing is shipped but the range: the sampler itself takes a few steps on growing samples of the data, on this machine
-and at its load, and a line through the last two gives the rest; trees, whose cost is a power of the rows, are grown
-whole. That is an extrapolation: clusters found in all data may be more or fewer than in a sample, and caches overflow.
-Hence two ends, not one figure; measured fits lie between.
+`check_time` refuses a fit above the limit. The sampler takes a few steps on growing samples of the data, on this
+machine and under its present load. A line through the last two samples gives the time for all rows. Trees are grown
+completely on samples, because their cost is a power of the number of rows.
+
+This is an extrapolation: all data may have more or fewer clusters than a sample, and may not fit into caches. So the
+forecast is a range; measured fits lie within it.
 """
+
+from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,19 +25,22 @@ from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.structures.ground.rng import generator
 
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+
 _FIRST_ROWS = 500
 _GROWTH = 4
-_ENOUGH = 0.3  # seconds of a probe after which none larger is made, if there are two
-_TOO_LONG = 10.0  # if there is one
-_STEPS = 3  # of each probe; the first also makes what later ones find made
+_ENOUGH = 0.3  # seconds of a probe after which no larger one is made, if there are two
+_TOO_LONG = 10.0  # seconds of a probe after which no larger one is made, even if there is only one
+_STEPS = 3  # steps of each probe; the first also makes tables that later steps use
 _TICK = 1e-6  # least seconds of a tree
-_LOW, _HIGH = 0.4, 3.0  # ends of the range about the line
+_LOW, _HIGH = 0.4, 3.0  # factors on the low and the high estimate
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
 class Duration:
-    """Seconds that a fit is expected to take, as a range.
+    """Seconds that a fit is expected to need, as a range.
 
     Attributes
     ----------
@@ -40,10 +49,10 @@ class Duration:
     probe_rows : int
         Rows of the largest sample on which steps were timed.
     probe_seconds : float
-        What timing took.
+        Seconds that the timing needed.
     n_steps : int
     unit : str
-        What the steps are.
+        Name of a step, in the plural.
     """
 
     low: float
@@ -60,21 +69,31 @@ class Duration:
         )
 
 
-def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
-    """Seconds of a fit, from a few steps on samples of the rows: at most some seconds of work.
+def forecast_duration(
+    kernel: Any,
+    model: MixtureModel | AdmixtureModel,
+    data: Dataset,
+    n_steps: int,
+    *,
+    seed: int = 0,
+    start: Any = "auto",
+) -> Duration:
+    """Forecast the seconds of a fit from a few steps on samples of the rows.
+
+    This needs some seconds of work at most.
 
     Parameters
     ----------
     kernel : Kernel
     model : MixtureModel or AdmixtureModel
-        Bound.
+        It must be bound.
     data : Dataset
-        Of rows in groups, samples are whole groups.
+        If rows are in groups, samples are whole groups.
     n_steps : int
-        In all. Samplers that stop by themselves may take less.
+        Number of all steps. Samplers that stop by themselves may need fewer.
     seed : int
     start : str or (N,) array_like of int
-        Making it is part of the time.
+        The time of the start is included.
 
     Returns
     -------
@@ -97,21 +116,23 @@ def forecast_duration(kernel, model, data, n_steps, *, seed=0, start="auto"):
     return Duration(_LOW * low, _HIGH * high, probes[-1][0], perf_counter() - began, int(n_steps))
 
 
-def forecast_tree_duration(grow, data, *, seed=0):
-    """Seconds of a tree over all rows, from trees over samples of them: at most some seconds of work.
+def forecast_tree_duration(grow: Callable[[Any, Dataset], Any], data: Dataset, *, seed: int = 0) -> Duration:
+    """Forecast the seconds of a tree over all rows from trees over samples.
+
+    This needs some seconds of work at most.
 
     Parameters
     ----------
     grow : callable
-        ``grow(rows, sample)`` makes the whole tree of a sample; `rows` index the data.
+        ``grow(rows, sample)`` makes the whole tree of a sample; `rows` are indices of the data.
     data : Dataset
     seed : int
 
     Returns
     -------
     Duration
-        Its steps are merges. The low end follows the power of the rows by which the last two trees differ, at most 2;
-        the high end is that of a search of all pairs.
+        Its steps are merges. The low end follows the power of the number of rows by which the last two trees differ, at
+        most 2; the high end is the time of a search over all pairs.
 
     Examples
     --------
@@ -141,7 +162,7 @@ def forecast_tree_duration(grow, data, *, seed=0):
 
 
 def _probes(data, seed, measure):
-    """(rows, *seconds) of growing samples; `measure(rows, sample)` gives the seconds."""
+    """Return (rows, *seconds) of growing samples; `measure(rows, sample)` returns the seconds."""
     N = data.n_rows
     probes, n_rows = [], min(N, _FIRST_ROWS)
     while True:
@@ -154,7 +175,10 @@ def _probes(data, seed, measure):
 
 
 def _sample(data, n_rows, seed):
-    """Which rows, and their data: so many, or the whole groups that hold so many."""
+    """Return the indices of a sample of `n_rows` rows, and its data.
+
+    Data in groups give whole groups that hold at least `n_rows` rows together.
+    """
     if n_rows >= data.n_rows:
         return slice(None), data
     rng, groups = generator(seed, "subsample"), None
@@ -170,7 +194,7 @@ def _sample(data, n_rows, seed):
 
 
 def _step_seconds(kernel, model, data, rows, sample, seed, start):
-    """Seconds of the start and of a step on a sample."""
+    """Return the seconds of the start, and of one step, on a sample."""
     options = {"start": kernel.sample_start(start, data, rows)}
     if isinstance(start, str) and isinstance(model, MixtureModel):
         most = kernel.max_clusters(model)
@@ -187,10 +211,11 @@ def _step_seconds(kernel, model, data, rows, sample, seed, start):
 
 
 def _line(N, probes, place):
-    """Seconds at N rows by the line through the last two probes, and by that through the origin and the last one.
+    """Return a low and a high estimate of the seconds at N rows.
 
-    The latter takes what a step costs whatever the number of rows for a cost of rows: too much, but safely so where the
-    difference of two probes is noise.
+    The low estimate is the line through the last two probes; the high one is the line through the origin and the last
+    probe. The high line counts the fixed cost of a step as a cost of rows. It is too high for that reason, but safe if
+    the difference of the two probes is noise.
     """
     n, t = probes[-1][0], probes[-1][place]
     if len(probes) == 1:
@@ -200,44 +225,55 @@ def _line(N, probes, place):
     return least, max(least, t + (N - n) * 0.5 * t / n)
 
 
-def check_time(limit, kernel, model, data, n_steps, *, seed, start):
-    """Time some steps and raise where a fit would take longer than it may; nothing without a limit.
+def check_time(
+    limit: float | str | None,
+    kernel: Any,
+    model: MixtureModel | AdmixtureModel,
+    data: Dataset,
+    n_steps: int,
+    *,
+    seed: int,
+    start: Any,
+) -> None:
+    """Time some steps and raise if a fit would exceed the limit.
+
+    Without a limit nothing is timed.
 
     Parameters
     ----------
     limit : float, str or None
-        As of `check_duration`.
+        See `check_duration`.
     kernel, model, data, n_steps, seed, start
-        As of `forecast_duration`.
+        See `forecast_duration`.
     """
     if limit is not None:
         check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start), limit)
 
 
-def check_duration(duration, limit):
-    """Raise where a fit would take longer than it may, even at the low end of the range.
+def check_duration(duration: Duration, limit: float | str) -> None:
+    """Raise if even the low end of a forecast is above the limit.
 
     Parameters
     ----------
     duration : Duration
     limit : float or str
-        Seconds, or text such as ``"90s"``, ``"10min"``, ``"2h"``.
+        Seconds, or text like ``"90s"``, ``"10min"``, ``"2h"``.
 
     Raises
     ------
     ResourceError
-        With the figures.
+        The message holds the figures.
     """
     allowed = parse_seconds(limit)
     if duration.low > allowed:
         raise ResourceError(
-            f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): fewer steps,"
-            " rows or components, another sampler, or a higher time_limit"
+            f"the fit would take about {duration}; {format_seconds(allowed)} are allowed (time_limit): use fewer"
+            " steps, rows or components, another sampler, or a higher time_limit"
         )
 
 
-def parse_seconds(value):
-    """Seconds of a number or of text such as ``"90s"``, ``"10min"``, ``"2h"``: float.
+def parse_seconds(value: float | str) -> float:
+    """Return the seconds of a number or of text like ``"90s"``, ``"10min"``, ``"2h"``.
 
     Examples
     --------
@@ -245,7 +281,7 @@ def parse_seconds(value):
     >>> parse_seconds("1.5h"), parse_seconds(90)
     (5400.0, 90.0)
     """
-    match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
+    match: Any = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|d)?\s*", str(value))
     try:
         seconds = float(match.group(1)) * _UNITS[match.group(2) or ""]
     except (AttributeError, ValueError):
@@ -255,8 +291,8 @@ def parse_seconds(value):
     return seconds
 
 
-def format_seconds(seconds):
-    """Seconds in words, two digits: ``"1.5 h"``."""
+def format_seconds(seconds: float) -> str:
+    """Return seconds as text with two digits, for example ``"1.5 h"``."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}"

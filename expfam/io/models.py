@@ -1,11 +1,16 @@
-"""Fitted estimators in files: what makes a model, its statistics and its settings, without the data and without pickle.
+"""Saved estimators: statistics and settings in files, without the data and without pickle.
 
-A fitted mixture is (bound family, weights, n, S), so a saved one takes O(K F) bytes however many data it was fitted to,
-plus the trace; the labels are added on request. Families and weights are named by entry point and class, with their
-parameters and learned attributes as JSON and arrays, and rebuilt through the plugin registry.
+A fitted mixture is (bound family, weights, n, S). So a saved model has O(K F) bytes for any number of rows, plus the
+trace; the labels are added on request. Families and weights are named by entry point and class. Their parameters and
+learned attributes are stored as JSON and arrays, and the plugin registry makes them again.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +25,9 @@ from expfam.params import Settings
 from expfam.samplers.chain.trace import WarmedColumns
 from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.structures.ground.stored import restoring
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 KIND = "mixture"
 HIERARCHY = "hierarchy"
@@ -48,14 +56,14 @@ _LABEL_SETTINGS = ("start", "init_labels")
 
 
 class StoredTrace(WarmedColumns):
-    """Columns of a trace that was read from a file; the partitions that the run kept are not among them.
+    """Columns of a trace that was read from a file, without kept partitions.
 
     Parameters
     ----------
     columns : dict of str to (T,) ndarray
         Step, objective (nats), number of clusters, seconds.
     n_warmup : int
-        Leading steps that were a warm-up: no summary counts them.
+        Number of first steps that were a warm-up; summaries leave them out.
 
     Examples
     --------
@@ -66,41 +74,42 @@ class StoredTrace(WarmedColumns):
     (2, -7.5)
     """
 
-    def __init__(self, columns, *, n_warmup=0):
+    def __init__(self, columns: Mapping[str, npt.NDArray[Any]], *, n_warmup: int = 0) -> None:
         self.columns, self.n_warmup = dict(columns), int(n_warmup)
 
     def __len__(self):
         return len(next(iter(self.columns.values()), ()))
 
-    def column(self, name):
-        """One column by name: (T,) ndarray."""
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column by name: (T,) ndarray."""
         if name not in self.columns:
             raise KeyError(f"the stored trace has no column {name!r}; it has {list(self.columns)}")
         return self.columns[name]
 
 
-def save_model(estimator, path, *, labels=False):
+def save_model(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
     """Write a fitted mixture to the directory `path`.
 
     Parameters
     ----------
     estimator : Mixture
-        Fitted.
+        It must be fitted.
     path : path_like
-        An earlier model that stands there is replaced; anything else there is refused.
+        An earlier model at this path is replaced; anything else there is refused.
     labels : bool
-        Also keep `labels_`, 4 bytes a datum.
+        Whether to save `labels_`, too: 4 bytes for each datum.
 
     Raises
     ------
     ArchiveError
-        A part of the model cannot be kept without pickling it, or `path` is taken.
+        A part of the model cannot be saved without pickle, or `path` is in use.
 
     Notes
     -----
-    Settings that are no plain values, families, weights or samplers of plain settings (callbacks, starting labels,
-    generators) are written as text to the header's ``not_kept`` and come back as their defaults; predictions do not
-    depend on them. Of a mixture that learned from chunks the file holds what learning goes on from.
+    Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
+    weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded
+    model has their defaults; predictions do not depend on them. If a mixture learned from chunks, the loaded mixture
+    can go on learning.
     """
     results = _labels_of(estimator, labels)
     if hasattr(estimator, "trace_"):
@@ -112,8 +121,8 @@ def save_model(estimator, path, *, labels=False):
     _write(estimator, path, KIND, results, parts)
 
 
-def load_model(estimator_class, path, *, trust=False):
-    """Fitted mixture that `save_model` wrote; it predicts without the training data.
+def load_model(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
+    """Load a fitted mixture that `save_model` wrote; it predicts without the training data.
 
     Parameters
     ----------
@@ -121,8 +130,9 @@ def load_model(estimator_class, path, *, trust=False):
         `Mixture` or a class derived from it.
     path : path_like
     trust : bool
-        Also import modules that are neither part of expfam nor of an installed distribution that offers plugins, where
-        the file names them: that runs their code. A class that was given to `expfam.register` needs no trust.
+        Whether to import modules that the file names although they are not part of expfam or of an installed
+        distribution that offers plugins. Importing runs their code. Classes that you gave to `expfam.register` are
+        found without trust.
 
     Returns
     -------
@@ -131,17 +141,16 @@ def load_model(estimator_class, path, *, trust=False):
     Raises
     ------
     ArchiveError
-        Nothing usable stands at `path`; the message says what was found.
+        There is no usable model at `path`; the message says what was found.
     PluginError
-        A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        A class that the file names is not installed, or it needs `trust`.
     """
-
     estimator, results, parts = _read(path, KIND, estimator_class, trust)
     with restoring(path):
         model = MixtureModel(parts["family"], parts["weights"])
         check_mixture(results, model.family)
         if "trace_" in results:
-            # files of versions before traces knew their warm-up do not have its length
+            # files of older versions do not have the length of the warm-up
             results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
         stream = results.pop("stream_", None)
         _set(estimator, results | {"model_": model, "family_": model.family})
@@ -151,15 +160,17 @@ def load_model(estimator_class, path, *, trust=False):
     return estimator
 
 
-def save_hierarchy(estimator, path):
-    """Write a fitted hierarchy to the directory `path`: its tree, labels, and the statistics of the leaves.
+def save_hierarchy(estimator: Any, path: str | PathLike[str]) -> None:
+    """Write a fitted hierarchy to the directory `path`.
+
+    The directory holds its tree, its labels, and the statistics of the leaves.
 
     Parameters
     ----------
     estimator : BayesianHierarchy
-        Fitted.
+        It must be fitted.
     path : path_like
-        As of `save_model`, whose notes on settings hold too.
+        See `save_model`; its notes on settings are valid here, too.
     """
     tree = estimator.tree_
     results = {name: getattr(tree, name) for name in _TREE}
@@ -167,8 +178,8 @@ def save_hierarchy(estimator, path):
     _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
 
 
-def load_hierarchy(estimator_class, path, *, trust=False):
-    """Fitted hierarchy that `save_hierarchy` wrote; raises as `load_model` does.
+def load_hierarchy(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
+    """Load a fitted hierarchy that `save_hierarchy` wrote; raise as `load_model` does.
 
     Parameters
     ----------
@@ -194,15 +205,15 @@ def load_hierarchy(estimator_class, path, *, trust=False):
     return estimator
 
 
-def save_topics(estimator, path):
+def save_topics(estimator: Any, path: str | PathLike[str]) -> None:
     """Write a fitted topic model to the directory `path`.
 
     Parameters
     ----------
     estimator : TopicModel
-        Fitted.
+        It must be fitted.
     path : path_like
-        As of `save_model`, whose notes on settings hold too.
+        See `save_model`; its notes on settings are valid here, too.
     """
     results, parts = {}, {}
     if hasattr(estimator, "stream_"):
@@ -210,8 +221,8 @@ def save_topics(estimator, path):
     _write(estimator, path, TOPICS, results, parts)
 
 
-def load_topics(estimator_class, path, *, trust=False):
-    """Fitted topic model that `save_topics` wrote; raises as `load_model` does.
+def load_topics(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
+    """Load a fitted topic model that `save_topics` wrote; raise as `load_model` does.
 
     Parameters
     ----------
@@ -238,17 +249,19 @@ def load_topics(estimator_class, path, *, trust=False):
     return estimator
 
 
-def save_grouped(estimator, path, *, labels=False):
-    """Write a fitted mixture of groups to the directory `path`: clusters, pseudo-counts, and counts of the groups.
+def save_grouped(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
+    """Write a fitted mixture of groups to the directory `path`.
+
+    The directory holds its clusters, its pseudo-counts, and the counts of the groups.
 
     Parameters
     ----------
     estimator : GroupedMixture
-        Fitted.
+        It must be fitted.
     path : path_like
-        As of `save_model`, whose notes on settings hold too.
+        See `save_model`; its notes on settings are valid here, too.
     labels : bool
-        Also keep `labels_`, 4 bytes a datum.
+        Whether to save `labels_`, too: 4 bytes for each datum.
     """
     results = _labels_of(estimator, labels)
     if hasattr(estimator, "stream_"):
@@ -256,8 +269,8 @@ def save_grouped(estimator, path, *, labels=False):
     _write(estimator, path, GROUPED, results, {"family": estimator.family_})
 
 
-def load_grouped(estimator_class, path, *, trust=False):
-    """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
+def load_grouped(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
+    """Load a fitted mixture of groups that `save_grouped` wrote; raise as `load_model` does.
 
     Parameters
     ----------
@@ -283,11 +296,11 @@ def load_grouped(estimator_class, path, *, trust=False):
     return estimator
 
 
-# ---- what all have ---------------------------------------------------------------------------------------------------
+# ---- shared by all estimators ----------------------------------------------------------------------------------------
 
 
 def _write(estimator, path, kind, results, parts=None):
-    """Settings, results and parts of a fitted estimator as an archive."""
+    """Write settings, results and parts of a fitted estimator as an archive."""
     arrays = {}
     params, not_kept = _pack_settings(estimator.get_params(deep=False), arrays)
     header = {"estimator": type(estimator).__name__, "params": params, "not_kept": not_kept}
@@ -300,7 +313,7 @@ def _write(estimator, path, kind, results, parts=None):
 
 
 def _read(path, kind, estimator_class, trust):
-    """What `_write` wrote: the estimator with its settings alone, its results, and its parts."""
+    """Return an estimator with its settings, its results, and its parts, which `_write` wrote."""
     header, arrays = read_archive(path, kind)
     classes = SavedClasses(path, trust)
     with restoring(path):
@@ -311,7 +324,8 @@ def _read(path, kind, estimator_class, trust):
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
         check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
         if "feature_names_in_" in results:
-            results["feature_names_in_"] = results["feature_names_in_"].astype(object)  # scikit-learn compares with it
+            # scikit-learn compares names of this dtype
+            results["feature_names_in_"] = results["feature_names_in_"].astype(object)
     return estimator, results, parts
 
 
@@ -321,7 +335,7 @@ def _set(estimator, results):
 
 
 def _miss(estimator, *names):
-    """Tell the estimator which attributes of a fitted one it lacks, for its messages."""
+    """Set which attributes of a fitted estimator are missing, for its messages."""
     estimator._not_kept = {name: _NOT_KEPT[name] for name in names if not hasattr(estimator, name)}
 
 
@@ -331,7 +345,7 @@ def _labels_of(estimator, labels):
 
 def _stream_of(estimator, labels=False):
     arrays = estimator.stream_.to_arrays()
-    if not labels:  # those of the last chunk, which nothing goes on from
+    if not labels:  # the labels of the last chunk are not needed to go on
         arrays["labels"] = np.empty(0, dtype=np.int32)
     return arrays
 
@@ -340,12 +354,12 @@ def _stream_of(estimator, labels=False):
 
 
 def _pack_settings(params, arrays):
-    """Constructor's keywords that can be kept, and the text of those that cannot."""
+    """Return the constructor's keywords that can be saved, and the text of the others."""
     kept, not_kept = {}, {}
     for name, value in params.items():
         is_model = isinstance(value, Family) or _is_weights(value) or _is_plain_settings(value)
         is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS"
-        # labels would make the file as long as the data
+        # with labels the file would grow with the data
         is_long = name in _LABEL_SETTINGS and value is not None and not isinstance(value, str)
         if is_model or ((is_array or _is_plain(value)) and not is_long):
             kept[name] = _pack(value, ("params", name), arrays)
@@ -361,7 +375,10 @@ def _is_plain(value):
 
 
 def _is_plain_settings(value):
-    """Whether a kernel or schedule is made of values that can be kept, kernels within kernels among them."""
+    """Tell whether a kernel or schedule has only values that can be saved.
+
+    A value may be a kernel itself.
+    """
     if not isinstance(value, Settings) or class_at(class_path(value)) is not type(value):
         return False
     named = value._parameter_names() == list(value.get_params())
@@ -373,9 +390,9 @@ def _is_weights(value):
 
 
 def _pack(value, where, arrays):
-    """JSON form of a value; arrays go to the nested dict `arrays` under the names `where`.
+    """Return the JSON form of a value; arrays go to the nested dict `arrays` at `where`.
 
-    Plain values stand for themselves; all else is an object with one key that begins with ``$``.
+    Plain values stay the same. Any other value becomes an object with one key that begins with ``$``.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -441,7 +458,7 @@ def _unpack(value, arrays, classes):
         return classes.weights(inner["class"])(**_unpack(inner["params"], arrays, classes))
     if tag == "$settings":
         return classes.settings(inner["class"])(**_unpack(inner["params"], arrays, classes))
-    raise ArchiveError(f"the header holds the unknown mark {tag!r}; it is damaged, or of a newer expfam")
+    raise ArchiveError(f"the header holds the unknown mark {tag!r}: it is damaged, or a newer expfam wrote it")
 
 
 def _unpack_family(packed, arrays, classes):

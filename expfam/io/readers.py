@@ -1,10 +1,12 @@
-"""Tables from files: one function, the format found by suffix and content, text parsed by compiled readers.
+"""Tables from files: the format follows from the suffix and the content.
 
-Whatever the format, the result is a `Table`: X as (N, V) array or CSR, and what the file knows of its rows, columns
-and classes. Reading is O(size of the file); `.npy` files are memory-mapped and cost nothing until they are used.
-Nothing is ever unpickled. Whatever a file holds, the only error is `DataError`: what it declares, and what it unpacks
-to, is compared with the memory allowed before a parser sees it. A family's own checks come later, in `Dataset`.
+For each format the result is a `Table`: X as (N, V) array or CSR, and what the file holds about its rows, columns and
+classes. Reading is O(size of the file); `.npy` files are memory-mapped and read when they are used. Nothing is
+unpickled. Whatever a file holds, the only error is `DataError`. The declared and unpacked sizes are compared with the
+allowed memory before a parser reads the file. `Dataset` applies the family's own checks later.
 """
+
+from __future__ import annotations
 
 import csv
 import gzip
@@ -13,8 +15,9 @@ import re
 import warnings
 import zipfile
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +26,9 @@ from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 _CSR_KEYS = {"data", "indices", "indptr", "shape"}
 _SIDE_KEYS = {
     "labels": ("labels", "label", "y", "target"),
@@ -30,12 +36,12 @@ _SIDE_KEYS = {
     "row_ids": ("row_ids", "ids"),
 }
 _COMPRESSED = {".gz"}
-_CHUNK = 1 << 20  # bytes, or stored entries, looked at in one go
-_MTX_BYTES = b"0123456789+-.eEdDnNaAiIfFtTyY \t\r\n"  # of numbers, NaN and infinity included
+_CHUNK = 1 << 20  # bytes that are read together
+_MTX_BYTES = b"0123456789+-.eEdDnNaAiIfFtTyY \t\r\n"  # bytes of numbers, with NaN and infinity
 
 
 class Table(NamedTuple):
-    """What a file holds; the last three are None where it does not say.
+    """Contents of a file; the last three are None if the file does not hold them.
 
     Attributes
     ----------
@@ -47,14 +53,20 @@ class Table(NamedTuple):
         Known class of each row; never used for fitting.
     """
 
-    X: object
-    row_ids: object = None
-    column_names: object = None
-    labels: object = None
+    X: Any
+    row_ids: npt.NDArray[Any] | None = None
+    column_names: npt.NDArray[Any] | None = None
+    labels: npt.NDArray[Any] | None = None
 
 
-def read(path, *, vocab=None, memory_limit=None, **options):
-    """Table of the data in a file.
+def read(
+    path: str | PathLike[str],
+    *,
+    vocab: str | PathLike[str] | None = None,
+    memory_limit: float | str | None = None,
+    **options: Any,
+) -> Table:
+    """Read a table of data from a file.
 
     Parameters
     ----------
@@ -64,16 +76,17 @@ def read(path, *, vocab=None, memory_limit=None, **options):
         `.svm`, `.svmlight`, `.libsvm`; `.csv`, `.tsv`; `.parquet`; `.txt`, either UCI bag of words (three header
         lines D, W, NNZ, then "document word count", counted from 1) or a delimited table. Text may be gzipped.
     vocab : path_like, optional
-        Text file with one column name a line, in order.
+        Text file with the names of the columns in order, one name per line.
     memory_limit : int, float or str, optional
-        Bytes, or text such as ``"4GB"``, that the file may unpack to, and that the table may take whose sizes it
-        declares; what the machine has free if not given.
+        Bytes, or text like ``"4GB"``. It limits the unpacked size of the file, and the size of the table that the
+        file declares. By default it is the free memory of the machine.
     **options
-        By format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both guessed
-        otherwise. ``id_column``, ``label_column`` (name, or number from 0): delimited text and Parquet.
+        Options of a format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both
+        guessed by default. ``id_column``, ``label_column`` (name, or number from 0): delimited text and Parquet.
         svmlight: ``n_features``, the number of columns, for files whose last columns are empty; ``zero_based`` (bool),
-        whether columns are counted from 0. If it is not given, they are counted from 0 where the file names a column
-        0, and else from 1, with a warning where `n_features` does not prove it: the first column may be empty.
+        whether columns are counted from 0. By default they are counted from 0 if the file names a column 0, and
+        otherwise from 1. You are warned if `n_features` does not prove the latter, because the first column may be
+        empty.
 
     Returns
     -------
@@ -82,12 +95,13 @@ def read(path, *, vocab=None, memory_limit=None, **options):
     Raises
     ------
     DataError
-        Naming the file, the line where it is known, and what to do; nothing else is raised, whatever a file holds.
+        The file cannot be read. The message names the file, the line if it is known, and what to do. No other error is
+        raised for the contents of a file.
 
     Warns
     -----
     DataWarning
-        For svmlight files that leave open whether columns are counted from 0 or from 1.
+        If it is not clear whether an svmlight file counts columns from 0 or from 1.
 
     Examples
     --------
@@ -119,8 +133,11 @@ def read(path, *, vocab=None, memory_limit=None, **options):
     return _checked(path, table, limit)
 
 
-def read_vocabulary(path, *, memory_limit=None):
-    """Column names of a text file, one a line: (V,) array of str; trailing empty lines are dropped."""
+def read_vocabulary(path: str | PathLike[str], *, memory_limit: float | str | None = None) -> npt.NDArray[np.str_]:
+    """Read the names of columns from a text file, one name per line: (V,) array of str.
+
+    Empty lines at the end are ignored.
+    """
     path, limit = Path(path), _limit(memory_limit)
     _require_file(path)
     _require_unpacked(path, limit)
@@ -133,7 +150,10 @@ def read_vocabulary(path, *, memory_limit=None):
 
 @contextmanager
 def _parsing(path, what, advice=""):
-    """The border to a parser: whatever it raises about a stranger's bytes becomes a DataError."""
+    """Turn every error of a parser into a DataError that names the file.
+
+    Files may hold anything, and parsers may raise anything.
+    """
     try:
         yield
     except (DataError, DataWarning):
@@ -145,7 +165,7 @@ def _parsing(path, what, advice=""):
 
 
 def _limit(memory_limit):
-    """Bytes allowed: those given, or else those that are free; infinity where the system does not say."""
+    """Return the bytes allowed: the given ones, or the free ones; infinity if unknown."""
     allowed = available_memory() if memory_limit is None else parse_bytes(memory_limit)
     return float("inf") if allowed is None else allowed
 
@@ -153,13 +173,16 @@ def _limit(memory_limit):
 def _require_room(path, n_bytes, limit, what):
     if n_bytes > limit:
         raise DataError(
-            f"{path}: {what} {format_bytes(n_bytes)}; {format_bytes(limit)} are free, or allowed by memory_limit: is"
-            " the file what it seems to be? if so, read it with a higher memory_limit"
+            f"{path}: {what} {format_bytes(n_bytes)}; {format_bytes(limit)} are free, or allowed by memory_limit: if"
+            " you expect this size, read the file with a higher memory_limit"
         )
 
 
 def _require_unpacked(path, limit):
-    """Refuse compressed text that unpacks to more than the limit, in one pass that keeps nothing of it."""
+    """Refuse compressed text that unpacks to more than the limit.
+
+    The text is read once and not kept.
+    """
     if path.suffix.lower() not in _COMPRESSED:
         return
     size = 0
@@ -170,13 +193,19 @@ def _require_unpacked(path, limit):
 
 
 def _require_table(path, limit, n_rows, n_columns, n_entries=None):
-    """Refuse declared sizes of a table that do not fit in memory; dense without a number of stored entries."""
+    """Refuse declared sizes of a table that do not fit in memory.
+
+    Without `n_entries` the table is dense.
+    """
     n_bytes = 8 * n_rows * n_columns if n_entries is None else 8 * (n_rows + n_columns) + 12 * n_entries
     _require_room(path, n_bytes, limit, f"names a table of {n_rows} rows and {n_columns} columns, which takes")
 
 
 def _as_strings(path, values, limit):
-    """(N,) array of str: each takes as many bytes as the longest, which must fit in memory."""
+    """Return an (N,) array of str; refuse it if it does not fit in memory.
+
+    Each string needs as many bytes as the longest.
+    """
     width = max((len(value) for value in values), default=0)
     _require_room(path, 4 * width * len(values), limit, f"a column of names up to {width} characters long takes")
     return np.array(values, dtype=str)
@@ -206,7 +235,7 @@ def _reader_of(path, limit):
 
 
 def _require_file(path):
-    with _parsing(path, "is no name of a file that can be read"):
+    with _parsing(path, "is not the path of a readable file"):
         if not path.exists():
             raise DataError(f"{path}: no such file")
         if not path.is_file():
@@ -229,7 +258,7 @@ def _first_lines(path, count):
 
 
 def _checked(path, table, limit):
-    """The table, after its parts were compared in length and X was found to be a numeric matrix."""
+    """Return the table if X is a numeric matrix and the other parts have its lengths."""
     X = table.X
     if X.ndim != 2:
         raise DataError(f"{path}: holds an array of shape {X.shape}; a table needs two dimensions (rows, columns)")
@@ -260,8 +289,8 @@ def _read_npy(path, limit):
 
 def _read_npz(path, limit, *, key=None):
     if not zipfile.is_zipfile(path):
-        raise DataError(f"{path}: is not a readable .npz file (no zip archive, or cut off)")
-    # NumPy closes what it opened itself too late when the archive is broken
+        raise DataError(f"{path}: is not a readable .npz file (no zip archive, or truncated)")
+    # the file is opened here, because NumPy closes a broken archive too late
     with (
         _parsing(path, "is not a readable .npz file", _NO_OBJECTS),
         open(path, "rb") as stream,
@@ -274,9 +303,9 @@ def _read_npz(path, limit, *, key=None):
 
 
 class _Arrays:
-    """Arrays of an open .npz file by name; each is refused where it unpacks to more than the limit."""
+    """Arrays of an open .npz file by name; arrays above the memory limit are refused."""
 
-    def __init__(self, path, file, limit):
+    def __init__(self, path: Path, file: Any, limit: float) -> None:
         self.path, self.file, self.limit = path, file, limit
         self.names = list(file.files)
 
@@ -286,17 +315,17 @@ class _Arrays:
         _require_room(self.path, size, self.limit, f"array {name!r} unpacks to")
         array = self.file[name]
         if not isinstance(array, np.ndarray):
-            raise DataError(f"{self.path}: {name!r} is no array")
+            raise DataError(f"{self.path}: the entry {name!r} is not an array")
         return array
 
-    def first(self, keys, names):
-        """The first of these arrays that is there, or None."""
+    def first(self, keys: Any, names: set[str]) -> npt.NDArray[Any] | None:
+        """Return the array of the first key that is in `names`, or None."""
         found = [name for name in keys if name in names]
         return self[found[0]] if found else None
 
 
 def _matrix_of_npz(path, arrays, key):
-    """X of an open .npz file, and the names of the arrays that it is made of."""
+    """Return X of an open .npz file, and the names of the arrays that make it."""
     names = set(arrays.names)
     if key is not None:
         if key not in names:
@@ -310,19 +339,22 @@ def _matrix_of_npz(path, arrays, key):
     side = {name for keys in _SIDE_KEYS.values() for name in keys}
     candidates = [name for name in ("X", "data") if name in names] or sorted(names - side)
     if len(candidates) != 1 and candidates[:1] != ["X"]:
-        raise DataError(f"{path}: which array is the data? choose one with key=: {sorted(names)}")
+        raise DataError(f"{path}: it is not clear which array holds the data; choose one with key=: {sorted(names)}")
     return arrays[candidates[0]], {candidates[0]}
 
 
 def _scipy_matrix(path, arrays):
-    """CSR of an .npz file as `scipy.sparse.save_npz` writes it."""
+    """Return the CSR matrix of an .npz file that `scipy.sparse.save_npz` wrote."""
     for name in arrays.names:
-        arrays[name]  # each within the limit, and an array
+        arrays[name]  # check that each entry is an array within the limit
     return _as_csr(path, sparse.load_npz(path), arrays.limit)
 
 
 def _as_csr(path, X, limit):
-    """CSR of any sparse matrix, after all of its indices were checked: SciPy's conversions believe them."""
+    """Return any sparse matrix as CSR.
+
+    All indices are checked before, because SciPy's conversions do not check them.
+    """
     check_structure(X, owner=str(path))
     _require_table(path, limit, *X.shape, X.nnz)
     X = sparse.csr_array(X)
@@ -331,7 +363,7 @@ def _as_csr(path, X, limit):
 
 
 def _plain(error):
-    """First line of an error's text, without the advice to unpickle that NumPy adds."""
+    """Return the first line of an error's text, without NumPy's advice to unpickle."""
     return str(error).split("\n")[0].replace(" when allow_pickle=False", "").strip("'\"") or type(error).__name__
 
 
@@ -352,14 +384,14 @@ def _read_mtx(path, limit):
         ends = _check_mtx(path, limit)
         if ends:
             X = mmread(path)
-        else:  # an error in a last line that has no end would have SciPy's reader read on behind it
+        else:  # SciPy's reader reads past the end of the file after an error in a last line without a newline
             with _open_bytes(path) as file:
                 X = mmread(io.BytesIO(file.read() + b"\n"))
         return Table(_as_csr(path, X, limit) if sparse.issparse(X) else np.ascontiguousarray(X))
 
 
 def _check_mtx(path, limit):
-    """Refuse what crashes SciPy's reader: bytes that are of no number, and sizes that its header should not declare.
+    """Refuse a file that crashes SciPy's reader: bytes of no number, or impossible sizes.
 
     Returns
     -------
@@ -400,19 +432,19 @@ def _check_mtx(path, limit):
             if foreign := block.translate(None, _MTX_BYTES):
                 at = 1 + _lines_before(path, file.tell() - len(block) + block.index(foreign[:1]))
                 raise DataError(
-                    f"{path}: line {at} holds the byte 0x{foreign[0]:02x}, which is of no number: the file is damaged"
-                    " or no Matrix Market file"
+                    f"{path}: line {at} holds the byte 0x{foreign[0]:02x}, which does not occur in numbers: the file is"
+                    " damaged or not a Matrix Market file"
                 )
             size, last = size + len(block), block[-1:]
-    half = n_rows * (n_rows + (1 if symmetry == b"symmetric" else -1)) // 2  # the triangle that stands for the whole
+    half = n_rows * (n_rows + (1 if symmetry == b"symmetric" else -1)) // 2  # symmetric files hold one triangle only
     promised = n_entries[0] if n_entries else n_rows * n_columns if is_general else half
-    if size + 1 < promised * (4 if n_entries else 2):  # "1 1" or "1", and the end of the line
+    if size + 1 < promised * (4 if n_entries else 2):  # an entry has at least "1 1" or "1", and the end of the line
         raise DataError(f"{path}: line {number} promises {promised} entries, more than the file holds: it is truncated")
     return last == b"\n"
 
 
 def _lines_before(path, position):
-    """Ends of lines among the first bytes of a file."""
+    """Return the number of line ends among the first bytes of a file."""
     count = 0
     with _open_bytes(path) as file:
         while position > 0 and (block := file.read(min(_CHUNK, position))):
@@ -424,7 +456,7 @@ def _read_svmlight(path, limit, *, n_features=None, zero_based="auto"):
     from sklearn.datasets import load_svmlight_file
 
     with _parsing(path, "is not a readable svmlight file", "; a line reads 'label column:value ...'"):
-        X, y = load_svmlight_file(str(path), zero_based=True)  # column numbers as they stand
+        X, y = load_svmlight_file(str(path), zero_based=True)  # keep the column numbers of the file
         check_structure(X, owner=str(path))
         X = _columns_of_svmlight(path, X, n_features, zero_based, limit)
         whole = np.rint(y)
@@ -434,7 +466,7 @@ def _read_svmlight(path, limit, *, n_features=None, zero_based="auto"):
 
 
 def _columns_of_svmlight(path, X, n_features, zero_based, limit):
-    """The matrix with columns counted from 0, whose numbers in the file begin with 0 or 1."""
+    """Return the matrix with columns counted from 0; the file may count from 0 or 1."""
     low, high = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (0, -1)
     if n_features is not None and not (isinstance(n_features, (int, np.integer)) and n_features >= 1):
         raise DataError(f"{path}: n_features must be a positive whole number; got {n_features!r}")
@@ -445,9 +477,9 @@ def _columns_of_svmlight(path, X, n_features, zero_based, limit):
     from_one = X.nnz > 0 and low > 0 and zero_based in (False, "auto")
     if from_one and zero_based == "auto" and n_features != high:
         warnings.warn(
-            f"{path}: no entry is in a column 0, so columns are taken to be counted from 1; if they are counted from 0"
-            " and the first one is empty, this is wrong by one: say which it is, zero_based=False or True"
-            " (--no-zero-based or --zero-based)",
+            f"{path}: no entry is in a column 0, so columns are assumed to be counted from 1; if they are counted from"
+            " 0 and the first one is empty, all columns are wrong by one: give zero_based=False or True (on the command"
+            " line --no-zero-based or --zero-based)",
             DataWarning,
             stacklevel=2,
         )
@@ -455,7 +487,7 @@ def _columns_of_svmlight(path, X, n_features, zero_based, limit):
     if n_features is not None and n_features < needed:
         raise DataError(
             f"{path}: names column {high}, counted from {int(from_one)}, but n_features={n_features}: give a larger"
-            " number of columns, or say from where they are counted (zero_based)"
+            " n_features, or say whether columns are counted from 0 (zero_based)"
         )
     shape = (X.shape[0], needed if n_features is None else int(n_features))
     _require_table(path, limit, *shape, X.nnz)
@@ -468,7 +500,10 @@ def _is_docword(path):
 
 
 def _read_docword(path, limit):
-    """UCI bag of words; 12 bytes a stored entry while reading, and no sorting where the documents are in order."""
+    """Read a UCI bag of words.
+
+    Reading needs 12 bytes for each stored entry; documents in order are not sorted.
+    """
     n_rows, n_columns, nnz = (int(line) for line in _first_lines(path, 3))
     _require_table(path, limit, n_rows, n_columns, nnz)
     table = _load_text(path, lines_before=3, dtype=np.int32, delimiter=None)
@@ -485,7 +520,7 @@ def _read_docword(path, limit):
             )
     document, word, count = table[:, 0] - 1, table[:, 1] - 1, table[:, 2].copy()
     if np.all(document[1:] >= document[:-1]):
-        # indices and indptr share one type: a wider indptr would have SciPy copy the indices into wider ones
+        # indptr has the type of the indices: with a wider indptr SciPy would copy the indices to the wider type
         indptr = np.zeros(n_rows + 1, dtype=np.int32 if nnz <= np.iinfo(np.int32).max else np.int64)
         np.cumsum(np.bincount(document, minlength=n_rows), out=indptr[1:])
         X = sparse.csr_array((count, word, indptr), shape=(n_rows, n_columns))
@@ -518,7 +553,10 @@ def _load_text(path, *, lines_before, dtype, delimiter, usecols=None):
 
 
 def _with_line(error, lines_before):
-    """A parser's message with the row that it names (counted without the header) turned into a line of the file."""
+    """Return a parser's message with the line of the file that it is about.
+
+    The parser counts rows without the header.
+    """
     text = _plain(error)
     row = re.search(r"at row (\d+)", text)
     if row is None:
@@ -558,7 +596,7 @@ def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None,
     X = _load_text(path, dtype=np.float64, usecols=kept if special else None, **load)
     if X.shape[1] != len(kept):
         raise DataError(f"{path}: the header names {len(kept)} columns of data, the rows have {X.shape[1]}")
-    # as objects first: an array of strings is as wide as the longest of them
+    # load objects first: each item of a string array is as wide as the longest string
     side = {part: _load_text(path, dtype=object, usecols=[column], **load)[:, 0] for part, column in special.items()}
     side = {part: _as_strings(path, values.tolist(), limit) for part, values in side.items()}
     side = {part: _whole_numbers(values) if part == "labels" else values for part, values in side.items()}
@@ -566,7 +604,10 @@ def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None,
 
 
 def _guess_delimiter(line):
-    """The most frequent of comma, semicolon and tab in a line; None, any white space, where there is none of them."""
+    """Return the most frequent of comma, semicolon and tab in a line.
+
+    Return None, for any white space, if there is none of them.
+    """
     best = max(",;\t", key=line.count)
     return best if best in line else None
 
@@ -580,7 +621,10 @@ def _is_number(text):
 
 
 def _is_header(rows, text_columns):
-    """Whether the first row is text in a column where the next row is a number; one row alone: where it has text."""
+    """Tell whether the first row is a header.
+
+    It is one if it has text in a column in which the next row has a number. A single row is a header if it has text.
+    """
     below = rows[1] if len(rows) > 1 else [""] * len(rows[0])
     return any(
         not _is_number(top) and _is_number(under)
@@ -599,7 +643,7 @@ def _column_number(path, names, column):
 
 
 def _whole_numbers(values):
-    """Strings as int64 where all of them are whole numbers; else as they are."""
+    """Return strings as int64 if all are whole numbers, else unchanged."""
     try:
         return values.astype(np.int64)
     except (ValueError, OverflowError):

@@ -1,26 +1,33 @@
-"""Classes that a saved model names: which of them are taken, and which only from a file that is trusted.
+"""Classes that a saved model names: which are loaded, and which need a trusted file.
 
-To import a module is to run it. A file can name any module, and one of that name may lie in the current folder. So a
-file alone leads to no other imports than those of expfam itself and of installed distributions that offer plugins.
+Importing a module runs its code. A file can name any module, and a module of that name may lie in the current folder.
+So without trust only two kinds of modules are imported: those of expfam, and those of installed distributions that
+offer plugins.
 """
+
+from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from expfam.errors import PluginError
 from expfam.families.base import Family
 from expfam.params import Settings
 from expfam.plugins.registry import family_class, is_offered, registered_class
 
+if TYPE_CHECKING:
+    from os import PathLike
+
 WEIGHTS_METHODS = ("log_new_mass", "log_prior")
+_PUBLIC = ("expfam", "expfam.samplers")  # packages whose public names stay the same if a class moves to another module
 
 
-_PUBLIC = ("expfam", "expfam.samplers")  # packages whose names stay where they are, wherever a class is written
+def path_of(cls: type) -> str:
+    """Return the path ``"module:Class"`` of a class.
 
-
-def path_of(cls):
-    """``"module:Class"`` of a class; of a public class of expfam, the package that offers its name.
+    For a public class of expfam, the module is the package that offers its name.
 
     Examples
     --------
@@ -36,13 +43,13 @@ def path_of(cls):
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def class_path(value):
-    """``"module:Class"`` of the class of an object."""
+def class_path(value: Any) -> str:
+    """Return the path ``"module:Class"`` of the class of an object."""
     return path_of(type(value))
 
 
-def class_at(path):
-    """The class that a path names, or None where it cannot be had; the module is imported unless it was before."""
+def class_at(path: str) -> type | None:
+    """Import the class at a path; return None if that fails."""
     module, _, qualname = path.partition(":")
     try:
         found = sys.modules.get(module) or import_module(module)
@@ -55,14 +62,14 @@ def class_at(path):
 
 @dataclass(frozen=True)
 class SavedClasses:
-    """Finds the classes that one file names.
+    """Finder of the classes that one file names.
 
     Parameters
     ----------
     path : path_like
-        For messages.
+        Path of the file, for messages.
     trust : bool
-        Import whatever modules the file names.
+        Whether to import all modules that the file names.
 
     Examples
     --------
@@ -74,22 +81,22 @@ class SavedClasses:
     expfam.errors.PluginError: model: names the class payload:Weights for its weights, which is not part of expfam ...
     """
 
-    path: object
+    path: str | PathLike[str]
     trust: bool = False
 
-    def settings(self, path):
-        """Class of a kernel, proposal or schedule."""
+    def settings(self, path: str) -> type[Any]:
+        """Return the class of a kernel, proposal or schedule."""
         return self._checked(path, "sampler", lambda found: issubclass(found, Settings))
 
-    def weights(self, path):
-        """Class of a prior of mixture weights."""
+    def weights(self, path: str) -> type[Any]:
+        """Return the class of a prior on mixture weights."""
         return self._checked(path, "weights", lambda found: all(hasattr(found, name) for name in WEIGHTS_METHODS))
 
-    def family(self, name, path):
-        """Class of a family: the registered one if it is the same class.
+    def family(self, name: str, path: str) -> type[Family]:
+        """Return the class of a family: the registered one if it is the same class.
 
-        A registered class that has moved to another module is taken if it kept its name; another class that only goes
-        by the same entry-point name is not. What is not registered is imported from a trusted file alone.
+        A registered class that has moved to another module is accepted if its class name is the same; another class
+        under the same entry-point name is not. A class that is not registered is imported only for a trusted file.
         """
         registered = _registered_family(name)
         if registered is not None and path_of(registered) == path:
@@ -102,8 +109,8 @@ class SavedClasses:
         found = "nothing is registered" if registered is None else f"{path_of(registered)} is registered"
         trusted = "" if self.trust else "; if you trust the file, load it with trust=True, which imports that module"
         raise PluginError(
-            f"{self.path}: was fitted with family {name!r}, class {path}, which is not to be had here ({found} by that"
-            f" name): install the package of {path.partition(':')[0]!r}, or define the class and call"
+            f"{self.path}: was fitted with family {name!r}, class {path}, which is not available here ({found} under"
+            f" that name): install the package of {path.partition(':')[0]!r}, or define the class and call"
             f" expfam.register{trusted}"
         )
 
@@ -112,11 +119,13 @@ class SavedClasses:
         if found is not None and is_one(found):
             return found
         if self.trust or self._may_import(path):
-            raise PluginError(f"{self.path}: was fitted with the {what} {path}: no such class is installed here")
+            raise PluginError(
+                f"{self.path}: was fitted with the {what} {path}: this class is not installed here; install its package"
+            )
         raise PluginError(
-            f"{self.path}: names the class {path} for its {what}, which is not part of expfam and of no installed"
-            " distribution that offers plugins to it; to import a module runs its code: if you trust the file, load it"
-            " with trust=True"
+            f"{self.path}: names the class {path} for its {what}, which is not part of expfam or of an installed"
+            " distribution that offers plugins; importing a module runs its code: if you trust the file, load it with"
+            " trust=True"
         )
 
     def _may_import(self, path):

@@ -1,10 +1,14 @@
-"""What a saved model must hold before compiled code may believe it: families and statistics whose shapes fit.
+"""Checks of a saved model before compiled code uses it: shapes, types and ranges.
 
-A file that is not damaged may still have been altered, its checksum with it. Every shape that a prediction relies on is
-compared here with the family's own; numbers are finite, labels and nodes in range.
+A file may be altered on purpose, with a correct checksum. So every shape that a prediction relies on is compared with
+the shapes of the family; numbers must be finite, and labels and nodes in range.
 """
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,10 +23,11 @@ _TINY = np.finfo(np.float64).tiny
 _MOST_COLUMNS = 1 << 31
 
 
-def check_family(family):
-    """Refuse a bound family whose learned values are not of the shapes that binding to its columns gives.
+def check_family(family: Any) -> None:
+    """Refuse a bound family whose learned values have wrong shapes for its columns.
 
-    Families of others, which are written in Python, judge their values themselves; only the counts are looked at.
+    Only the numbers of columns and statistics, and finiteness, are checked for families of other packages: they are
+    written in Python and check their own values.
     """
     if not isinstance(family, Family):
         raise ArchiveError(f"the family is a {type(family).__name__}: the header was altered")
@@ -33,7 +38,7 @@ def check_family(family):
         if name in family.get_params() or name == "hyper_factors_":
             continue
         if not isinstance(value, (int, float, np.ndarray)) or not np.isfinite(value).all():
-            raise ArchiveError(f"{name!r} of the family is not finite, or no number: the file was altered")
+            raise ArchiveError(f"{name!r} of the family is not a finite number or array: the file was altered")
     for name, value in found.get("hyper_factors_", {}).items():
         numbers({name: value}, name, (), low=_TINY)
     if not _is_own(family):
@@ -49,7 +54,7 @@ def _is_own(family):
 
 
 def _rows_for(family, columns):
-    """Two rows that the family takes, whose columns are not constant."""
+    """Return two rows within the family's support whose columns are not constant."""
     if family.support == "categories":
         levels = integers(vars(family), "levels_", (columns,), 1, 1 << 31)
         return np.stack([np.zeros(columns), levels - 1.0])
@@ -78,28 +83,30 @@ def _compare(found, wanted, columns):
             raise ArchiveError(f"{name!r} of the family is {found[name]!r}, not {value!r}: the file was altered")
 
 
-def check_names(results, allowed):
-    """Refuse attributes that no saved model has: they would take the place of methods."""
+def check_names(results: Collection[str], allowed: Collection[str]) -> None:
+    """Refuse attributes that no saved model has, because they could replace methods."""
     strange = sorted(set(results) - set(allowed))
     if strange:
         raise ArchiveError(f"the header holds {strange[0]!r}, which is no result of a fit: it was altered")
 
 
-def check_statistics(results, family, n="n_", S="S_"):
-    """Refuse counts (K,) and sums (K, F) that are not those of a family; the number of clusters."""
+def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: str = "S_") -> int:
+    """Refuse counts (K,) and sums (K, F) that do not fit a family; return K."""
     K = len(numbers(results, n, (None,), low=0.0))
     if K < 1:
         raise ArchiveError("there are no clusters: the file was altered")
     check_matrix(results, S, (K, family.n_statistics_))
     if _is_own(family):
         data = Dataset(_rows_for(family, family.n_features_in_), family)
-        Components(family, data, K).load(results[n], results[S])  # refuses sums that no data have
+        Components(family, data, K).load(results[n], results[S])  # refuses impossible sums
     return K
 
 
-def check_matrix(results, name, shape, *, low=-np.inf):
-    """Refuse a dense or CSR matrix of another shape or type, or with numbers that are not finite."""
-    value = results.get(name)
+def check_matrix(
+    results: Mapping[str, Any], name: str, shape: tuple[int | None, int | None], *, low: float = -np.inf
+) -> None:
+    """Refuse a dense or CSR matrix with a wrong shape or type, or with numbers not finite."""
+    value: Any = results.get(name)
     if not sparse.issparse(value):
         numbers(results, name, shape, low=low)
         return
@@ -109,13 +116,13 @@ def check_matrix(results, name, shape, *, low=-np.inf):
     numbers({name: value.data}, name, (None,), low=low)
 
 
-def check_mixture(results, family):
+def check_mixture(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `Mixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
     numbers(results, "weights_", (K,), low=0.0)
     numbers(results, "log_weight_new_", (), finite=False, high=0.0)
-    numbers(results, "cluster_sizes_", (K,), low=0.0)  # sums of weights where weights were given
+    numbers(results, "cluster_sizes_", (K,), low=0.0)  # not whole numbers if rows had weights
     if "n_warmup" in results:
         integers(results, "n_warmup", (), 0)
     integers(results, "n_components_", (), K, K + 1)
@@ -126,7 +133,7 @@ def check_mixture(results, family):
             raise ArchiveError(f"the columns of the trace have the lengths {lengths}: the file was altered")
 
 
-def check_grouped(results, family):
+def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
@@ -135,7 +142,7 @@ def check_grouped(results, family):
     _check_run(results, family.n_features_in_, K)
 
 
-def check_topics(results):
+def check_topics(results: Mapping[str, Any]) -> None:
     """Refuse results of a `TopicModel` that do not fit each other."""
     K, V = numbers(results, "components_", (None, None), low=0.0).shape
     if K < 1 or V < 1:
@@ -145,7 +152,7 @@ def check_topics(results):
     _check_run(results, V, K)
 
 
-def check_hierarchy(results, family):
+def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `BayesianHierarchy` that do not fit each other or the family."""
     check_family(family)
     L = check_statistics(results, family, "n", "S")
@@ -173,4 +180,4 @@ def _check_run(results, columns, n_clusters):
         integers(results, "labels_", (None,), -1, max(n_clusters, np.size(results["labels_"])))
     names = results.get("feature_names_in_")
     if names is not None and np.shape(names) != (columns,):
-        raise ArchiveError(f"there are {np.size(names)} names of {columns} columns: the file was altered")
+        raise ArchiveError(f"there are {np.size(names)} names for {columns} columns: the file was altered")

@@ -1,8 +1,12 @@
-"""The laws of components, tried through the C struct: compiled owners, and the generic one of NumPy families, alike.
+"""Laws of components, tried through the C struct of compiled owners and of the generic one.
 
-The reference holds memberships as whole numbers and computes (n, S) from them, so it never drifts; log probabilities
+The reference holds memberships as whole numbers and computes (n, S) from them, so it never drifts. Log probabilities
 come from the family's own `log_marginal`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +16,9 @@ from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.plugins.laws import families  # noqa: F401  (its laws come first in reports)
 from expfam.plugins.laws.data_case import Inapplicable, agree, law
+
+if TYPE_CHECKING:
+    from expfam.plugins.laws.data_case import Case
 
 _SLOTS = 6
 _OPERATIONS = 2000
@@ -40,7 +47,7 @@ class _Reference:
 
 
 class _Pair:
-    """Components and their reference, changed together and compared."""
+    """Components and their reference, changed in parallel and compared."""
 
     def __init__(self, case, layout, *, X=None, capacity=_SLOTS):
         self.case, self.layout = case, layout
@@ -72,7 +79,7 @@ class _Pair:
             W[[k, last]] = W[[last, k]]
 
     def wander(self, rng, operations, *, each=None, every=100):
-        """Random operations; `each` is called now and then."""
+        """Apply random operations; call `each` after every `every` of them."""
         N, K = self.data.n_rows, self.reference.W.shape[0]
         done = 0
         while done < operations:
@@ -97,7 +104,7 @@ class _Pair:
                 each()
 
     def split(self, rng, k, l):
-        """Move part of cluster k to the emptied slot l, the way split moves do."""
+        """Move part of cluster k to the emptied slot l, as split moves do."""
         self.change("clear", l)
         part = self.reference.members(k)
         part = part[rng.random(part.size) < 0.5]
@@ -110,7 +117,7 @@ class _Pair:
         return part.size + 1
 
     def fill(self, rng, operations=60):
-        """Some clusters to look at."""
+        """Make some clusters by random operations and return self."""
         self.wander(rng, operations)
         for i in rng.integers(self.data.n_rows, size=8):
             self.change("add", int(i), 0)
@@ -119,7 +126,7 @@ class _Pair:
     # ---- comparing
 
     def compare(self, rng, what="", *, tolerance=1e-9):
-        """Every reading function against NumPy."""
+        """Compare every reading function with NumPy."""
         components, reference, K = self.components, self.reference, self.reference.W.shape[0]
         close = {"rel": tolerance, "abs": tolerance}
         everything, some = np.arange(K), rng.permutation(K)[:3]
@@ -160,8 +167,8 @@ def _each_layout(case):
 
 
 @law()
-def components_are_numpy(case):
-    """Every reading function equals NumPy during 2000 random changes, and drained slots are exactly empty."""
+def components_are_numpy(case: Case) -> None:
+    """Components equal NumPy during 2000 random changes; emptied slots are exactly empty."""
     for what, pair in _each_layout(case):
         rng = case.rng("components" + what)
         pair.compare(rng, " of empty slots" + what)
@@ -188,8 +195,8 @@ def _drain(pair, rng, what):
 
 
 @law()
-def components_read_every_kind_of_data(case):
-    """Float32 and float64, dense and CSR of each index and value type: components see the numbers NumPy sees."""
+def components_read_every_kind_of_data(case: Case) -> None:
+    """Components read float32, float64, dense and CSR data of all types as NumPy does."""
     X = case.X.toarray() if sparse.issparse(case.X) else np.asarray(case.X)
     forms = {"float64": X}
     if np.array_equal(X, X.astype(np.float32)):
@@ -217,8 +224,8 @@ def _read_forms(case, forms):
 
 
 @law()
-def components_keep_to_their_work_buffer(case):
-    """No reading function writes behind the work_size doubles it asked for."""
+def components_keep_to_their_work_buffer(case: Case) -> None:
+    """No reading function writes behind the work_size doubles that it asked for."""
     for what, pair in _each_layout(case):
         rng = case.rng("work" + what)
         pair.fill(rng)
@@ -228,8 +235,8 @@ def components_keep_to_their_work_buffer(case):
 
 
 @law()
-def refused_calls_change_nothing(case):
-    """Removing from an empty slot, or a slot with itself, is refused, and every number stays as it was."""
+def refused_calls_change_nothing(case: Case) -> None:
+    """Calls on an empty slot, or with one slot twice, are refused and change nothing."""
     for what, pair in _each_layout(case):
         rng = case.rng("refused" + what)
         components = pair.fill(rng).components
@@ -261,8 +268,8 @@ def _same_arrays(found, expected, what):
 
 
 @law()
-def components_restore_bit_for_bit(case):
-    """to_arrays into a fresh owner: 500 later calls give the same bits."""
+def components_restore_bit_for_bit(case: Case) -> None:
+    """Components restored from to_arrays give the same bits in 500 later calls."""
     for what, pair in _each_layout(case):
         rng = case.rng("restore" + what)
         pair.wander(rng, 300)
@@ -279,7 +286,7 @@ def components_restore_bit_for_bit(case):
 
 
 def _trail(components, pair, rng):
-    """What 500 calls return, the same calls for the same generator."""
+    """Return the results of 500 calls, which are the same calls for the same generator."""
     K, N = pair.reference.W.shape
     W, out = pair.reference.W.copy(), []
     for _ in range(125):
@@ -304,8 +311,8 @@ def _trail(components, pair, rng):
 
 
 @law()
-def components_grow_and_reload(case):
-    """reserve keeps what is there; export into load, and refresh from labels, give the same clusters."""
+def components_grow_and_reload(case: Case) -> None:
+    """reserve keeps the clusters; load after export, and refresh, give the same clusters."""
     for what, pair in _each_layout(case):
         rng = case.rng("grow" + what)
         components, K = pair.fill(rng).components, pair.reference.W.shape[0]
@@ -331,8 +338,8 @@ def components_grow_and_reload(case):
 
 
 @law()
-def components_follow_hyper_parameters(case):
-    """rebind keeps the statistics and scores with the other hyper-parameters."""
+def components_follow_hyper_parameters(case: Case) -> None:
+    """rebind keeps the statistics and scores with the new hyper-parameters."""
     if not case.family.hyper:
         raise Inapplicable(f"{case.family.name} declares no hyper-parameter to change")
     for what, pair in _each_layout(case):
@@ -349,8 +356,8 @@ def components_follow_hyper_parameters(case):
 
 
 @law()
-def growth_bounds_densities(case):
-    """Where components have lines of growth, they lie above the log density of every datum after a merge."""
+def growth_bounds_densities(case: Case) -> None:
+    """Growth lines lie above the log density of every datum after a merge."""
     for what, pair in _each_layout(case):
         if getattr(pair.components.owner, "growth", None) is None:
             raise Inapplicable(f"components of {case.family.name} have no bounds of growth")
@@ -370,8 +377,8 @@ def growth_bounds_densities(case):
 
 
 @law()
-def components_read_in_blocks_and_threads(case):
-    """Blocks of predictives, in two threads where the gil is not needed, equal single calls bit for bit."""
+def components_read_in_blocks_and_threads(case: Case) -> None:
+    """Blocks of predictives, also in two threads, equal single calls bit for bit."""
     from concurrent.futures import ThreadPoolExecutor
 
     for what, pair in _each_layout(case):
@@ -379,6 +386,6 @@ def components_read_in_blocks_and_threads(case):
         single = np.stack([components.log_predictive(i)[:K] for i in range(N)])
         bounds = [(0, N // 2), (N // 2, N)]
         with ThreadPoolExecutor(1 if components.needs_gil else 2) as pool:
-            futures = [pool.submit(components.log_predictive_block, *ends, K) for ends in bounds]
+            futures = [pool.submit(components.log_predictive_block, start, stop, K) for start, stop in bounds]
             blocks = [future.result() for future in futures]
         assert np.array_equal(np.concatenate(blocks), single), f"blocks of predictives differ from single calls{what}"

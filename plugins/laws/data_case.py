@@ -1,25 +1,34 @@
-"""What the laws are tried on: a bound family, data it can produce, clusters made of them, and tools to compare.
+"""The case for laws of families: a bound family, its data, clusters, and tools to compare.
 
-A law is a function of a `Case` that raises AssertionError where the law is broken and `Inapplicable` where it does
-not apply. `law` collects them; the order of definition is the order of reports.
+A law is a function of a `Case`. It raises AssertionError if the family breaks it, and `Inapplicable` if it does not
+apply. `law` collects the laws; the order of definition is the order of reports.
 """
+
+from __future__ import annotations
 
 import copy
 import warnings
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError, DataWarning, ExpFamError
 
-LAWS: dict = {}  # name -> Law, in order of definition
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.families.base import Family
+
+LAWS: dict[str, Law] = {}  # in order of definition
 
 _COLUMNS = {"real": 2, "counts": 6, "categories": 3, "binary": 4, "nonnegative": 2, "unit": 3}
 _ROWS = 40
-_MOVES = (0.2, 1.0)  # least and largest change of the logarithm of a hyper-parameter that laws are tried at
+_MOVES = (0.2, 1.0)  # least and largest change of log hyper-parameter at which laws are tried again
 
 
 class Inapplicable(Exception):
@@ -28,19 +37,25 @@ class Inapplicable(Exception):
 
 @dataclass(frozen=True)
 class Law:
-    """One check: its name, what it needs the family to be able to do, and the function."""
+    """One check: its name, the abilities that it needs of a family, and the function."""
 
     name: str
-    needs: tuple
-    function: object
+    needs: tuple[str, ...]
+    function: Callable[..., None]
 
-    def why_not(self, subject):
-        """Reason not to try this law on a family or kernel, by its `name` and `capabilities`, or None."""
+    def why_not(self, subject: Any) -> str | None:
+        """Return why the law cannot be tried on a subject, or None.
+
+        The subject is a family or kernel; its `name` and `capabilities` are read.
+        """
         missing = [ability for ability in self.needs if ability not in subject.capabilities]
         return f"{subject.name} does not declare the ability {missing[0]!r}" if missing else None
 
-    def __call__(self, case):
-        """Try it on a case and its `others`; warnings about numbers are failures, warnings about the data are not."""
+    def __call__(self, case: Any) -> None:
+        """Try the law on a case and its `others`.
+
+        RuntimeWarning counts as a failure; DataWarning is ignored.
+        """
         reason = self.why_not(case.subject)
         if reason:
             raise Inapplicable(reason)
@@ -53,25 +68,28 @@ class Law:
 
 
 def _reason_to_skip(function, case, words):
-    """Why a law has nothing to say about a case, None where it holds; `words` come before what is wrong."""
+    """Return why a law does not apply to a case, or None if it holds.
+
+    `words` come before the message of a failure.
+    """
     try:
         function(case)
     except Inapplicable as reason:
         return str(reason)
-    except Exception as error:  # a stranger's code may raise anything
+    except Exception as error:  # foreign code may raise anything
         if not words:
             raise
         raise AssertionError(f"{words}: {said(error)}") from error
     return None
 
 
-def said(error):
-    """What an error says: an AssertionError its text alone, others their type too."""
+def said(error: BaseException) -> str:
+    """Return the message of an error, with its type unless it is an AssertionError."""
     return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
-def law(*needs, among=LAWS):
-    """Collect a function among the laws of families, or others, as one that needs these abilities."""
+def law(*needs: str, among: dict[str, Law] = LAWS) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds a function to the laws, with the abilities that it needs."""
 
     def collect(function):
         name = function.__name__
@@ -84,26 +102,26 @@ def law(*needs, among=LAWS):
 
 
 class Case:
-    """A family with data.
+    """A family with data, to try laws on.
 
     Parameters
     ----------
     family : Family
-        Bound or not.
+        It need not be bound.
     X : (N, V) array_like or sparse matrix, optional
-        Made up to suit the family's `support` if not given.
+        By default, data are made up that suit the family's `support`.
     seed : int
 
     Attributes
     ----------
     given : Family
-        As it came.
+        The family as it was given.
     family : Family
-        Bound.
+        The family, bound to the data.
     X : (N, V) ndarray or CSR
     """
 
-    def __init__(self, family, X=None, *, seed=0):
+    def __init__(self, family: Family, X: Any = None, *, seed: int = 0) -> None:
         self.given, self.seed = family, int(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
@@ -112,8 +130,8 @@ class Case:
             self.X = self.family.validate(X)
         _freeze(self.X)
 
-    def rng(self, name):
-        """Generator of one law: the same for the same seed, whatever other laws were tried before."""
+    def rng(self, name: str) -> np.random.Generator:
+        """Return a generator that depends on the seed and on `name` alone."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
     def _make(self, family):
@@ -130,24 +148,26 @@ class Case:
         raise ValueError(f"cannot make data for {family!r}; give X: {failure}") from failure
 
     @property
-    def subject(self):
-        """What the laws are about."""
+    def subject(self) -> Family:
+        """Return what the laws are about: the bound family."""
         return self.family
 
     @cached_property
-    def phi(self):
-        """(N, F) float64 statistics of the rows, dense."""
+    def phi(self) -> npt.NDArray[np.float64]:
+        """Return the statistics of the rows: (N, F) float64, dense."""
         return statistics(self.family, self.X)
 
     @property
-    def log_base(self):
-        """(N,) log base measure."""
+    def log_base(self) -> npt.NDArray[np.float64]:
+        """Return the log base measure of each row: (N,)."""
         return np.asarray(self.family.log_base(self.X))
 
     @cached_property
-    def others(self):
-        """The same data under other values of all that `hyper` names: (words, case), each value once above its own
-        and once below."""
+    def others(self) -> list[tuple[str, Case]]:
+        """Return (words, case) pairs with the same data and other values of all hyper-parameters.
+
+        Every value that `hyper` names is once above its own value and once below.
+        """
         rng, moved = self.rng("other hyper-parameters"), []
         size = rng.uniform(*_MOVES, len(self.family.hyper)) * rng.choice([-1.0, 1.0], len(self.family.hyper))
         for direction in (1.0, -1.0) if len(size) else ():
@@ -155,18 +175,23 @@ class Case:
             values = {name: self._scaled(name, factor) for name, factor in zip(self.family.hyper, factors)}
             words = ", ".join(f"{name} = {_in_words(value)}" for name, value in values.items())
             other = copy.copy(self)
-            other.__dict__.pop("phi", None)  # may depend on them
+            other.__dict__.pop("phi", None)  # phi may depend on hyper-parameters
             other.given = other.family = self.family.with_hyper(**values)
             moved.append((f"with {words}", other))
         return moved
 
     def _scaled(self, name, factor):
-        """A hyper-parameter times a factor within its bounds; a vector or matrix as a whole, as learning does."""
+        """Return a hyper-parameter times a factor within its bounds.
+
+        A vector or matrix is scaled as a whole, as learning does it.
+        """
         value = np.asarray(getattr(self.family, name)) * np.clip(factor, *self.family.hyper_bounds(name))
         return value if value.ndim else float(value)
 
-    def weights(self, rng, K, *, low=2, high=None, fractional=False):
-        """(K, N) random memberships, each cluster of `low` to `high` data."""
+    def weights(
+        self, rng: np.random.Generator, K: int, *, low: int = 2, high: int | None = None, fractional: bool = False
+    ) -> npt.NDArray[np.float64]:
+        """Return (K, N) random memberships, with `low` to `high` data in each cluster."""
         N = self.X.shape[0]
         high = min(N, high or N)
         W = np.zeros((K, N))
@@ -175,26 +200,32 @@ class Case:
             W[k, chosen] = rng.uniform(0.05, 1.0, chosen.size) if fractional else 1.0
         return W
 
-    def of(self, W):
-        """Statistics (n, S) of memberships, read-only so that a family cannot change them unseen."""
+    def of(self, W: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the statistics (n, S) of memberships, read-only to detect writes by a family."""
         n, S = W.sum(axis=1), W @ self.phi
         return read_only(n), read_only(S)
 
-    def sparse(self):
-        """The case on CSR data; a family may then bind otherwise, without a centre to subtract."""
+    def sparse(self) -> Case:
+        """Return the case on CSR data.
+
+        A family may bind in another way then, for example without subtracting a centre.
+        """
         try:
             return Case(self.given, sparse.csr_array(self.X), seed=self.seed)
         except DataTypeError as error:
-            raise Inapplicable(f"the family came bound to dense data: {error}") from error
+            raise Inapplicable(f"the family was given already bound to dense data: {error}") from error
 
-    def narrow(self, n_columns):
-        """The same kind of family on the first columns of the data, or Inapplicable where it cannot be cut down."""
+    def narrow(self, n_columns: int) -> Case:
+        """Return the same kind of family on the first columns of the data.
+
+        Raise `Inapplicable` if its hyper-parameters cannot be cut.
+        """
         V = self.X.shape[1]
         if n_columns >= V:
             return self
         family = self.family if self.given.is_bound else self.given
         params = {name: _cut(value, V, n_columns) for name, value in family.get_params().items()}
-        cut = family.support != "unit"  # a part of a unit vector is none
+        cut = family.support != "unit"  # a part of a unit vector is no unit vector
         X = self.X[:, :n_columns] if cut else made_up_data("unit", n_columns, self.rng("narrow"))
         try:
             return Case(type(family)(**params), X, seed=self.seed)
@@ -203,36 +234,39 @@ class Case:
 
 
 def _in_words(value):
-    """A hyper-parameter for a message."""
+    """Return a hyper-parameter as text for a message."""
     return f"{value:.4g}" if np.ndim(value) == 0 else np.array2string(value, precision=4, threshold=6)
 
 
-def dense(X):
-    """A copy of the data as a dense float64 array."""
+def dense(X: Any) -> npt.NDArray[np.float64]:
+    """Return a copy of the data as a dense float64 array."""
     return np.array(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
-def statistics(family, X):
-    """Phi as a dense float64 array."""
+def statistics(family: Family, X: Any) -> npt.NDArray[np.float64]:
+    """Return phi of the rows as a dense (N, F) float64 array."""
     return dense(family.sufficient_statistics(X))
 
 
-def read_only(array):
-    """The array, made read-only."""
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the array C-contiguous and read-only."""
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array
 
 
 def _freeze(X):
-    """A copy is not made: the flag alone is set, on arrays that the kit or `validate` made."""
+    """Make arrays read-only in place; only arrays that the kit or `validate` made are changed."""
     for part in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
         if part.flags.owndata:
             part.setflags(write=False)
 
 
 def _widths(family):
-    """Numbers of columns to try: the bound one, or the usual one, the lengths of array hyper-parameters, and 1."""
+    """Return the numbers of columns to try.
+
+    For a bound family this is its own number; else the usual one, the lengths of array hyper-parameters, and 1.
+    """
     if family.is_bound:
         return [family.n_features_in_]
     lengths = [np.shape(value)[0] for value in family.get_params().values() if np.ndim(value)]
@@ -246,15 +280,15 @@ def _cut(value, V, n_columns):
     return array[tuple(slice(n_columns) if size == V else slice(None) for size in array.shape)]
 
 
-def drawn_data(family, rng):
-    """Rows sampled under four parameters drawn from the prior."""
+def drawn_data(family: Any, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Sample rows under four parameters drawn from the prior."""
     F = family.n_statistics_
     theta, _ = family.draw_natural(np.zeros(4), np.zeros((4, F)), rng)
     return np.concatenate([family.sample(row[None], _ROWS // 4, rng) for row in theta])
 
 
-def bounds_of(family):
-    """Least and largest value that a family's data may hold, by its support and its own bounds."""
+def bounds_of(family: Family) -> tuple[float, float]:
+    """Return the least and largest value of a family's data, by its support and own bounds."""
     least, most = {"counts": (0.0, np.inf), "nonnegative": (0.0, np.inf), "binary": (0.0, 1.0)}.get(
         family.support, (-np.inf, np.inf)
     )
@@ -262,8 +296,15 @@ def bounds_of(family):
     return max(least, float(low)), min(most, float(high))
 
 
-def made_up_data(support, n_columns, rng, *, n_rows=_ROWS, bounds=None):
-    """Rows of a few clusters within a support, and within bounds: (n_rows, n_columns) float64."""
+def made_up_data(
+    support: str,
+    n_columns: int,
+    rng: np.random.Generator,
+    *,
+    n_rows: int = _ROWS,
+    bounds: tuple[float, float] | None = None,
+) -> npt.NDArray[np.float64]:
+    """Return (n_rows, n_columns) float64 rows of three clusters within a support and bounds."""
     shape, label = (n_rows, n_columns), rng.integers(0, 3, n_rows)
     low, high = (-np.inf, np.inf) if bounds is None else bounds
     if support == "real":
@@ -284,11 +325,11 @@ def made_up_data(support, n_columns, rng, *, n_rows=_ROWS, bounds=None):
     if support == "unit":
         X = rng.normal(size=(3, n_columns))[label] * 1.5 + rng.normal(size=shape)
         return X / np.linalg.norm(X, axis=1, keepdims=True)
-    raise ValueError(f"no data can be made up for support {support!r}; give X")
+    raise ValueError(f"no data can be made for the support {support!r}; give X")
 
 
 def _into(X, low, high):
-    """Real values moved between two bounds; positive ones beyond the one that there is."""
+    """Map real values to an interval, or positive values to one side of a single bound."""
     if np.isfinite(low) and np.isfinite(high):
         return low + (high - low) / (1.0 + np.exp(-X))
     return low + X if np.isfinite(low) else high - X if np.isfinite(high) else X
@@ -297,14 +338,14 @@ def _into(X, low, high):
 # ---- comparing -----------------------------------------------------------------------------------------------------
 
 
-def agree(found, expected, what, *, rel=0.0, abs=0.0):
-    """Raise unless two arrays agree to the tolerances; the message holds the worst entry."""
+def agree(found: npt.ArrayLike, expected: npt.ArrayLike, what: str, *, rel: float = 0.0, abs: float = 0.0) -> None:
+    """Raise unless two arrays agree within the tolerances; the message names the worst entry."""
     found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     assert found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}"
     if not found.size:
         return
     assert np.isfinite(found).all(), (
-        f"{what}: {found[~np.isfinite(found)][0]} where {expected[~np.isfinite(found)][0]} is due"
+        f"{what}: {found[~np.isfinite(found)][0]}, expected {expected[~np.isfinite(found)][0]}"
     )
     excess = np.abs(found - expected) - (rel * np.abs(expected) + abs)
     worst = np.unravel_index(np.argmax(excess), excess.shape)
@@ -314,21 +355,32 @@ def agree(found, expected, what, *, rel=0.0, abs=0.0):
     )
 
 
-def scores(values, expected, floor):
-    """z of the mean of each column of (m, c) values, their standard error being no smaller than `floor`."""
+def scores(values: npt.NDArray[np.float64], expected: npt.ArrayLike, floor: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return z-scores of the column means of (m, c) values; errors are at least `floor`."""
     error = values.std(axis=0) / np.sqrt(values.shape[0])
     return (values.mean(axis=0) - expected) / np.maximum(error, floor)
 
 
-def within(z, limit, what):
-    """Raise unless every z-score lies within +-limit."""
+def within(z: npt.ArrayLike, limit: float, what: str) -> None:
+    """Raise unless every z-score is finite and its absolute value below the limit."""
     z = np.atleast_1d(z)
     assert np.isfinite(z).all(), f"{what}: not finite"
     assert np.abs(z).max() < limit, f"{what}: {np.abs(z).max():.1f} standard errors off (limit {limit})"
 
 
-def slope(family, n, S, dn, dS, *, step):
-    """First and second derivative of A along (dn, dS), by differences of fourth order: two (K,) arrays."""
+def slope(
+    family: Family,
+    n: npt.NDArray[Any],
+    S: npt.NDArray[Any],
+    dn: npt.NDArray[Any],
+    dS: npt.NDArray[Any],
+    *,
+    step: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return first and second derivative of A along (dn, dS): two (K,) arrays.
+
+    They are differences of fourth order.
+    """
     A = [family.log_marginal(n + c * step * dn, S + (c * step)[:, None] * dS) for c in (-2.0, -1.0, 0.0, 1.0, 2.0)]
     first = (A[0] - 8 * A[1] + 8 * A[3] - A[4]) / (12 * step)
     second = (-A[0] + 16 * A[1] - 30 * A[2] + 16 * A[3] - A[4]) / (12 * step**2)

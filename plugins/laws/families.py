@@ -1,14 +1,18 @@
-"""The laws of a family's NumPy methods: each follows from A(n, S) being the log evidence of an exponential family.
+"""Laws of a family's NumPy methods; all follow from A(n, S) being a log evidence.
 
-Tolerances are rounding bounds, or 5 standard errors of fixed draws. Sources: Ahmed et al. 2012, eqs. 4-5 and 10
-(A and its gradient); Diaconis and Ylvisaker 1979 (conjugate priors of natural exponential families).
+A(n, S) is the log evidence of an exponential family with a conjugate prior. Tolerances are rounding bounds, or 5
+standard errors of fixed draws. Sources: Ahmed et al. 2012, eqs. 4-5 and 10 (A and its gradient); Diaconis and Ylvisaker
+1979 (conjugate priors of natural exponential families).
 """
+
+from __future__ import annotations
 
 import copy
 import inspect
 import itertools
 import pickle
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +31,9 @@ from expfam.plugins.laws.data_case import (
     within,
 )
 
+if TYPE_CHECKING:
+    from expfam.plugins.laws.data_case import Case
+
 _DRAWS = 20_000
 _SUPPORTS = {"real", "counts", "categories", "binary", "nonnegative", "unit"}
 
@@ -35,15 +42,17 @@ _SUPPORTS = {"real", "counts", "categories", "binary", "nonnegative", "unit"}
 
 
 @law()
-def is_a_value(case):
-    """Constructor keywords are kept, copies and pickles are equal, binding twice is the identity, bound is frozen."""
+def is_a_value(case: Case) -> None:
+    """Keywords are stored unchanged, copies and pickles are equal, a bound family is frozen."""
     family, given = case.family, case.given
     cls = type(family)
     assert isinstance(family.api_version, int), f"api_version must be an integer; got {family.api_version!r}"
     assert re.fullmatch(r"[a-z0-9_]+", family.name), f"name {family.name!r} is not lower snake case"
     assert family.support in _SUPPORTS, f"support {family.support!r} is none of {sorted(_SUPPORTS)}"
     params = given.get_params()
-    assert set(family.hyper) <= set(params), f"hyper names {sorted(set(family.hyper) - set(params))}, not keywords"
+    assert set(family.hyper) <= set(params), (
+        f"hyper names {sorted(set(family.hyper) - set(params))}, which are no keywords of the constructor"
+    )
     again = cls(**params)
     for name, value in params.items():
         assert getattr(again, name) is value, f"the constructor must store {name} unchanged"
@@ -63,8 +72,8 @@ def is_a_value(case):
 
 
 @law()
-def shapes_and_types(case):
-    """Every method returns C-contiguous float64 of the stated shape, for no cluster, one and several."""
+def shapes_and_types(case: Case) -> None:
+    """Methods return C-contiguous float64 of the stated shapes, for 0, 1 and 5 clusters."""
     family, (N, F) = case.family, case.phi.shape
     assert family.n_statistics_ == F
     _is_float64(case.log_base, (N,), "log_base")
@@ -100,8 +109,8 @@ def _is_float64(array, shape, what):
 
 
 @law()
-def arguments_are_left_alone(case):
-    """No argument is written to, and no result is a view of one."""
+def arguments_are_left_alone(case: Case) -> None:
+    """Methods do not write to their arguments and do not return views of them."""
     family = case.family
     n, S = (np.array(a) for a in case.of(case.weights(case.rng("arguments"), 4)))
     kept_n, kept_S = n.copy(), S.copy()
@@ -133,8 +142,8 @@ def _differs(X, Y):
 
 
 @law()
-def statistics_are_additive(case):
-    """Phi of a batch is phi row by row, sums do not depend on how rows are grouped, and no rows are legal."""
+def statistics_are_additive(case: Case) -> None:
+    """Phi of a batch is phi row by row, and a batch without rows is allowed."""
     family, X, phi = case.family, case.X, case.phi
     exact = np.array_equal(phi, np.rint(phi))
     rows = np.concatenate([statistics(family, X[i : i + 1]) for i in range(X.shape[0])])
@@ -147,15 +156,15 @@ def statistics_are_additive(case):
 
 
 @law()
-def empty_cluster_has_no_evidence(case):
-    """A(0, 0) = 0."""
+def empty_cluster_has_no_evidence(case: Case) -> None:
+    """A(0, 0) = 0: an empty cluster has no evidence."""
     A = case.family.log_marginal(np.zeros(3), np.zeros((3, case.phi.shape[1])))
     agree(A, np.zeros(3), "A(0, 0)", abs=1e-12)
 
 
 @law()
-def clusters_do_not_interact(case):
-    """A of several clusters is A of each alone, in any order."""
+def clusters_do_not_interact(case: Case) -> None:
+    """A of several clusters equals A of each alone, in any order."""
     family, rng = case.family, case.rng("clusters")
     n, S = case.of(case.weights(rng, 7, fractional=True))
     A, order = family.log_marginal(n, S), rng.permutation(7)
@@ -165,7 +174,7 @@ def clusters_do_not_interact(case):
 
 
 @law()
-def predictive_is_a_difference(case):
+def predictive_is_a_difference(case: Case) -> None:
     """log_predictive(x | n, S) = A(n + 1, S + phi(x)) - A(n, S)."""
     family = case.family
     n, S = case.of(case.weights(case.rng("predictive"), 3))
@@ -175,8 +184,8 @@ def predictive_is_a_difference(case):
 
 
 @law()
-def data_are_exchangeable(case):
-    """The chain of predictives, in three random orders, is the evidence of all data."""
+def data_are_exchangeable(case: Case) -> None:
+    """The product of predictives, in three random orders, is the evidence of all data."""
     family, rng = case.family, case.rng("exchange")
     N = min(25, case.X.shape[0])
     total = float(family.log_marginal(np.array([float(N)]), case.phi[:N].sum(axis=0)[None])[0])
@@ -189,8 +198,8 @@ def data_are_exchangeable(case):
 
 
 @law()
-def predictive_is_normalised(case):
-    """Predictive probabilities, base measure included, sum or integrate to 1 given 0, 1 and 5 data."""
+def predictive_is_normalised(case: Case) -> None:
+    """Predictives times the base measure sum or integrate to 1, given 0, 1 and 5 data."""
     narrow, points, log_volume, tolerance = _support_points(case)
     for n_data in (0, 1, 5):
         n, S = np.array([float(n_data)]), narrow.phi[:n_data].sum(axis=0)[None]
@@ -225,7 +234,10 @@ def _is_ladder(X):
 
 
 def _limit(partial):
-    """Limit of partial sums at doubling lengths by Wynn's epsilon algorithm, which also sums tails that are powers."""
+    """Return the limit of partial sums at doubling lengths, by Wynn's epsilon algorithm.
+
+    The algorithm also sums tails that fall like a power.
+    """
     if abs(partial[-1] - partial[-2]) < 1e-13:
         return float(partial[-1])
     previous, row = np.zeros(len(partial) + 1), np.asarray(partial, dtype=np.float64)
@@ -243,7 +255,10 @@ def _limit(partial):
 
 
 def _support_points(case):
-    """Case, points of its support by name, log volume of each point (None where they are counted), tolerance."""
+    """Return (case, points by name, log volume of each point, tolerance).
+
+    The log volume is None if the points are counted.
+    """
     support, V = case.family.support, case.X.shape[1]
     if hasattr(case.family, "support_grid"):
         case = case.narrow(1)
@@ -275,7 +290,7 @@ def _count_points(case):
     zero = np.zeros((1, case.phi.shape[1]))
     if abs(_log_density(case.family, nothing, np.zeros(1), zero)[0]) > 1e-12:
         return case.narrow(1), {"sum": np.arange(float(1 << 16))[:, None]}, [None], 1e-8
-    # A datum without counts is certain: the family is given the total, so each total is a distribution of its own.
+    # A datum without counts has probability 1: the family conditions on the total, so each total is a distribution.
     V = case.X.shape[1]
     if V > 400:
         case, V = case.narrow(400), 400
@@ -284,7 +299,7 @@ def _count_points(case):
 
 
 def _compositions(total, V):
-    """Every row of V counts with this total."""
+    """Return every row of V counts with this total."""
     chosen = np.array(list(itertools.combinations_with_replacement(range(V), total)))
     rows = np.zeros((len(chosen), V))
     np.add.at(rows, (np.arange(len(chosen))[:, None], chosen), 1.0)
@@ -292,10 +307,13 @@ def _compositions(total, V):
 
 
 def _line_points(case):
-    """Trapezoids after a substitution that makes every tail fall exponentially."""
+    """Return points of a trapezoidal rule on the line.
+
+    A substitution makes every tail fall exponentially.
+    """
     column, step = dense(case.X).ravel(), 0.01
     low, high = bounds_of(case.family)
-    if np.isfinite(low) and np.isfinite(high):  # beyond the ends of t all floats but those near 0 are the bounds
+    if np.isfinite(low) and np.isfinite(high):  # beyond these ends of t, X rounds to a bound
         t = np.arange(-300.0 if low == 0 else -36.0, 36.0, step)
         X = low + (high - low) / (1.0 + np.exp(-t))
         log_volume = np.log((high - low) * step) - np.logaddexp(0.0, t) - np.logaddexp(0.0, -t)
@@ -328,8 +346,8 @@ def _sphere_points(case):
 
 
 @law()
-def evidence_is_convex(case):
-    """A at a midpoint is at most the mean of the ends."""
+def evidence_is_convex(case: Case) -> None:
+    """A at a midpoint is at most the mean of A at the two ends."""
     family, rng = case.family, case.rng("convex")
     first, second = (case.of(case.weights(rng, 50, low=1, fractional=True)) for _ in range(2))
     ends = 0.5 * (family.log_marginal(*first) + family.log_marginal(*second))
@@ -339,8 +357,8 @@ def evidence_is_convex(case):
 
 
 @law("variational")
-def gradient_is_expected_natural(case):
-    """<s, E theta> - E g is the derivative of A along (1, s), for whole and fractional clusters."""
+def gradient_is_expected_natural(case: Case) -> None:
+    """<s, E theta> - E g is the derivative of A along (1, s), also for fractional data."""
     family, rng = case.family, case.rng("gradient")
     for fractional in (False, True):
         W = case.weights(rng, 12, fractional=fractional)
@@ -351,7 +369,7 @@ def gradient_is_expected_natural(case):
             share /= share.sum(axis=1, keepdims=True)
             s = share @ case.phi
             found = np.einsum("kf,kf->k", s, theta) - g
-            # Along s the cluster keeps non-negative memberships: twice the step is below the least of them.
+            # Twice the step is below the least membership along s, so all memberships stay non-negative.
             step = 1e-3 * np.minimum((W / np.maximum(share, 1e-300)).min(axis=1, where=W > 0, initial=np.inf), n)
             expected, _ = slope(family, n, S, np.ones_like(n), s, step=step)
             rounding = 4e-15 * np.abs(family.log_marginal(n, S)) / step
@@ -359,8 +377,8 @@ def gradient_is_expected_natural(case):
 
 
 @law("variational")
-def expectation_bounds_the_predictive(case):
-    """<phi, T> - G at (n, S) and at (n + 1, S + phi) enclose the log predictive (Jensen)."""
+def expectation_bounds_the_predictive(case: Case) -> None:
+    """E[<phi, theta> - g] before and after adding a datum encloses its log predictive."""
     family, phi, N = case.family, case.phi, case.X.shape[0]
     for n_data in (0, 2, N):
         n, S = np.full(N, float(n_data)), np.tile(phi[:n_data].sum(axis=0), (N, 1))
@@ -376,7 +394,10 @@ def expectation_bounds_the_predictive(case):
 
 
 def _posterior_draws(case, name, *, n_data):
-    """Scores <phi, theta> - g of some members of a cluster under many draws: (m, c), with n, S and the members' phi."""
+    """Return scores <phi, theta> - g of members under many draws, with n, S and phi.
+
+    The scores are (m, c): m draws for c members of one cluster with `n_data` data; phi is (c, F).
+    """
     rng, family = case.rng(name), case.family
     n, S = np.array([float(n_data)]), case.phi[:n_data].sum(axis=0)[None]
     phi = case.phi[rng.choice(n_data, size=min(6, n_data), replace=False)] if n_data else case.phi[:3]
@@ -386,8 +407,8 @@ def _posterior_draws(case, name, *, n_data):
 
 
 @law("draw")
-def draws_have_the_posterior_moments(case):
-    """Mean and variance of <phi, theta> - g over draws are the derivatives of A along (1, phi), phi of a member."""
+def draws_have_the_posterior_moments(case: Case) -> None:
+    """Over draws, <phi, theta> - g has the mean and variance that derivatives of A give."""
     for n_data in (3, case.X.shape[0]):
         values, n, S, phi = _posterior_draws(case, "draw moments", n_data=n_data)
         steps = [slope(case.family, n, S, np.ones(1), row[None], step=np.full(1, 1e-2)) for row in phi]
@@ -399,39 +420,39 @@ def draws_have_the_posterior_moments(case):
 
 
 @law("draw")
-def draws_make_the_predictive(case):
-    """The mean of exp(<phi, theta> - g) over draws is the predictive; not tried where few draws carry the mean."""
+def draws_make_the_predictive(case: Case) -> None:
+    """The mean of exp(<phi, theta> - g) over draws is the predictive."""
     tried = 0
     for n_data in (0, 2, 8):
         values, n, S, phi = _posterior_draws(case, "draw predictive", n_data=min(n_data, case.X.shape[0]))
         expected = case.family.log_marginal(np.full(len(phi), n[0] + 1), S + phi) - case.family.log_marginal(n, S)
         ratio = np.exp(np.minimum(values - expected, 50.0))
-        # Means of heavy-tailed ratios have no honest standard error.
+        # The standard error of a heavy-tailed mean cannot be trusted: these columns are left out.
         effective = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300)
         honest = (effective > 500) & (ratio.max(axis=0) < 0.01 * len(ratio))
         tried += honest.sum()
         if honest.any():
             within(scores(ratio[:, honest], 1.0, 1e-7), 5.0, f"n = {n_data}: predictive over draws")
     if not tried:
-        raise Inapplicable("too few draws carry the predictive for a standard error")
+        raise Inapplicable("the mean over draws depends on too few of them for a standard error")
 
 
 @law("draw")
-def draws_obey_their_generator(case):
-    """The same generator gives the same draws, another gives others, and NumPy's global state is left alone."""
+def draws_obey_their_generator(case: Case) -> None:
+    """Equal generators give equal draws; NumPy's global state is not used."""
     family = case.family
     n, S = case.of(case.weights(case.rng("generator"), 3))
     before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002  (looking, not drawing)
     first, again, other = (family.draw_natural(n, S, np.random.default_rng(seed)) for seed in (7, 7, 8))
     after = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002
     assert np.array_equal(before, after), "draw_natural uses NumPy's global state"
-    assert all(np.array_equal(a, b) for a, b in zip(first, again)), "one state of the generator, two draws"
+    assert all(np.array_equal(a, b) for a, b in zip(first, again)), "equal generators give different draws"
     assert not np.array_equal(first[0], other[0]), "draws do not depend on the generator"
 
 
 @law("map")
-def map_is_a_mode(case):
-    """Statistics near by have modes that score no higher in <S, theta> - n g + log_prior."""
+def map_is_a_mode(case: Case) -> None:
+    """No mode of nearby statistics scores higher in <S, theta> - n g + log_prior."""
     family = case.family
     if not hasattr(family, "log_prior"):
         raise Inapplicable(f"{family.name} has no log_prior")
@@ -447,15 +468,16 @@ def map_is_a_mode(case):
         share = (1.0, 0.1, 0.01)[attempt % 3]
         rival = objective(*family.map_natural(*case.of(W + share * (case.weights(rng, 4, low=5) - W))))
         assert (rival <= best + 1e-8 * (1 + np.abs(best))).all(), (
-            f"the mode scores {best[np.argmax(rival - best)]:.12g}, another parameter {(rival - best).max():.3g} more"
+            f"the mode scores {best[np.argmax(rival - best)]:.12g}; another parameter scores {(rival - best).max():.3g}"
+            " more"
         )
 
 
 @law("map")
-def map_follows_many_data(case):
-    """With the data a million times over, the mode is where their likelihood is stationary."""
+def map_follows_many_data(case: Case) -> None:
+    """With a million copies of the data, the mode is where the likelihood is stationary."""
     family, rng = case.family, case.rng("map many")
-    # Every row takes part, so that the cluster is as far from degenerate as the data allow.
+    # Every row has a positive share, so that the cluster is as far from degenerate as the data allow.
     own, other = (rng.uniform(0.5, 1.0, size=(4, case.X.shape[0])) for _ in range(2))
     own, other = (W / W.sum(axis=1, keepdims=True) for W in (own, other))
     mean, many = own @ case.phi, np.full(4, 1e6 * case.X.shape[0])
@@ -468,13 +490,13 @@ def map_follows_many_data(case):
     for h in (-1e-2, -1e-3, 1e-3, 1e-2):
         rival = likelihood(own + h * (other - own))
         assert (rival <= best + 1e-9 * (1 + np.abs(best))).all(), (
-            f"the likelihood of the data at the mode of many copies rises by {(rival - best).max():.3g} beside it"
+            f"near the mode of many copies of the data the likelihood is {(rival - best).max():.3g} higher than at it"
         )
 
 
 @law("sample")
-def samples_have_the_family_s_law(case):
-    """The score of samples, d/dt (<phi(x), theta_t> - g_t) along a path of parameters, has mean zero."""
+def samples_have_the_family_s_law(case: Case) -> None:
+    """The score of samples, d/dt (<phi(x), theta_t> - g_t), has mean zero."""
     family, rng = case.family, case.rng("sample")
     n, S = case.of(case.weights(rng, 1, low=8))
     theta, scores_of = _scores_of_samples(case, n, S, rng)
@@ -483,13 +505,16 @@ def samples_have_the_family_s_law(case):
         f"sample: shape {np.shape(X)}, expected {(_DRAWS, case.X.shape[1])}"
     )
     again = [family.sample(theta, 5, np.random.default_rng(3)) for _ in range(2)]
-    assert not _differs(*again), "one state of the generator, two samples"
+    assert not _differs(*again), "equal generators give different samples"
     values = scores_of(statistics(family, family.validate(X)))
     within(scores(values, 0.0, 1e-9), 5.0, "score of the samples")
 
 
 def _scores_of_samples(case, n, S, rng):
-    """A parameter (1, F), and a function from phi of its samples to columns (m, 5) that have mean zero under it."""
+    """Return a parameter (1, F), and a function of phi of its samples with mean zero.
+
+    The function returns (m, 5) columns.
+    """
     family, h = case.family, 1e-4
     if "map" in family.capabilities:
         curve = family.map_natural
@@ -511,15 +536,19 @@ def _scores_of_samples(case, n, S, rng):
 
 
 def _ratios_of_samples(family, n, S, rng):
-    """Without a smooth curve of parameters: ratios of densities to those of parameters near by have mean one."""
+    """Return a parameter, and a function of phi from density ratios minus one.
+
+    It serves families without a smooth curve of parameters: ratios of densities to those of nearby parameters have mean
+    one.
+    """
     m = 6
     theta, g = family.draw_natural(np.full(m, 100 * n[0]), np.repeat(100 * S, m, axis=0), rng)
     return theta[:1], lambda phi: np.expm1(phi @ (theta[1:] - theta[:1]).T - (g[1:] - g[0]))
 
 
 @law()
-def log_partition_is_g(case):
-    """log_partition(theta) is the g that comes with theta from draws and modes."""
+def log_partition_is_g(case: Case) -> None:
+    """log_partition(theta) equals the g that draws and modes return with theta."""
     family = case.family
     if not hasattr(family, "log_partition"):
         raise Inapplicable(f"{family.name} has no log_partition")
@@ -539,10 +568,10 @@ def log_partition_is_g(case):
 
 
 @law()
-def binding_does_not_see_the_order_of_rows(case):
-    """Hyper-parameters made from data, and A under them, are those of the rows in any order."""
+def binding_does_not_see_the_order_of_rows(case: Case) -> None:
+    """Hyper-parameters set by `bind`, and A under them, do not depend on the row order."""
     if case.given.is_bound:
-        raise Inapplicable("the family came bound")
+        raise Inapplicable("the family was given already bound")
     rng, N = case.rng("row order"), case.X.shape[0]
     n, S = case.of(case.weights(rng, 3))
     for order in (np.arange(N)[::-1], rng.permutation(N), rng.permutation(N)):
@@ -553,8 +582,8 @@ def binding_does_not_see_the_order_of_rows(case):
 
 
 @law()
-def hyper_parameters_can_be_learned(case):
-    """A slice-sampling update gives a bound family with declared hyper-parameters changed and finite evidence."""
+def hyper_parameters_can_be_learned(case: Case) -> None:
+    """`update_hyper` changes the declared hyper-parameters and keeps A finite."""
     family = case.family
     if not family.hyper:
         raise Inapplicable(f"{family.name} declares no hyper-parameter to learn")
@@ -572,8 +601,8 @@ def hyper_parameters_can_be_learned(case):
 
 
 @law()
-def separable_parts_make_the_evidence(case):
-    """A(n, S) = a(n, S.) + sum_w f(w, S_w), and f(w, 0) = 0, where the family says so."""
+def separable_parts_make_the_evidence(case: Case) -> None:
+    """If separable, A(n, S) = a(n, sum_w S_w) + sum_w f(w, S_w), with f(w, 0) = 0."""
     family = case.family
     parts = family.separable()
     if parts is None:
@@ -596,8 +625,8 @@ def separable_parts_make_the_evidence(case):
 
 
 @law()
-def sparse_is_dense(case):
-    """Every sparse format, in any order of indices, with zeros stored, gives what dense data give."""
+def sparse_is_dense(case: Case) -> None:
+    """Every sparse format, also unsorted or with stored zeros, gives the dense results."""
     family = case.family
     X = case.X.toarray() if sparse.issparse(case.X) else np.array(case.X)
     if not family.accepts_sparse:
@@ -642,8 +671,8 @@ def _sparse_forms(X, rng):
 
 
 @law()
-def layout_does_not_matter(case):
-    """Strided, Fortran-ordered, read-only, float32 and single-row data are taken as the same numbers."""
+def layout_does_not_matter(case: Case) -> None:
+    """Strided, Fortran-ordered, read-only, float32 and one-row data give the same results."""
     family = case.family
     X = case.X.toarray() if sparse.issparse(case.X) else np.array(case.X)
     n, S = case.of(case.weights(case.rng("layout"), 3))
@@ -663,8 +692,8 @@ def layout_does_not_matter(case):
 
 
 @law()
-def bad_data_are_refused_by_name(case):
-    """What cannot be data raises ValueError or TypeError with the family's name and the place in the message."""
+def bad_data_are_refused_by_name(case: Case) -> None:
+    """Bad data raise ValueError or TypeError that names the family and the place."""
     family = case.family
     X = dense(case.X)
     row, column = 3 % X.shape[0], X.shape[1] - 1
@@ -710,8 +739,8 @@ def _refused(family, X, what, errors):
 
 
 @law()
-def extremes_are_finite(case):
-    """Legal extremes keep A, its gradient and its draws finite: weight 1e6, zero rows, far offsets, hyper 1e+-4."""
+def extremes_are_finite(case: Case) -> None:
+    """A, its gradient and draws stay finite for extreme data and hyper-parameters."""
     family, phi = case.family, case.phi
     ones = np.ones(phi.shape[0])
     _finite(family, 1e6 * ones[:5], 1e6 * phi[:5], "one datum 1e6 times")
@@ -725,12 +754,12 @@ def extremes_are_finite(case):
             _finite(other, n, S, f"{name} times {factor:g}", moments=False)
     for what, X in _extreme_data(case):
         if case.given.is_bound and family.support == "real":
-            continue  # a family bound elsewhere may centre elsewhere
+            continue  # a family bound to other data may subtract another centre
         try:
             bound = case.given.bind(X)
             bound.validate(X)
         except SupportError:
-            continue  # not legal under this family, zeros where only positive values are
+            continue  # outside the support of this family, for example zeros where only positive values are allowed
         if case.given.is_bound:
             bound = family
         rows = statistics(bound, bound.validate(X))

@@ -1,13 +1,17 @@
-"""What the laws of kernels are tried on: a kernel, a model of few data whose posterior is enumerated, and many moves.
+"""The case for laws of kernels: a kernel, a tiny model, its exact posterior, and many moves.
 
-Each move starts at a partition drawn from the exact posterior, whatever came before: after one step, and after any
-number of them, the partitions then follow the posterior if and only if the kernel leaves it invariant.
+Each move starts at a partition drawn from the exact posterior. The partitions after one step, or after several, then
+follow the posterior if and only if the kernel leaves it invariant.
 """
+
+from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,14 +29,22 @@ from expfam.errors import CapabilityError, DataWarning, ExactnessWarning
 from expfam.plugins.laws.data_case import Inapplicable
 from expfam.samplers import CollapsedState
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Info
+
 _LATER = 3  # steps after the first one
 
 _COUNTS = np.array([[3, 0, 1], [2, 1, 0], [0, 0, 4], [0, 2, 0], [1, 0, 9]])
 _REAL = np.array([[0.3, -1.0], [0.5, -0.7], [2.0, 1.5], [1.7, 2.2], [-0.4, 0.1]])
 
 
-def tiny_models():
-    """Models with data by name: three families, three priors on weights; 52 partitions or fewer each."""
+def tiny_models() -> dict[str, tuple[MixtureModel, npt.NDArray[Any]]]:
+    """Return named models with data: three families and three priors on the weights.
+
+    Each has at most 52 partitions.
+    """
     return {
         "poisson_dirichlet_process": (MixtureModel(Poisson(shape=0.8, rate=0.5), DirichletProcess(alpha=0.7)), _COUNTS),
         "gaussian_pitman_yor": (
@@ -48,22 +60,28 @@ def tiny_models():
     }
 
 
-def set_partitions(n):
-    """All set partitions of n items as label tuples in first-appearance form; 1, 2, 5, 15, 52, 203, 877 of them."""
-    partitions = [(0,)]
+def set_partitions(n: int) -> list[tuple[int, ...]]:
+    """Return all set partitions of n items, as label tuples in order of first appearance.
+
+    For n = 1, 2, ... there are 1, 2, 5, 15, 52, 203, 877 of them.
+    """
+    partitions: list[tuple[int, ...]] = [(0,)]
     for _ in range(n - 1):
         partitions = [(*p, k) for p in partitions for k in range(max(p) + 2)]
     return partitions
 
 
-def canonical(labels):
-    """Labels renumbered by first appearance, as a tuple."""
-    names = {}
+def canonical(labels: Iterable[Any]) -> tuple[int, ...]:
+    """Return the labels renumbered by first appearance, as a tuple."""
+    names: dict[int, int] = {}
     return tuple(names.setdefault(int(k), len(names)) for k in labels)
 
 
-def exact_posterior(model, X):
-    """Partitions with positive probability and their posterior probabilities, from the model's plain definition."""
+def exact_posterior(model: MixtureModel, X: Any) -> tuple[list[tuple[int, ...]], npt.NDArray[np.float64]]:
+    """Return the partitions with positive probability and their posterior probabilities.
+
+    They are computed from the definition of the model.
+    """
     data = Dataset(X, model.family)
     model = model.with_family(data.family)
     limit = model.weights.max_components or data.n_rows
@@ -75,14 +93,14 @@ def exact_posterior(model, X):
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel as laws ask for it: its name, and what is claimed of it."""
+    """Name of a kernel and the properties claimed for it, in the form that laws read."""
 
     name: str
     capabilities: frozenset
 
 
 class KernelCase:
-    """A kernel with a model of few data.
+    """A kernel with a model of few data, to try laws on.
 
     Parameters
     ----------
@@ -97,58 +115,69 @@ class KernelCase:
         Whether a single step is claimed to be reversible.
     """
 
-    def __init__(self, kernel, model, X, *, seed=0, n_moves=10_000, reversible=False):
+    def __init__(
+        self,
+        kernel: Any,
+        model: MixtureModel,
+        X: Any,
+        *,
+        seed: int = 0,
+        n_moves: int = 10_000,
+        reversible: bool = False,
+    ) -> None:
         self.kernel, self.seed, self.n_moves = kernel, int(seed), int(n_moves)
         self.subject = Subject(type(kernel).__name__, frozenset({"reversible"} if reversible else ()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             self.data = Dataset(X, model.family)
         if self.data.n_rows > 7:
-            raise ValueError(f"{self.data.n_rows} data have too many partitions to enumerate: give at most 7")
+            raise ValueError(f"{self.data.n_rows} data have too many partitions to enumerate: give at most 7 rows")
         self.model = model.with_family(self.data.family)
         self.partitions, self.pi = exact_posterior(self.model, self.data.X)
         self.place = {p: row for row, p in enumerate(self.partitions)}
-        self._proposing = {}
+        self._proposing: dict[tuple[int, ...], list[int]] = {}
 
-    others = ()  # a kernel is tried on the models that it is given, see `Case.others`
+    others = ()  # a kernel is tried on the given models only, see `Case.others`
 
-    def rng(self, name):
-        """Generator of one purpose: the same for the same seed, whatever other laws were tried before."""
+    def rng(self, name: str) -> np.random.Generator:
+        """Return a generator that depends on the seed and on `name` alone."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
-    def init(self):
-        """A state of one cluster that the kernel has made."""
+    def init(self) -> CollapsedState:
+        """Return a state with one cluster, made by the kernel."""
         try:
             state = self.kernel.init(self.model, self.data, seed=self.seed, start="one")
         except CapabilityError as error:
             raise Inapplicable(str(error)) from error
         if not isinstance(state, CollapsedState):
-            raise ValueError(f"{self.kernel!r} makes a {type(state).__name__}; the laws are those of a CollapsedState")
+            raise ValueError(f"{self.kernel!r} makes a {type(state).__name__}; the laws need a CollapsedState")
         return state
 
     @property
-    def refusal(self):
-        """Why the kernel does not serve this model, or None."""
+    def refusal(self) -> str | None:
+        """Return why the kernel refuses this model, or None if it works."""
         try:
             self.init()
         except Inapplicable as reason:
             return str(reason)
+        return None
 
-    def step(self, state):
-        """One step; warnings that say the kernel is not exact are what the laws are to find out."""
+    def step(self, state: CollapsedState) -> Info:
+        """Take one step without warnings about exactness: the laws test it themselves."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExactnessWarning)
             return self.kernel.step(state)
 
-    def row(self, state):
-        """Place of a state's partition among all; -1 for one that cannot be."""
+    def row(self, state: CollapsedState) -> int:
+        """Return the position of the state's partition in `partitions`, -1 if impossible."""
         return self.place.get(canonical(state.labels), -1)
 
     @cached_property
-    def moves(self):
-        """Partitions (n_moves,) before a step, after it, and after some more, of starts from the exact posterior.
+    def moves(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Return partitions before a step, after it, and after four, from the exact posterior.
 
-        The kernel has seen one step before: what it learns of labels then, it has to keep.
+        Each is an array of positions in `partitions`: (n_moves,), (n_moves,) and (n_moves / 4,). The kernel has made
+        one step before: it must keep what it learned about the labels in that step.
         """
         before = self.rng("starts").choice(len(self.pi), size=self.n_moves, p=self.pi)
         state = self.init()
@@ -159,7 +188,7 @@ class KernelCase:
             if row not in homes:
                 homes[row] = CollapsedState(self.model, self.data, np.array(self.partitions[row]), seed=self.seed)
             state.take(homes[row])
-            state.n_steps = 1 + t * 1000  # its own random numbers
+            state.n_steps = 1 + t * 1000  # random numbers depend on n_steps: each move gets its own
             self._count(self.step(state))
             after[t] = self.row(state)
             if t % 4 == 0:
@@ -169,8 +198,11 @@ class KernelCase:
         return before, after, later[::4]
 
     @cached_property
-    def may_be_moved(self):
-        """Whether the kernel steps on after others have moved labels; one that learns names of clusters cannot."""
+    def may_be_moved(self) -> bool:
+        """Tell whether the kernel goes on after the labels were changed from outside.
+
+        A kernel that remembers the slots of clusters cannot.
+        """
         state = self.init()
         self.step(state)
         state.take(CollapsedState(self.model, self.data, np.zeros(self.data.n_rows, dtype=int), seed=self.seed))
@@ -181,8 +213,8 @@ class KernelCase:
         return True
 
     @cached_property
-    def visits(self):
-        """Partitions (n_moves,) of one long chain, after a tenth as many steps from its start."""
+    def visits(self) -> npt.NDArray[np.intp]:
+        """Return the (n_moves,) partitions of one long chain, without its first tenth."""
         state = self.init()
         rows = np.empty(self.n_moves + self.n_moves // 10, dtype=np.intp)
         for t in range(rows.size):
@@ -191,7 +223,7 @@ class KernelCase:
         return rows[-self.n_moves :]
 
     def _count(self, info, part=()):
-        """Note whether a step proposed anything: of a `Cycle`, whether each of its parts did."""
+        """Count whether a step, or each part of a step of a `Cycle`, proposed a move."""
         parts = info.extra.get("parts")
         for place, each in enumerate(parts or ()):
             self._count(each, (*part, place))
@@ -201,14 +233,17 @@ class KernelCase:
             counts[1] += 1
 
     @property
-    def proposing(self):
-        """Share of the many steps that proposed anything, by the places of the parts of a `Cycle`; () for no parts."""
+    def proposing(self) -> dict[tuple[int, ...], float]:
+        """Return the share of steps with a proposal, by the positions of the parts of a `Cycle`.
+
+        The key is () for a kernel without parts.
+        """
         self.pairs  # noqa: B018  (the steps are made there)
         return {part: moved / steps for part, (moved, steps) in self._proposing.items()}
 
     @property
-    def pairs(self):
-        """Partitions before and after many steps, of independent moves or else of one chain."""
+    def pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Return partitions before and after many steps, of separate moves or of one chain."""
         if self.may_be_moved:
             return self.moves[:2]
         return self.visits[:-1], self.visits[1:]

@@ -1,15 +1,21 @@
-"""The laws of a kernel on collapsed states: its moves leave the posterior as it is, and its states stay consistent.
+"""Laws of kernels on collapsed states: moves keep the posterior, states stay consistent.
 
-Frequencies are compared by chi-square tests at 1e-5 with fixed seeds; an error of a factor of two in an acceptance
-ratio moves a few per cent of the mass and is found among 10 000 moves with p < 1e-50.
+Frequencies are compared by chi-square tests at the level 1e-5 with fixed seeds. An error of a factor of two in an
+acceptance ratio moves a few per cent of the mass; 10 000 moves find it with p < 1e-50.
 """
 
+from __future__ import annotations
+
 import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import chi2, t
 
 from expfam.plugins.laws.data_case import Inapplicable, law
+
+if TYPE_CHECKING:
+    from expfam.plugins.laws.kernel_case import KernelCase
 
 KERNEL_LAWS: dict = {}
 
@@ -21,8 +27,8 @@ _BATCHES = 40
 
 
 @law(among=KERNEL_LAWS)
-def holds_nothing_of_a_run(case):
-    """A kernel is its settings: copies are equal to it, and steps change nothing of it."""
+def holds_nothing_of_a_run(case: KernelCase) -> None:
+    """A kernel holds settings only: copies are equal to it, and steps do not change it."""
     kernel, before = case.kernel, repr(case.kernel)
     twin = copy.deepcopy(kernel)
     assert twin == kernel, "a copy of the kernel differs from it"
@@ -33,8 +39,8 @@ def holds_nothing_of_a_run(case):
 
 
 @law(among=KERNEL_LAWS)
-def states_stay_consistent(case):
-    """Counts, statistics and log joint are those of the labels after every step, and the stamp tells of changes."""
+def states_stay_consistent(case: KernelCase) -> None:
+    """After every step, counts, statistics, log joint and stamp agree with the labels."""
     state = case.init()
     for step in range(_STEPS):
         labels, stamp, n_steps = state.labels.copy(), state.stamp, state.n_steps
@@ -43,15 +49,15 @@ def states_stay_consistent(case):
         assert case.row(state) >= 0, f"step {step} made {state.n_clusters} clusters, more than the weights allow"
         assert state.n_steps > n_steps, "a step must raise n_steps"
         assert np.array_equal(labels, state.labels) or state.stamp != stamp, "labels changed, the stamp did not"
-        assert info.step == state.n_steps, f"Info has step {info.step}, the state {state.n_steps}"
+        assert info.step == state.n_steps, f"Info has step {info.step}, but the state has n_steps {state.n_steps}"
         assert info.n_clusters == state.n_clusters, f"Info has {info.n_clusters} clusters, not {state.n_clusters}"
         assert np.isclose(info.objective, state.log_joint, rtol=1e-12), "Info's objective is not the log joint"
         assert 0 <= info.accepted <= info.proposed, f"{info.accepted} of {info.proposed} moves accepted"
 
 
 @law(among=KERNEL_LAWS)
-def seeds_decide(case):
-    """The same seed gives the same labels, and a restored state goes on as the one it was made from."""
+def seeds_decide(case: KernelCase) -> None:
+    """Equal seeds give equal labels, and a restored state continues like the original."""
     first, second = case.init(), case.init()
     for _ in range(_STEPS // 2):
         case.step(first)
@@ -62,25 +68,25 @@ def seeds_decide(case):
     for _ in range(_STEPS // 2):
         case.step(first)
         case.step(restored)
-        assert np.array_equal(first.labels, restored.labels), "a restored state goes another way"
+        assert np.array_equal(first.labels, restored.labels), "a restored state continues with other labels"
 
 
 @law(among=KERNEL_LAWS)
-def steps_propose(case):
-    """In a fifth of the steps or more something is proposed, by each part of a `Cycle`: the other laws judge moves."""
+def steps_propose(case: KernelCase) -> None:
+    """Each kernel, or part of a `Cycle`, proposes a move in at least a fifth of its steps."""
     for part, share in case.proposing.items():
         kernel = case.kernel
         for place in part:
             kernel = getattr(kernel, "kernels", [kernel] * (place + 1))[place]
         assert share >= _LEAST_PROPOSING, (
-            f"{kernel!r} proposed something in {share:.1%} of its steps, which is too little to judge its moves by: let"
-            " it move in every step; of SplitMerge the settings n_moves=1, every=1 do that"
+            f"{kernel!r} proposed a move in only {share:.1%} of its steps, which is too few to judge its moves: let it"
+            " propose in every step; SplitMerge does so with the settings n_moves=1, every=1"
         )
 
 
 @law(among=KERNEL_LAWS)
-def posterior_is_invariant(case):
-    """One step from the exact posterior ends in it; or, where only chains can be made, they visit as it says."""
+def posterior_is_invariant(case: KernelCase) -> None:
+    """One step from the exact posterior, or one long chain, follows the exact posterior."""
     if case.may_be_moved:
         _follows_the_posterior(case, case.moves[1], "after one step")
     else:
@@ -88,15 +94,15 @@ def posterior_is_invariant(case):
 
 
 @law(among=KERNEL_LAWS)
-def later_steps_are_invariant(case):
-    """So do several steps in a row: what a kernel remembers of earlier ones must not count."""
+def later_steps_are_invariant(case: KernelCase) -> None:
+    """Several steps in a row follow the posterior: what a kernel remembers has no effect."""
     _refuse_chains(case)
     _follows_the_posterior(case, case.moves[2], "after four steps")
 
 
 @law("reversible", among=KERNEL_LAWS)
-def flow_is_symmetric(case):
-    """From the posterior, moves from one partition to another are as frequent as those back."""
+def flow_is_symmetric(case: KernelCase) -> None:
+    """From the posterior, moves from a partition to another are as frequent as moves back."""
     _refuse_chains(case)
     before, after, _ = case.moves
     flow = np.zeros((len(case.pi), len(case.pi)))
@@ -104,7 +110,7 @@ def flow_is_symmetric(case):
     upper = np.triu_indices(len(case.pi), 1)
     there, back = flow[upper], flow.T[upper]
     common = there + back >= 2 * _LEAST_EXPECTED
-    # rare pairs together: each way has half of their moves
+    # rare pairs are added up: half of their moves must go each way
     there, back = (np.append(f[common], f[~common].sum()) for f in (there, back))
     used = there + back > 0
     statistic = ((there - back)[used] ** 2 / (there + back)[used]).sum()
@@ -113,8 +119,8 @@ def flow_is_symmetric(case):
 
 
 @law(among=KERNEL_LAWS)
-def partitions_are_reached(case):
-    """From every partition of some probability to every other by moves that occur: needed of a kernel used alone."""
+def partitions_are_reached(case: KernelCase) -> None:
+    """Moves lead from every likely partition to every other, so the kernel works alone."""
     before, after = case.pairs
     likely = case.pi * case.n_moves > 50
     step = np.zeros((len(case.pi), len(case.pi)), dtype=bool)
@@ -127,20 +133,23 @@ def partitions_are_reached(case):
         a, b = (case.partitions[row] for row in missing[0])
         raise AssertionError(
             f"alone the kernel is reducible, or nearly so: no sequence of the {case.n_moves} moves leads from {a} to"
-            f" {b}. Use it in a Cycle with a kernel that reaches all partitions, such as CollapsedGibbs, and announce"
-            " this by expected_failures where you judge it alone"
+            f" {b}. Use it in a Cycle with a kernel that reaches all partitions, for example CollapsedGibbs; if you"
+            " check it alone, name this check in expected_failures"
         )
 
 
 def _refuse_chains(case):
     if not case.may_be_moved:
         raise Inapplicable(
-            "the kernel refuses states whose labels others have moved: only a long chain can be looked at"
+            "the kernel refuses states whose labels another kernel has changed, so only a long chain can be tested"
         )
 
 
 def _visits_follow_the_posterior(case):
-    """Student's t of each common partition's frequency in batches of one chain, the rare ones together."""
+    """Compare frequencies in batches of one chain with the posterior, by Student's t.
+
+    Each common partition is compared; rare partitions are added up and compared as one.
+    """
     size = case.n_moves // _BATCHES
     batches = case.visits[: size * _BATCHES].reshape(_BATCHES, size)
     found = np.stack([np.bincount(batch, minlength=len(case.pi)) / size for batch in batches])
@@ -151,7 +160,7 @@ def _visits_follow_the_posterior(case):
     p = expected.size * 2 * t.sf(np.abs(found.mean(axis=0) - expected) / error, _BATCHES - 1).min()
     distance = 0.5 * np.abs(found.mean(axis=0) - expected).sum()
     assert p > _LEVEL, (
-        f"the visits of a long chain have total variation {distance:.3f} from the posterior (p = {p:.1e})"
+        f"the partitions of a long chain have total variation {distance:.3f} from the posterior (p = {p:.1e})"
     )
 
 
@@ -167,8 +176,9 @@ def _follows_the_posterior(case, rows, when):
     floor = 0.4 * np.sqrt(case.pi * (1 - case.pi) / rows.size).sum()
     worst = int(np.argmax(np.abs(found - expected) / np.sqrt(expected + 1)))
     assert p > _LEVEL, (
-        f"{when} the total variation from the posterior is {distance:.3f}, {floor:.3f} by chance (p = {p:.1e});"
-        f" partition {case.partitions[worst]} came {found[worst]:.0f} times, expected {expected[worst]:.0f}"
+        f"{when} the total variation from the posterior is {distance:.3f}, by chance {floor:.3f} is expected"
+        f" (p = {p:.1e}); partition {case.partitions[worst]} occurred {found[worst]:.0f} times, expected"
+        f" {expected[worst]:.0f}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Log odds that two multinomial or Poisson clusters are one, over an inverted index of their words.
+"""Log odds that two clusters of counts are one, by an inverted index of their words.
 
 With f(x) = log G(a_w + x) - log G(a_w), and W - sum_w f(S_w) = u for each cluster,
 
@@ -124,7 +124,7 @@ cdef void scatter(count_state *s, Py_ssize_t k) noexcept nogil:
 
 
 cdef double shared_with(const count_state *s, Py_ssize_t other) noexcept nogil:
-    """Sum over the words that another slot shares with the row that was scattered, by ascending word."""
+    """Sum over the words that another slot shares with the scattered row, by ascending word."""
     cdef double total = 0.0
     cdef Py_ssize_t e = s.head[other], w
     while e >= 0:
@@ -145,7 +145,10 @@ cdef int count_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t 
 
 
 cdef Py_ssize_t overlapping(count_state *s, Py_ssize_t k, const int64_t *ids, Py_ssize_t *slots) noexcept nogil:
-    """Older clusters that share a word with slot k, and what their words add, in `sums`; marked by the stamp."""
+    """List the older clusters that share a word with slot k.
+
+    `sums` gets what the shared words add to each score; the stamp marks the listed slots.
+    """
     cdef Py_ssize_t e = s.head[k], w, j, stop, other, n = 0
     cdef int64_t own = ids[k], stamp
     cdef shared_sum *sums = s.sums
@@ -179,7 +182,11 @@ cdef Py_ssize_t overlapping(count_state *s, Py_ssize_t k, const int64_t *ids, Py
 
 cdef Py_ssize_t count_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_ssize_t n_kept, Py_ssize_t *slots,
                                double *scores, double *rest) noexcept nogil:
-    """Older clusters that share a word; and of those that do not, the first ones of each group, and the merged ones."""
+    """List the older clusters that slot k may merge with, and score them.
+
+    These are all that share a word with it. Of the others, they are the first leaves of each group of copies, and all
+    merged clusters.
+    """
     cdef count_state *s = <count_state *> self
     cdef Py_ssize_t n = overlapping(s, k, ids, slots), i, g, other, taken
     cdef double score = 0.0
@@ -212,7 +219,7 @@ cdef Py_ssize_t count_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_
 
 
 cdef class CountScores:
-    """Log odds of merging two multinomial or Poisson clusters, over an inverted index of their words.
+    """Log odds of merging two clusters of counts, by an inverted index of their words.
 
     Parameters
     ----------
@@ -469,7 +476,7 @@ cdef class CountScores:
 
 
 cdef class IndexPartners:
-    """Partners of count clusters for a `MergeQueue`: all that share a word, and the best of the others.
+    """Partners of count clusters for a `MergeQueue`: those that share a word, and the best rest.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Bayesian hierarchical clustering: the pair of clusters with the best odds of being one is merged, again and again.
+"""Bayesian hierarchical clustering: each step merges the pair with the best odds.
 
 The scores are the log odds of `HierarchyTree`, from `merge_scores` or `count_scores`; a `MergeQueue` finds the best
 pair with deferred bounds, so the merges are those of the plain search over all pairs, ties included: about N**2 scores
@@ -41,7 +41,7 @@ _MANY = 50_000  # leaves whose pairs are scored without a warning
 
 
 def has_index(family, data):
-    """Whether scores over an inverted index serve a family: its components are those of counts, with one total."""
+    """Tell whether an inverted index serves a family: its components must be those of counts."""
     if getattr(family, "count_model", None) not in ("multinomial", "poisson"):
         return False
     return isinstance(Components(family, data, 1, layout="clusters").owner, CountComponents)
@@ -252,7 +252,7 @@ class MergeState:
         return label_statistics(self.data, labels, int(labels.max()) + 1)
 
     def check(self):
-        """Score all live pairs anew and compare with what the table believes; recompute the weights from the tree."""
+        """Score all live pairs again; compare them with the queue, and the evidence with the tree."""
         self.queue.check(self.partners.score)
         if isinstance(self.partners, GraphPartners):
             self.partners.check()
@@ -315,7 +315,7 @@ class MergeState:
 
 
 class HierarchicalClustering(Kernel):
-    """Bayesian hierarchical clustering: merges the pair with the best odds, from single data to one tree.
+    """Bayesian hierarchical clustering: merges from single data to one tree, best odds first.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ class HierarchicalClustering(Kernel):
             )
 
     def refuse_unused(self):
-        """Refuse settings of a search that is not made: of neighbours without a graph, of an index beside one."""
+        """Refuse settings of a search that this kernel does not make."""
         if self.candidates is None:
             refuse_unused(self, ["n_neighbors"], why="candidates=None", remedy="take candidates='knn' or 'hash'")
             return
@@ -482,7 +482,10 @@ def _warn_of_many(n_leaves):
 
 
 def chain_weight(model, data, labels):
-    """W of leaves that hold copies of one datum, as if they were merged one copy after the other: (L,) nats."""
+    """Return W of leaves that hold copies of one datum: (L,) nats.
+
+    The value is that of merging the copies one after the other.
+    """
     labels = _by_appearance(labels)
     first, counts = np.unique(labels, return_index=True, return_counts=True)[1:]
     phi = data.family.sufficient_statistics(data.X[first])

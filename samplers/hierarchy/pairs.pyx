@@ -1,4 +1,4 @@
-"""Partners of clusters by scores of given pairs: all others, or candidates from a graph over the leaves."""
+"""Partners of clusters by pair scores: all others, or candidates from a graph of leaves."""
 
 import numpy as np
 
@@ -80,7 +80,10 @@ cdef double last_of_best(const double *scores, Py_ssize_t n, Py_ssize_t n_best) 
 cdef Py_ssize_t others_of_groups(const all_state *s, const int64_t *ids, int64_t own, Py_ssize_t n_firsts,
                                  Py_ssize_t n, Py_ssize_t n_kept, Py_ssize_t *slots, double *scores,
                                  double *rest) noexcept nogil:
-    """Further leaves of the groups, each with the score of its first one: as many as a list could hold."""
+    """Add further leaves of the groups, each with the score of the first leaf of its group.
+
+    No more are added than a list can hold.
+    """
     cdef Py_ssize_t i, other, taken
     cdef double least = last_of_best(scores, n, n_kept)
     for i in range(n_firsts):
@@ -297,7 +300,7 @@ cdef bint enter(graph_state *g, leaf_heap *heap, double alone, int32_t leaf, dou
 
 cdef void start_heap(graph_state *g, Py_ssize_t k, const Py_ssize_t *slots, const double *scores,
                      Py_ssize_t n) noexcept nogil:
-    """A heap of the leaves among partners of slot k that were all scored, beside its other candidates."""
+    """Make a heap of the scored leaves among the partners of slot k; list its other candidates."""
     cdef leaf_heap *heap = new_heap()
     cdef const int32_t *edges = g.target + g.begin[k]
     cdef double alone = 0.0, rounding = 0.0
@@ -317,7 +320,7 @@ cdef void start_heap(graph_state *g, Py_ssize_t k, const Py_ssize_t *slots, cons
 
 cdef Py_ssize_t all_of_list(graph_state *g, Py_ssize_t k, const int64_t *ids, Py_ssize_t *slots,
                             double *scores) noexcept nogil:
-    """Partners that the list of slot k leads to; edges to itself, and second ones, fall out of the list."""
+    """List the partners of slot k; drop edges to itself and repeated edges from its list."""
     cdef int32_t *edges = g.target + g.begin[k]
     cdef Py_ssize_t e, n_left = 0, n = 0
     cdef int32_t other
@@ -343,7 +346,7 @@ cdef Py_ssize_t all_of_list(graph_state *g, Py_ssize_t k, const int64_t *ids, Py
 
 
 cdef Py_ssize_t take_others(graph_state *g, Py_ssize_t k, const int64_t *ids, Py_ssize_t *slots) noexcept nogil:
-    """Older clusters of several data that slot k may merge with; those that are one by now are kept once."""
+    """List older clusters of several data that slot k may merge with, each of them once."""
     cdef leaf_heap *heap = g.heap[k]
     cdef Py_ssize_t i, n_left = 0, n = 0
     cdef int32_t other
@@ -384,7 +387,7 @@ cdef Py_ssize_t take_leaves(graph_state *g, leaf_heap *heap, double alone, doubl
 
 cdef Py_ssize_t best_of_heap(graph_state *g, Py_ssize_t k, const int64_t *ids, double alone, double rounding,
                              Py_ssize_t *slots, double *scores, double *rest) noexcept nogil:
-    """Partners of slot k, all of several data and leaves down to where no other one can be better than the best."""
+    """List the partners of slot k: all of several data, and leaves while one may be the best."""
     cdef leaf_heap *heap = g.heap[k]
     cdef Py_ssize_t n = 0, n_more = take_others(g, k, ids, slots), n_others = n_more, i
     cdef double best = -INFINITY
@@ -497,7 +500,10 @@ cdef class GraphPartners:
         self._lay_out(scores, graph.indptr, graph.indices, np.arange(graph.shape[0]))
 
     def _lay_out(self, scores, starts, targets, home):
-        """Lists of slots side by side, and room for two of their copies: merged lists get twice what they need."""
+        """Store the lists of all slots side by side, with space for two copies of them.
+
+        Merged lists get twice the space that they need.
+        """
         starts, L = np.asarray(starts, dtype=np.intp), len(home)
         self.scores, self._end = scores, starts[L]
         self._begin, self._size, self._room = starts[:L].copy(), np.diff(starts), np.diff(starts)
@@ -535,7 +541,9 @@ cdef class GraphPartners:
         return getattr(self.scores, "pending", None)
 
     def foresee(self, Py_ssize_t k, Py_ssize_t l):
-        """Bound what the merge of slots k and l will change, while both have their own statistics; then comes `absorb`.
+        """Bound what the merge of slots k and l will change.
+
+        Call this before `absorb`, while both slots still have their own statistics.
         """
         cdef graph_state *g = &self.g
         cdef leaf_heap *heap
@@ -604,7 +612,7 @@ cdef class GraphPartners:
         return sorted(found - {k})
 
     def check(self):
-        """Compare heaps with the lists of edges: each candidate of a cluster must be in its heap, or beside it.
+        """Check that each candidate of a cluster is in its heap or in its list of others.
 
         Raises
         ------

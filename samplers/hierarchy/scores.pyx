@@ -1,4 +1,4 @@
-"""Log odds that two clusters of any family are one, for the searches of `MergeTable` and `MergeQueue`.
+"""Log odds that two clusters of any family are one, for `MergeTable` and `MergeQueue`.
 
 The scores ask the components for the evidence of two clusters together; the merging is done here too.
 """
@@ -24,7 +24,10 @@ def log_gammas(n_data):
 
 
 def log_sizes(n_data, by_size):
-    """What the order by size subtracts from a score, by number of data; zeros without it: (n_data + 1,) nats."""
+    """Return what the order by size subtracts, by number of data: (n_data + 1,) nats.
+
+    All are zero where clusters are not ordered by size.
+    """
     return np.log(np.maximum(np.arange(n_data + 1), 1)) if by_size else np.zeros(n_data + 1)
 
 
@@ -40,7 +43,10 @@ ctypedef struct odds_state:         # what scores read; slots are those of the c
 
 
 cdef int odds_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m, double *out) noexcept nogil:
-    """Log odds that slot k and each of ls are one cluster; sums of two, so the same bits from either side."""
+    """Compute the log odds that slot k and each of ls are one cluster.
+
+    Each is a sum of two terms, so both orders of a pair give the same bits.
+    """
     cdef odds_state *s = <odds_state *> self
     cdef Py_ssize_t i
     cdef int64_t n
@@ -54,7 +60,10 @@ cdef int odds_score(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m
 
 
 cdef int odds_alone(void *self, Py_ssize_t k, double *out, double *rounding) noexcept nogil:
-    """Score of slot k with a datum whose density under k, and whose weight, are 1; and 32 times its relative error."""
+    """Compute the score of slot k with a datum whose density under k, and whose weight, are 1.
+
+    The second result is 32 times its relative error.
+    """
     cdef odds_state *s = <odds_state *> self
     cdef double evidence = 0.0
     cdef int64_t n = s.count[k] + 1

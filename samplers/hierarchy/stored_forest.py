@@ -1,8 +1,10 @@
 """What a stored search for a hierarchy must hold before compiled code may go on with it.
 
 The merges so far determine which clusters live, in which slots and with how many data. Queue, partners and scores are
-compared with these; a list of candidates or a score that is wrong otherwise leads to another tree, and to no harm.
+compared with these. Any other fault of a list of candidates or of a score leads to another tree, and to no harm.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ class Forest:
     ids : (L,) int64 ndarray
         Node that each slot held last.
     root : (L,) int64 ndarray
-        Slot where the cluster of each slot is now, itself while it lives.
+        Slot that holds the data of each slot now; a live cluster is in its own slot.
     is_live : (L,) bool ndarray
 
     Raises
@@ -41,7 +43,7 @@ class Forest:
     ([0, 1, 4], [2, 2, 2])
     """
 
-    def __init__(self, children, n_leaves):
+    def __init__(self, children: np.ndarray, n_leaves: int) -> None:
         self.n_leaves, self.n_nodes = n_leaves, n_leaves + len(children)
         slot, ids, root = list(range(n_leaves)), list(range(n_leaves)), list(range(n_leaves))
         for node, (i, j) in enumerate(children.tolist(), start=n_leaves):
@@ -56,8 +58,8 @@ class Forest:
         self.root = _ends(self.root)
 
 
-def check_forest(arrays, n_rows):
-    """The forest of a stored search over so many data, once all that compiled code reads of it is known to fit."""
+def check_forest(arrays: dict[str, Any], n_rows: int) -> Forest:
+    """Check all that compiled code reads of a stored search; return its forest."""
     L = len(numbers(arrays, "leaf_weight", (None,)))
     leaf = integers(arrays, "leaf", (n_rows,), 0, L)
     children = integers(arrays, "children", (None, 2), 0, 2 * L)
@@ -126,8 +128,8 @@ def _check_scores(scores, forest):
         raise ArchiveError("the words are of other clusters than the forest's: the file was altered")
 
 
-def check_partners(name, arrays, forest):
-    """Refuse stored partners that are not of the clusters of a forest."""
+def check_partners(name: str, arrays: dict[str, Any], forest: Forest) -> None:
+    """Refuse stored partners that do not fit the clusters of a forest."""
     L = forest.n_leaves
     if name == "GraphPartners":
         home = integers(arrays, "home", (L,), 0, L)
@@ -147,7 +149,7 @@ def check_partners(name, arrays, forest):
         integers(arrays, "is_wide", (), 0, 2)
 
 
-def check_index(arrays, n_terms):
+def check_index(arrays: dict[str, Any], n_terms: int) -> None:
     """Refuse stored words of another number of columns."""
     found = arrays["scores"].get("index", {})
     if found and int(found["shape"][1]) != n_terms:

@@ -1,4 +1,4 @@
-"""A binary tree over data as a Bayesian hierarchy: evidence by the recursion of its merges, cuts, linkage, Newick.
+"""A binary tree over data as a Bayesian hierarchy: evidence, cuts, linkage, Newick.
 
 With C_k = log alpha + lgamma(n_k) + log marginal likelihood of the data below node k, the weight of a leaf is W = C
 and a merge obeys
@@ -6,14 +6,16 @@ and a merge obeys
     log odds of merging i and j into k    s_k = C_k - (W_i + W_j)
     weight                                W_k = log(exp C_k + exp(W_i + W_j)) = W_i + W_j + log(1 + exp s_k).
 
-exp W_k is the sum over all partitions of the data below k that the tree can be cut into; hence W of the root bounds the
-evidence of the Dirichlet process mixture from below, and compares trees. Everything is O(N) but the cut into a given
-number of clusters, O(N K).
+exp W_k is the sum over all partitions of the data below k that the tree can be cut into. So W of the root is a lower
+bound of the evidence of the Dirichlet process mixture, and it compares trees. Everything costs O(N), except the cut
+into a given number of clusters, which costs O(N K).
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ResourceError
 
@@ -21,7 +23,7 @@ MOST_SHARES = 1 << 28  # numbers of 4 bytes that the cut into a given number of 
 
 
 class HierarchyTree:
-    """Merges of N leaves with the log odds of each: a tree, or a forest where the search was ended early.
+    """Merges of N leaves with the log odds of each; a forest where the search ended early.
 
     Parameters
     ----------
@@ -70,7 +72,15 @@ class HierarchyTree:
     odds; it rounds to one above 37 nats, so nothing here is ordered by it.
     """
 
-    def __init__(self, children, log_block, counts, *, alpha, leaf_weight=None):
+    def __init__(
+        self,
+        children: npt.ArrayLike,
+        log_block: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        *,
+        alpha: float,
+        leaf_weight: npt.ArrayLike | None = None,
+    ) -> None:
         self.children = np.array(children, dtype=np.int64).reshape(-1, 2)
         self.log_block = np.array(log_block, dtype=np.float64)
         self.counts = np.array(counts, dtype=np.int64)
@@ -85,18 +95,18 @@ class HierarchyTree:
             array.setflags(write=False)
 
     @property
-    def n_nodes(self):
-        """Leaves and merges."""
+    def n_nodes(self) -> int:
+        """Return the number of leaves and merges."""
         return len(self.log_block)
 
     @property
-    def roots(self):
-        """Nodes without a parent, ascending."""
+    def roots(self) -> np.ndarray:
+        """Return the nodes without a parent, ascending."""
         return np.flatnonzero(self.parent < 0)
 
     @property
-    def log_evidence(self):
-        """Log of the sum over all cuts, under the normalised prior of the Dirichlet process: nats."""
+    def log_evidence(self) -> float:
+        """Return the log of the sum over all cuts under the Dirichlet process prior: nats."""
         n_data = int(self.counts[self.roots].sum())
         return float(self.log_weight[self.roots].sum()) - math.lgamma(self.alpha + n_data) + math.lgamma(self.alpha)
 
@@ -105,8 +115,11 @@ class HierarchyTree:
 
     # ---- posterior of nodes ------------------------------------------------------------------------------------------
 
-    def log_posterior(self):
-        """Log probability that each node is a block of the partition, given the data and the tree: (N + M,) nats."""
+    def log_posterior(self) -> np.ndarray:
+        """Return the log probability that each node is a block of the partition: (N + M,) nats.
+
+        The data and the tree are given.
+        """
         passed = np.zeros(self.n_nodes)  # log probability that no ancestor is a block
         stays, splits = -np.logaddexp(0.0, -self.log_odds), -np.logaddexp(0.0, self.log_odds)
         for t in range(len(self.children) - 1, -1, -1):
@@ -116,18 +129,18 @@ class HierarchyTree:
 
     # ---- cuts --------------------------------------------------------------------------------------------------------
 
-    def cut(self, rule="odds", *, threshold=0.0, n_clusters=None):
-        """Labels of the leaves, numbered by first appearance.
+    def cut(self, rule: str = "odds", *, threshold: float = 0.0, n_clusters: int | None = None) -> np.ndarray:
+        """Cut the tree into clusters; return the labels of the leaves, numbered by first appearance.
 
         Parameters
         ----------
         rule : {"odds", "map"}
-            The highest nodes whose log odds reach `threshold`; or the most probable partition that the tree can be cut
-            into, which is never finer than that for a threshold of 0.
+            "odds" takes the highest nodes whose log odds reach `threshold`. "map" takes the most probable partition
+            that the tree can be cut into; it is never finer than the cut by odds with threshold 0.
         threshold : float
             Nats, for "odds".
         n_clusters : int, optional
-            In place of a rule: the most probable cut into exactly so many clusters.
+            In place of a rule: the most probable cut into exactly this number of clusters.
 
         Returns
         -------
@@ -151,7 +164,7 @@ class HierarchyTree:
         return self._labels(blocks)
 
     def _highest(self, is_block):
-        """Nodes of the cut: the highest that are blocks, and leaves below none."""
+        """Return the nodes of the cut: the highest blocks, and the leaves that lie below no block."""
         inside = np.zeros(self.n_nodes, dtype=bool)  # below a node that was taken
         taken = np.zeros(self.n_nodes, dtype=bool)
         for t in range(len(self.children) - 1, -1, -1):
@@ -171,7 +184,7 @@ class HierarchyTree:
         return is_block
 
     def _labels(self, blocks):
-        """Leaves numbered by the block they lie under, blocks by their first leaf."""
+        """Number the leaves by the block above them, and the blocks by their first leaf."""
         block = np.full(self.n_nodes, -1, dtype=np.int64)
         block[blocks] = blocks
         for t in range(len(self.children) - 1, -1, -1):
@@ -183,7 +196,10 @@ class HierarchyTree:
         return rank[labels]
 
     def _exact_cut(self, n_clusters):
-        """Blocks of the best cut into exactly `n_clusters`: best values of each node by number of blocks, bottom-up."""
+        """Return the blocks of the best cut into exactly `n_clusters`.
+
+        Best values of each node by number of blocks are computed from the leaves up.
+        """
         roots = self.roots
         if n_clusters != int(n_clusters) or not len(roots) <= n_clusters <= self.n_leaves:
             raise ValueError(
@@ -216,14 +232,14 @@ class HierarchyTree:
 
     # ---- other forms -------------------------------------------------------------------------------------------------
 
-    def linkage_matrix(self, height="odds"):
-        """The tree as SciPy's linkage matrix, valid and monotone: (N - 1, 4) float64.
+    def linkage_matrix(self, height: str = "odds") -> np.ndarray:
+        """Return the tree as SciPy's linkage matrix, valid and monotone: (N - 1, 4) float64.
 
         Parameters
         ----------
         height : {"odds", "rank"}
-            -log r = log(1 + exp(-log odds)), raised to that of the children where a later merge has better odds; or the
-            number of the merge, where most of the former vanish.
+            "odds" is -log r = log(1 + exp(-log odds)), raised to the height of the children where a later merge has
+            better odds. "rank" is the number of the merge; take it where most heights by odds are zero.
 
         Notes
         -----
@@ -247,13 +263,15 @@ class HierarchyTree:
         pairs = np.sort(rank[self.children[order]], axis=1)
         return np.column_stack([pairs, heights[order], sizes[N + order]]).astype(np.float64)
 
-    def to_newick(self, names=None, *, height="odds"):
-        """The forest in Newick's format, a line each tree; branch lengths are differences of linkage heights.
+    def to_newick(self, names: Sequence[str] | None = None, *, height: str = "odds") -> str:
+        """Return the forest in Newick's format, one line for each tree.
+
+        Branch lengths are differences of linkage heights.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Of the leaves; their numbers if not given. Quoted where the format asks for it.
+            Names of the leaves; if not given, their numbers. Names are quoted where the format requires it.
         height : {"odds", "rank"}
 
         Returns
@@ -273,8 +291,8 @@ class HierarchyTree:
             parts[node] = f"({sides})"
         return "\n".join(f"{parts[int(r)]};" for r in self.roots)
 
-    def path(self, leaf):
-        """Nodes from a leaf up to its root, the leaf first: list of int."""
+    def path(self, leaf: int) -> list[int]:
+        """Return the nodes from a leaf up to its root, the leaf first."""
         if not 0 <= leaf < self.n_leaves:
             raise IndexError(f"leaf {leaf} of {self.n_leaves}")
         nodes = [int(leaf)]
@@ -282,8 +300,8 @@ class HierarchyTree:
             nodes.append(int(self.parent[nodes[-1]]))
         return nodes
 
-    def leaves(self, node):
-        """Leaves below a node, ascending: (m,) int64 ndarray."""
+    def leaves(self, node: int) -> np.ndarray:
+        """Return the leaves below a node, ascending: (m,) int64."""
         if not 0 <= node < self.n_nodes:
             raise IndexError(f"node {node} of {self.n_nodes}")
         found, pending = [], [int(node)]
@@ -312,7 +330,8 @@ def _parents(children, n_leaves):
 
 
 def _recursion(children, log_block, leaf_weight):
-    """W of all nodes and log odds of all merges; plain floats, which is several times faster than array elements."""
+    """Return W of all nodes and the log odds of all merges."""
+    # plain floats: several times faster than elements of an array
     N = len(leaf_weight)
     block, weight, odds = log_block.tolist(), leaf_weight.tolist(), []
     for t, (i, j) in enumerate(children.tolist()):
@@ -324,7 +343,10 @@ def _recursion(children, log_block, leaf_weight):
 
 
 def _join(first, second, most):
-    """Best sums of two sides by number of blocks 2.., and how many of them the first side has; O(product of sizes)."""
+    """Return the best sums of two sides by number of blocks 2.., and the first side's share.
+
+    The cost is the product of both sizes.
+    """
     if len(first) > len(second):
         best, share = _join(second, first, most)
         return best, np.arange(2, len(share) + 2, dtype=np.int32) - share
@@ -339,7 +361,7 @@ def _join(first, second, most):
 
 
 def _shares(values, n_clusters):
-    """Numbers of blocks of each root in the best way to have `n_clusters` in all."""
+    """Return the number of blocks of each root in the best cut into `n_clusters` in all."""
     total, history = values[0], []
     for side in values[1:]:
         before = total

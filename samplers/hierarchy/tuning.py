@@ -1,7 +1,15 @@
-"""Settings of a hierarchy that its evidence chooses, and Ward's tree as a rival of the greedy one."""
+"""Hyper-parameters and concentration by the evidence of a tree; Ward's tree for comparison."""
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from expfam.errors import CapabilityError, DataWarning
+from expfam.families.base import Family
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -11,19 +19,20 @@ from expfam.structures.ground.rng import generator, resolve_seed
 from expfam.structures.merge_table import MergeTable, WardScores
 
 _ALPHAS = np.geomspace(1e-3, 1e3, 13)
+_FACTORS = {1: np.geomspace(1e-2, 1e2, 9), 2: np.geomspace(1e-2, 1e2, 5)}
 
 
-def tuned_alpha(data, *, subsample=1000, seed=0, alphas=None):
-    """Concentration under which the greedy tree over a subsample has most evidence.
+def tuned_alpha(data: Dataset, *, subsample: int = 1000, seed: Any = 0, alphas: Sequence[float] | None = None) -> float:
+    """Return the concentration under which the tree over a subsample has the most evidence.
 
     Parameters
     ----------
     data : Dataset
         Of a bound family.
     subsample : int
-        Data used, drawn without replacement.
+        Number of data used, drawn without replacement.
     seed : None, int, numpy Generator or RandomState
-        Chooses them.
+        Chooses the data.
     alphas : sequence of float, optional
         To choose from; 13 from 1/1000 to 1000 if not given.
 
@@ -47,8 +56,90 @@ def tuned_alpha(data, *, subsample=1000, seed=0, alphas=None):
     return float(alphas[int(np.argmax([tree_evidence(part, alpha) for alpha in alphas]))])
 
 
-def tree_evidence(data, alpha):
-    """Log evidence of the greedy tree over all data, nats, without log-base."""
+def tuned_family(
+    family: Family,
+    X: Any,
+    *,
+    subsample: int = 1000,
+    grid: dict[str, Sequence[Any]] | None = None,
+    seed: Any = 0,
+    alpha: float = 1.0,
+) -> Family:
+    """Return the family with the hyper-parameters of a grid that have the most evidence.
+
+    The evidence is the lower bound that a Bayesian hierarchical clustering of a subsample gives. It sums the
+    probabilities of all partitions that the tree is consistent with (Heller & Ghahramani 2005).
+
+    Parameters
+    ----------
+    family : Family
+        Bound to X here if it is not yet.
+    X : array_like or sparse matrix, shape (N, V)
+    subsample : int
+        Data used, drawn without replacement; time grows with its square.
+    grid : dict of str to sequence, optional
+        Values of one or two declared hyper-parameters, each a number or what the constructor takes. If not given,
+        those that the family has learned by default, else the first two that it declares, times 9 factors (of one)
+        or 5 x 5 (of two) from 1/100 to 100, within the family's `hyper_bounds`.
+    seed : None, int, numpy Generator or RandomState
+        Chooses the subsample.
+    alpha : float
+        Concentration of the Dirichlet process.
+
+    Returns
+    -------
+    Family
+        Bound.
+
+    Raises
+    ------
+    CapabilityError
+        The family declares nothing to tune.
+    ValueError
+        The grid names something else, or more than two.
+
+    Warns
+    -----
+    DataWarning
+        The best value lies at the edge of the grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Poisson
+    >>> X = np.random.default_rng(0).poisson(np.repeat([[1.0], [30.0], [90.0]], 20, axis=0))
+    >>> from expfam.samplers import tuned_family
+    >>> tuned_family(Poisson(shape=1.0, rate=1.0), X, grid={"rate": [0.0001, 0.03, 10.0]})
+    Poisson(shape=1.0, rate=0.03)
+    """
+    family = family.bind(X)
+    grid = _default_grid(family) if grid is None else _checked_grid(family, grid)
+    points = list(itertools.product(*(range(len(values)) for values in grid.values())))
+    rows = _subsample(family.validate(X), subsample, resolve_seed(seed))
+    candidates = [family.with_hyper(**{n: v[i] for (n, v), i in zip(grid.items(), point)}) for point in points]
+    evidence = np.array([tree_evidence(Dataset(rows, candidate), alpha) for candidate in candidates])
+    best = int(np.nanargmax(evidence))
+    _warn_of_edges(family, grid, points[best])
+    return candidates[best]
+
+
+def tree_evidence(data: Dataset, alpha: float) -> float:
+    """Return the greedy tree's lower bound of the log evidence under a Dirichlet process.
+
+    Parameters
+    ----------
+    data : Dataset
+        Of a bound family.
+    alpha : float
+        Concentration of the Dirichlet process.
+
+    Returns
+    -------
+    float
+        Nats, without log-base; comparable between hyper-parameters and between values of alpha.
+    """
+    if not 0 < alpha < np.inf:
+        raise ValueError(f"alpha must be positive and finite; got {alpha!r}")
     kernel = HierarchicalClustering()
     state = kernel.init(MixtureModel(data.family, DirichletProcess(float(alpha))), data)
     while state.merge():
@@ -56,8 +147,10 @@ def tree_evidence(data, alpha):
     return state.log_joint
 
 
-def ward_state(model, data, labels=None, *, collapse=False):
-    """Ward's tree over the leaves, as a state with the odds of its merges.
+def ward_state(
+    model: MixtureModel, data: Dataset, labels: npt.ArrayLike | None = None, *, collapse: bool = False
+) -> MergeState:
+    """Return Ward's tree over the leaves, as a state with the odds of its merges.
 
     Parameters
     ----------
@@ -89,3 +182,54 @@ def ward_state(model, data, labels=None, *, collapse=False):
     children, _ = MergeTable(len(n), WardScores(means / sizes[:, None], size=sizes)).run()
     weight = chain_weight(model, data, labels) if collapse else None
     return MergeState.of_children(model, data, children, labels=labels, leaf_weight=weight)
+
+
+# ---- grids ----------------------------------------------------------------------------------------------------------
+
+
+def _default_grid(family):
+    names = list(family.learned_by_default or family.hyper)[:2]
+    if not names:
+        raise CapabilityError(f"family {family.name!r} declares nothing in `hyper`: there is nothing to tune")
+    grid = {}
+    for name in names:
+        low, high = family.hyper_bounds(name)
+        base = np.asarray(getattr(family, name), dtype=np.float64)
+        factors = np.unique(np.clip(_FACTORS[len(names)], low, high))
+        grid[name] = [float(base * c) if base.ndim == 0 else base * c for c in factors]
+    return grid
+
+
+def _checked_grid(family, grid):
+    unknown = [name for name in grid if name not in family.hyper]
+    if unknown or not 1 <= len(grid) <= 2:
+        raise ValueError(
+            f"grid must have one or two of the hyper-parameters {list(family.hyper)} of {family.name!r};"
+            f" got {list(grid)}"
+        )
+    for name, values in grid.items():
+        if len(values) == 0:
+            raise ValueError(f"grid[{name!r}] is empty")
+        for value in values:
+            if not (np.isfinite(value).all() and np.all(np.asarray(value) > 0)):
+                raise ValueError(f"grid[{name!r}] must hold positive values; got {value!r}")
+    return {name: list(values) for name, values in grid.items()}
+
+
+def _subsample(X, size, seed):
+    if size != int(size) or size < 2:
+        raise ValueError(f"subsample must be an integer of at least 2; got {size!r}")
+    if X.shape[0] <= size:
+        return X
+    return X[np.sort(generator(seed, "subsample").permutation(X.shape[0])[: int(size)])]
+
+
+def _warn_of_edges(family, grid, point):
+    for (name, values), i in zip(grid.items(), point):
+        if len(values) > 2 and i in (0, len(values) - 1):
+            warnings.warn(
+                f"{family.name}: the best {name} lies at the edge of the grid ({values[i]}): widen it, or doubt the"
+                " data (columns with repeated exact values have no best scale)",
+                DataWarning,
+                stacklevel=4,
+            )

@@ -1,4 +1,4 @@
-# How the data of a cluster are divided between two anchors: drawn, or scored where the sides are given.
+# Divisions of a cluster's data between two anchors: the sides are drawn, or scored where they are given.
 
 from libc.stdint cimport int8_t, int32_t, uint64_t
 
@@ -10,44 +10,44 @@ cdef enum:
     COIN = 0
     URN = 1
     SEQUENTIAL = 2
-    SCANS = 3               # restricted Gibbs from a launch by coins
-    SCANS_AFTER_PASS = 4    # and from one by a sequential pass
+    SCANS = 3               # restricted Gibbs scans from a launch by coins
+    SCANS_AFTER_PASS = 4    # restricted Gibbs scans from a launch by a sequential pass
     CODES = 5
     DELAYED = 6
-    FOREIGN = 7             # a Python object with `sides`
+    FOREIGN = 7             # a Python object with a method `sides`
 
 
 ctypedef struct allocator_plan:
     int code
     Py_ssize_t n_scans              # restricted Gibbs scans before the scored one
-    double beta                     # log-odds a bit
+    double beta                     # log-odds of one bit
     Py_ssize_t first_stage          # items until the first test of delayed acceptance
     Py_ssize_t stage_factor
 
 
-ctypedef struct division:           # one cluster, or two, whose data are to be divided between the anchors u and v
+ctypedef struct division:           # one or two clusters whose data are divided between the anchors u and v
     components_v1 *c
     member_table *members
     double offset                   # a side of n data has the mass n + offset
     const double *log_new_mass      # by number of clusters
     double *work
-    const uint64_t *codes           # (N, n_words), of the allocator CODES
+    const uint64_t *codes           # (N, n_words), for the allocator CODES
     Py_ssize_t n_words
-    Py_ssize_t a, b                 # spare slots, for the sides of u and of v
-    int32_t *items                  # (N,) visited data, anchors left out, in order
+    Py_ssize_t a, b                 # spare slots, for the side of u and the side of v
+    int32_t *items                  # (N,) visited data in their order, without the anchors
     int8_t *sides                   # (N,) 1 for the side of v
     int32_t *leaving                # (N,) data of the smaller side
     Py_ssize_t u, v
     Py_ssize_t k_u, k_v             # clusters of the anchors; equal for a split
-    Py_ssize_t at_u, at_v           # places of the lists up to which data were visited
+    Py_ssize_t at_u, at_v           # number of visited data at the front of each list, anchors included
     Py_ssize_t n_others
-    bint forced                     # the sides are those of the two clusters
+    bint forced                     # the sides are given: they are the two clusters
     Py_ssize_t n_a, n_b             # sizes of the sides, anchors included
-    bint fills_a, fills_b           # spare slots that hold data
+    bint fills_a, fills_b           # whether the spare slots hold data
     double log_q
-    bint stopped                    # log_q fell below the bound that was asked for
-    double work_done                # predictives of one cluster, and what costs as much
-    double evidence_cost            # of a cluster's evidence, in that unit
+    bint stopped                    # log_q fell to the given bound, and the rest was not scored
+    double work_done                # in predictives of one cluster
+    double evidence_cost            # work of a cluster's evidence, in the same unit
 
 cdef void open_division(division *d, Py_ssize_t u, Py_ssize_t v) noexcept nogil
 cdef int close_division(division *d) noexcept nogil

@@ -1,10 +1,10 @@
-"""How the data of a cluster are divided between two anchors, and with which probability.
+"""Divisions of the data of a cluster between two anchors, and their probabilities.
 
-A split draws the sides, a merge asks for the probability with which the same routine would have drawn the two clusters
-that there are: one code with `forced`. Each log q is a sum of terms that are not positive, so that a merge may stop as
-soon as the sum falls below what could still be accepted. The sides grow in two spare slots of the components; live
-clusters are only read. Data are visited in an order drawn by shuffling the lists of members where they stand: uniform
-whatever the order was before, no memory, O(1) an item, and the same law at both ends of a move.
+A split draws the sides. A merge needs the probability with which the same routine would have drawn the two present
+clusters: the same code runs with `forced`. Each log q is a sum of terms that are not positive, so a merge may stop as
+soon as the sum is too low for the merge to be accepted. The sides grow in two spare slots of the components; live
+clusters are only read. The order of the data is drawn by shuffling the lists of members in place: it is uniform
+whatever the order was before, needs no memory, costs O(1) an item, and has the same law at both ends of a move.
 """
 
 from libc.math cimport exp, isnan, lgamma, log, log1p
@@ -22,7 +22,7 @@ cdef inline double log_sigmoid(double x) noexcept nogil:
 
 
 cdef inline Py_ssize_t bring(member_table *t, Py_ssize_t k, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-    """Exchange two places in the list of a slot; the item that stands at `target` now."""
+    """Exchange two places in the list of a slot; return the item that is now at `target`."""
     cdef int32_t *items = t.lists[k].items
     cdef int32_t moved = items[source], other = items[target]
     items[target], items[source] = moved, other
@@ -32,7 +32,7 @@ cdef inline Py_ssize_t bring(member_table *t, Py_ssize_t k, Py_ssize_t source, P
 
 
 cdef void open_division(division *d, Py_ssize_t u, Py_ssize_t v) noexcept nogil:
-    """Take up two anchors: of one cluster for a split, of two for a merge."""
+    """Begin the division between two anchors: of one cluster for a split, of two for a merge."""
     cdef member_table *t = d.members
     d.u, d.v = u, v
     d.k_u, d.k_v = t.label[u], t.label[v]
@@ -59,7 +59,7 @@ cdef int close_division(division *d) noexcept nogil:
 
 
 cdef Py_ssize_t next_item(division *d, philox_stream *rng) noexcept nogil:
-    """Uniform among the data that were not visited yet."""
+    """Draw the next datum uniformly among those that were not visited yet."""
     cdef Py_ssize_t left = d.members.lists[d.k_u].size - d.at_u, i, j
     cdef Py_ssize_t right = d.members.lists[d.k_v].size - d.at_v if d.forced else 0
     j = <Py_ssize_t> members_below(<uint64_t> (left + right), rng)
@@ -73,7 +73,7 @@ cdef Py_ssize_t next_item(division *d, philox_stream *rng) noexcept nogil:
 
 
 cdef inline int put(division *d, Py_ssize_t i, bint with_v) noexcept nogil:
-    """Datum i into a spare slot."""
+    """Add datum i to a spare slot."""
     cdef int code = d.c.add(d.c.self, i, d.b if with_v else d.a)
     d.work_done += 1.0
     if with_v:
@@ -84,7 +84,7 @@ cdef inline int put(division *d, Py_ssize_t i, bint with_v) noexcept nogil:
 
 
 cdef int begin_sides(division *d) noexcept nogil:
-    """The anchors into the spare slots."""
+    """Add the anchors to the spare slots."""
     cdef int code = put(d, d.u, False)
     d.n_a = d.n_b = 1
     return code or put(d, d.v, True)
@@ -95,7 +95,7 @@ cdef inline bint is_with_v(const division *d, Py_ssize_t i) noexcept nogil:
 
 
 cdef int odds(division *d, Py_ssize_t i, double *out) noexcept nogil:
-    """Log-odds of the side of u for datum i, by sizes and predictives of the sides."""
+    """Compute the log-odds of the side of u for datum i, from sizes and predictives of sides."""
     cdef Py_ssize_t[2] ks
     cdef double[2] score
     ks[0], ks[1] = d.a, d.b
@@ -108,7 +108,7 @@ cdef int odds(division *d, Py_ssize_t i, double *out) noexcept nogil:
 
 
 cdef inline bint decide(division *d, Py_ssize_t i, double x, bint forced, philox_stream *rng) noexcept nogil:
-    """Side of datum i, drawn by its log-odds or as given, and its term of log q."""
+    """Draw the side of datum i by its log-odds, or use the given side; add its term to log q."""
     cdef bint with_v
     if forced:
         with_v = is_with_v(d, i)
@@ -119,7 +119,7 @@ cdef inline bint decide(division *d, Py_ssize_t i, double x, bint forced, philox
 
 
 cdef inline int record(division *d, Py_ssize_t t, Py_ssize_t i, bint with_v) noexcept nogil:
-    """Datum i, the t-th to be visited, joins a side."""
+    """Add datum i, the t-th in the order, to a side."""
     d.items[t] = <int32_t> i
     d.sides[t] = with_v
     if with_v:
@@ -130,7 +130,7 @@ cdef inline int record(division *d, Py_ssize_t t, Py_ssize_t i, bint with_v) noe
 
 
 cdef int place_item(division *d, Py_ssize_t t, philox_stream *rng) noexcept nogil:
-    """The next datum, its side and its term of log q, given those before it."""
+    """Draw the next datum, then draw or score its side given the data before it."""
     cdef Py_ssize_t i = next_item(d, rng)
     cdef double x
     cdef int code = odds(d, i, &x)
@@ -140,7 +140,7 @@ cdef int place_item(division *d, Py_ssize_t t, philox_stream *rng) noexcept nogi
 
 
 cdef int pass_once(division *d, double stop_below, philox_stream *rng) noexcept nogil:
-    """Sequential allocation: each datum by its predictives under the sides so far."""
+    """Allocate the data in one pass, each by its predictives under the sides so far."""
     cdef Py_ssize_t t
     cdef int code = begin_sides(d)
     for t in range(d.n_others):
@@ -154,7 +154,10 @@ cdef int pass_once(division *d, double stop_below, philox_stream *rng) noexcept 
 
 
 cdef int launch(division *d, bint by_pass, philox_stream *rng) noexcept nogil:
-    """First sides of a restricted Gibbs scan, drawn whatever the clusters are; log q does not speak of them."""
+    """Draw the first sides for restricted Gibbs scans, whether the final sides are given or not.
+
+    They are no part of log q.
+    """
     cdef bint forced = d.forced
     cdef Py_ssize_t t, i
     cdef double x
@@ -175,7 +178,10 @@ cdef int launch(division *d, bint by_pass, philox_stream *rng) noexcept nogil:
 
 
 cdef int scan(division *d, bint scored, double stop_below, philox_stream *rng) noexcept nogil:
-    """Each datum redrawn given all others of the division; the scored scan ends in the given sides if there are any."""
+    """Redraw each datum given all others of the division.
+
+    Where the sides are given, the scored scan moves each datum to its given side.
+    """
     cdef Py_ssize_t t, i
     cdef double x
     cdef int code
@@ -203,7 +209,7 @@ cdef int scan(division *d, bint scored, double stop_below, philox_stream *rng) n
 
 
 cdef int scan_often(division *d, const allocator_plan *p, double stop_below, philox_stream *rng) noexcept nogil:
-    """Jain and Neal 2004: a launch, some scans, and one that is scored."""
+    """Run a launch, some scans and a scored scan: Jain and Neal 2004."""
     cdef Py_ssize_t _s
     cdef int code = launch(d, p.code == SCANS_AFTER_PASS, rng)
     for _s in range(p.n_scans):
@@ -221,7 +227,7 @@ cdef inline int popcount(uint64_t x) noexcept nogil:
 
 
 cdef double nearer_by_bits(const division *d, Py_ssize_t i) noexcept nogil:
-    """Bits in which datum i differs from v, less those in which it differs from u."""
+    """Return the number of bits in which datum i differs from v, minus those from u."""
     cdef Py_ssize_t w, gap = 0
     for w in range(d.n_words):
         gap += popcount(d.codes[i * d.n_words + w] ^ d.codes[d.v * d.n_words + w])
@@ -230,7 +236,7 @@ cdef double nearer_by_bits(const division *d, Py_ssize_t i) noexcept nogil:
 
 
 cdef int by_codes(division *d, double beta, double stop_below, philox_stream *rng) noexcept nogil:
-    """Sequential allocation by sizes and distances of sign codes; no statistics are touched."""
+    """Allocate the data in one pass by sizes and distances of sign codes, without statistics."""
     cdef Py_ssize_t t, i
     cdef double x
     for t in range(d.n_others):
@@ -267,14 +273,17 @@ cdef int by_coins(division *d, philox_stream *rng) noexcept nogil:
 
 
 cdef double urn_log_q(double n_a, double n_b, double offset) noexcept nogil:
-    """Log probability of one assignment by two urns that begin with 1 + offset each."""
+    """Return the log probability of one assignment by two urns that begin with 1 + offset each."""
     cdef double first = lgamma(1.0 + offset)
     return (lgamma(n_a + offset) - first) + (lgamma(n_b + offset) - first) \
         - (lgamma(n_a + n_b + 2.0 * offset) - lgamma(2.0 + 2.0 * offset))
 
 
 cdef Py_ssize_t smaller_size(Py_ssize_t n, double offset, philox_stream *rng) noexcept nogil:
-    """Size of the smaller side of n data under the urns: uniform for offset 0, else the law is summed, O(size)."""
+    """Draw the size of the smaller side of n data under the urns.
+
+    The size of a side is uniform for offset 0; otherwise its probabilities are summed, O(size).
+    """
     cdef double one, left, weight
     cdef Py_ssize_t m
     if offset == 0:
@@ -292,7 +301,10 @@ cdef Py_ssize_t smaller_size(Py_ssize_t n, double offset, philox_stream *rng) no
 
 
 cdef int draw_subset(division *d, double offset, bint fills, philox_stream *rng) noexcept nogil:
-    """A smaller side by the urns' law: its size, which anchor it has, and a uniform subset. O(its size)."""
+    """Draw a smaller side by the law of the urns: its size, its anchor and a uniform subset.
+
+    Costs O(its size).
+    """
     cdef Py_ssize_t m = smaller_size(d.n_others + 2, offset, rng), t
     cdef bint with_v = philox_next64(rng) & 1
     cdef int code
@@ -310,7 +322,7 @@ cdef int draw_subset(division *d, double offset, bint fills, philox_stream *rng)
 
 
 cdef int gather_leaving(division *d) noexcept nogil:
-    """The smaller side's data into `leaving`, and into its spare slot if it is not there yet."""
+    """Write the data of the smaller side to `leaving`, and add them to its spare slot if needed."""
     cdef bint with_v = d.n_b <= d.n_a, filled = d.fills_a and d.fills_b
     cdef Py_ssize_t t, n = 1
     cdef int code
@@ -341,8 +353,8 @@ cdef int by_urns(division *d, philox_stream *rng) noexcept nogil:
 cdef int divide(division *d, const allocator_plan *p, double stop_below, philox_stream *rng) noexcept nogil:
     """Draw the sides, or score the given ones, by an allocator other than DELAYED and FOREIGN.
 
-    After a draw `leaving` holds the smaller side, and at least its spare slot its statistics. After scoring, `stopped`
-    says that log_q fell to `stop_below` on the way.
+    After a draw, `leaving` holds the smaller side, and at least the spare slot of this side holds its statistics. After
+    scoring, `stopped` says whether log_q fell to `stop_below` before the end.
     """
     cdef int code
     if p.code == COIN:
@@ -361,6 +373,9 @@ cdef int divide(division *d, const allocator_plan *p, double stop_below, philox_
 
 
 cdef double split_prior(const division *d, Py_ssize_t n_clusters, double n_a, double n_b) noexcept nogil:
-    """Log prior of a partition in which one of so many clusters is two of n_a and n_b data, less that before."""
+    """Return the log prior after a split into n_a and n_b data, minus the log prior before it.
+
+    `n_clusters` is the number of clusters before the split.
+    """
     cdef double c = d.offset
     return d.log_new_mass[n_clusters] + (lgamma(n_a + c) - lgamma(1.0 + c)) + (lgamma(n_b + c) - lgamma(n_a + n_b + c))

@@ -1,4 +1,4 @@
-# One split or merge move, and runs of them, without the gil.
+# Single split and merge moves and runs of moves, without the gil.
 
 from libc.stdint cimport int32_t, uint64_t
 
@@ -7,8 +7,8 @@ from expfam.samplers.states.collapsed cimport slot_table
 from expfam.structures.ground.rng cimport philox_stream
 
 cdef enum:
-    GROW = 1                    # results of a run of moves: slots are short,
-    AWAY = 2                    # or the next move is not compiled
+    GROW = 1                    # a run of moves stopped for lack of free slots
+    AWAY = 2                    # a run of moves stopped before a move that Python makes
     NO_MEMORY = 3
 
 cdef enum:                      # kinds of moves
@@ -21,7 +21,7 @@ cdef enum:                      # kinds of moves
 
 ctypedef struct move_plan:
     int kind
-    bint is_away                # decided in Python
+    bint is_away                # made in Python
     allocator_plan allocator
     double rho                  # probability of trying a split of n data: min(rho, most / n)
     double most
@@ -41,11 +41,11 @@ ctypedef struct move_state:
     Py_ssize_t n_rows
     uint64_t seed
     uint64_t step
-    uint64_t first              # number of the first of these moves within the step
+    uint64_t first              # number of the run's first move within the step
     double log_joint
-    bint eager                  # refuse no merge before its log q is complete: for tests
+    bint eager                  # no merge is refused before its log q is complete: for tests
     bint changed                # the last move was accepted
-    Py_ssize_t n_shifted        # data in sides that were subtracted or absorbed, for the drift of sums
+    Py_ssize_t n_shifted        # data of sides that were subtracted or absorbed: sums drift with their number
     Py_ssize_t[4] n             # splits proposed and accepted, merges proposed and accepted
 
 cdef int merged_ratio(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,

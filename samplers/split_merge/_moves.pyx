@@ -1,7 +1,7 @@
 """Split and merge moves of each kind, one after the other, without the gil.
 
-Each kind draws what it needs, evaluates the ratio of posteriors and of proposals, and accepts or not; nothing of the
-live clusters is written before that. See `expfam.samplers.split_merge.kernel` for why each is exact.
+Each kind draws what it needs, evaluates the ratio of posteriors and of proposals, and accepts the move or not. Live
+clusters are written only after acceptance. `expfam.samplers.split_merge.kernel` explains why each kind is exact.
 """
 
 from libc.math cimport INFINITY, exp, isnan, lgamma, log
@@ -22,11 +22,11 @@ from expfam.structures.members cimport (
 
 # ---- what an accepted move does ------------------------------------------------------------------------------------
 
-cdef double MOVE_COST = 16.0        # of anchors, testing and taking up a move, in predictives of one cluster; measured
+cdef double MOVE_COST = 16.0        # fixed work of a move, in predictives of one cluster; measured
 
 
 cdef void set_count(slot_table *t, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
-    """Number of data of a slot, with all that follows from it."""
+    """Set the number of data of a slot, and update all that follows from it."""
     if t.counts[k] == 0 and n > 0:
         slot_enter(t, k)
     if n == 0:
@@ -37,7 +37,7 @@ cdef void set_count(slot_table *t, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
 
 
 cdef int split(move_state *w) noexcept nogil:
-    """The side in `leaving` becomes a cluster of its own."""
+    """Make the side in `leaving` a new cluster."""
     cdef division *d = &w.d
     cdef Py_ssize_t k = d.k_u, new = w.slots.spare, j
     cdef bint with_v = d.leaving[0] == d.v
@@ -64,7 +64,7 @@ cdef int split(move_state *w) noexcept nogil:
 
 
 cdef int merge(move_state *w) noexcept nogil:
-    """The anchors' clusters become one, in the slot of the larger."""
+    """Merge the clusters of the anchors, in the slot of the larger one."""
     cdef division *d = &w.d
     cdef member_table *t = d.members
     cdef Py_ssize_t kept = d.k_u, gone = d.k_v, n, j
@@ -92,7 +92,10 @@ cdef int merge(move_state *w) noexcept nogil:
 
 cdef int merged_ratio(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_clusters, double n_k, double n_l,
                       double *out) noexcept nogil:
-    """Log posterior of two slots apart, less that of them together; so many clusters when together."""
+    """Compute the log posterior of two separate slots minus the log posterior of their union.
+
+    `n_clusters` is the number of clusters with the union.
+    """
     cdef division *d = &w.d
     cdef Py_ssize_t[2] ks
     cdef double[2] apart
@@ -109,7 +112,7 @@ cdef int merged_ratio(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t n_cl
 
 
 cdef int split_ratio(move_state *w, double *out) noexcept nogil:
-    """Log posterior of the drawn sides, less that of their cluster."""
+    """Compute the log posterior of the drawn sides minus the log posterior of their cluster."""
     cdef division *d = &w.d
     cdef Py_ssize_t[3] ks
     cdef double[3] score
@@ -131,7 +134,10 @@ cdef int split_ratio(move_state *w, double *out) noexcept nogil:
 
 
 cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil:
-    """Accept the drawn sides or not; `extra` is the log of the ratio of all but posterior and log q."""
+    """Accept or refuse the drawn sides.
+
+    `extra` is the log of all factors of the acceptance ratio but the posterior and log q.
+    """
     cdef double ratio
     cdef int code = split_ratio(w, &ratio)
     if code or not accepted(ratio - w.d.log_q + extra, lu):
@@ -159,10 +165,11 @@ cdef bint can_split(const move_state *w) noexcept nogil:
 
 
 cdef int try_delayed(move_state *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
-    """Delayed acceptance: the same test on the first items of the order, then on more, then on all.
+    """Accept or refuse in stages: test the first items of the order, then more, then all.
 
-    With R_0 = 1, R_k the ratio of the sub-problem, R_K the whole one: accepted with prod min(1, R_k / R_{k-1}), which
-    the reverse move turns into prod min(1, R_{k-1} / R_k). The stages depend on the number of data alone.
+    Delayed acceptance: with R_0 = 1, R_k the acceptance ratio of the sub-problem of stage k and R_K the ratio of the
+    whole move, the move is accepted with probability prod min(1, R_k / R_{k-1}). For the reverse move this is
+    prod min(1, R_{k-1} / R_k). The stages depend on the number of data alone.
     """
     cdef division *d = &w.d
     cdef Py_ssize_t t, next_stage = p.first_stage, n_clusters = w.slots.n_live - d.forced
@@ -214,7 +221,10 @@ cdef int try_split(move_state *w, const allocator_plan *p, double extra, philox_
 
 
 cdef int try_merge(move_state *w, const allocator_plan *p, double extra, philox_stream *rng) noexcept nogil:
-    """Refused without reading a member where log q <= 0 decides, and as soon as its partial sums do."""
+    """Accept or refuse a merge, as early as possible.
+
+    It is refused before any member is read where log q <= 0 already decides, or as soon as a partial sum of log q does.
+    """
     cdef division *d = &w.d
     cdef double lu, ratio
     cdef int code
@@ -230,7 +240,10 @@ cdef int try_merge(move_state *w, const allocator_plan *p, double extra, philox_
 
 
 cdef double thinning(const move_state *w, const move_plan *p) noexcept nogil:
-    """Probability with which a split of the anchors' data is tried; of their number alone, the same at both ends."""
+    """Return the probability with which a split of the anchors' data is tried.
+
+    It depends only on the number of these data, which is the same at both ends of a move.
+    """
     cdef double n = w.d.n_others + 2.0
     return min(p.rho, p.most / n)
 
@@ -252,7 +265,11 @@ cdef int anchored_move(move_state *w, const move_plan *p, Py_ssize_t u, Py_ssize
 
 
 cdef bint draw_member_anchors(move_state *w, Py_ssize_t *u, Py_ssize_t *v, philox_stream *rng) noexcept nogil:
-    """A fair coin: two data of the cluster of a uniform datum, or two uniform data of different clusters."""
+    """Draw two anchors; return whether there is a move.
+
+    A fair coin decides between two data of the cluster of a uniform datum, for a split, and two uniform data of
+    different clusters, for a merge.
+    """
     cdef member_table *t = w.d.members
     cdef Py_ssize_t k, j
     cdef bint wants_split = philox_next64(rng) & 1
@@ -289,7 +306,7 @@ cdef inline uint64_t key_of(const move_plan *p, Py_ssize_t i, Py_ssize_t which) 
 
 cdef bint is_bucket(const move_state *w, const move_plan *p, Py_ssize_t which, Py_ssize_t k,
                     Py_ssize_t l) noexcept nogil:
-    """Whether slot k holds data of one bucket of which slot l holds none."""
+    """Return whether all data of slot k are of one bucket, and none of slot l are of it."""
     cdef member_table *t = w.d.members
     cdef uint64_t key = key_of(p, t.lists[k].items[0], which)
     cdef Py_ssize_t j
@@ -303,13 +320,13 @@ cdef bint is_bucket(const move_state *w, const move_plan *p, Py_ssize_t which, P
 
 
 cdef int bucket_split(move_state *w, const move_plan *p, Py_ssize_t which, philox_stream *rng) noexcept nogil:
-    """The part of a datum's cluster in its bucket, from the rest of it."""
+    """Split the part of a datum's cluster that lies in the datum's bucket from the rest."""
     cdef division *d = &w.d
     cdef member_table *t = d.members
     cdef Py_ssize_t u = <Py_ssize_t> members_below(<uint64_t> w.n_rows, rng), k = t.label[u], n = t.lists[k].size, j
     cdef Py_ssize_t v = -1, n_in = 0
     cdef uint64_t key = key_of(p, u, which)
-    cdef bint is_one = True         # the rest are of one bucket, too
+    cdef bint is_one = True         # whether the rest lies in one bucket, too
     cdef double f
     cdef int code
     for j in range(n):
@@ -336,7 +353,7 @@ cdef int bucket_split(move_state *w, const move_plan *p, Py_ssize_t which, philo
 
 
 cdef int uniform_pair(move_state *w, philox_stream *rng) noexcept nogil:
-    """Open the division of two clusters, each pair as probable; there must be two."""
+    """Begin the division of a uniform pair of clusters; there must be at least two."""
     cdef member_table *t = w.d.members
     cdef Py_ssize_t k = <Py_ssize_t> members_below(<uint64_t> t.n_active, rng), other
     other = <Py_ssize_t> members_below(<uint64_t> (t.n_active - 1), rng)
@@ -372,9 +389,9 @@ cdef int bucket_move(move_state *w, const move_plan *p, philox_stream *rng) noex
 # ---- merges chosen by their evidence (SDDS) ------------------------------------------------------------------------
 
 cdef int log_choice(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t left_out, double *out) noexcept nogil:
-    """Log probability of choosing slot l for k among the clusters but `left_out`, in proportion to Bayes factors.
+    """Compute the log probability of choosing slot l for slot k, in proportion to Bayes factors.
 
-    The candidates stay in `ks`, l last, with their log weights in `scores`.
+    The candidates are all clusters but k and `left_out`. They stay in `ks`, l last, with their log weights in `scores`.
     """
     cdef division *d = &w.d
     cdef member_table *t = d.members
@@ -410,7 +427,7 @@ cdef int log_choice(move_state *w, Py_ssize_t k, Py_ssize_t l, Py_ssize_t left_o
 
 
 cdef Py_ssize_t draw_choice(const move_state *w, Py_ssize_t m, philox_stream *rng) noexcept nogil:
-    """A candidate by the weights that `log_choice` left."""
+    """Draw a candidate by the weights that `log_choice` left."""
     cdef double left = philox_double(rng)
     cdef Py_ssize_t j
     for j in range(m):
@@ -421,7 +438,10 @@ cdef Py_ssize_t draw_choice(const move_state *w, Py_ssize_t m, philox_stream *rn
 
 
 cdef double log_subset(double n, double n_a) noexcept nogil:
-    """Log probability of two sides, whichever is which: size uniform on 1..n-1, then a uniform subset."""
+    """Return the log probability of two sides of n_a and n - n_a data, in either order.
+
+    The size is uniform on 1..n-1, then the subset is uniform.
+    """
     return log(2.0 / (n - 1.0)) - (lgamma(n + 1.0) - lgamma(n_a + 1.0) - lgamma(n - n_a + 1.0))
 
 
@@ -468,7 +488,7 @@ cdef int softmax_split(move_state *w, philox_stream *rng) noexcept nogil:
     j += j >= i
     open_division(d, t.lists[k].items[i], t.lists[k].items[j])
     code = draw_subset(d, 0.0, True, rng)
-    for j in range(d.at_u, n):          # all that were not drawn: the list begins with the anchors and the drawn ones
+    for j in range(d.at_u, n):          # the data that were not drawn: anchors and drawn data stand before them
         if code:
             return code
         code = fill_other(d, t.lists[k].items[j])
@@ -479,7 +499,7 @@ cdef int softmax_split(move_state *w, philox_stream *rng) noexcept nogil:
 
 
 cdef int fill_other(division *d, Py_ssize_t i) noexcept nogil:
-    """Datum i into the spare slot of the larger side, after `leaving` was drawn."""
+    """Add datum i to the spare slot of the larger side, after `leaving` was drawn."""
     d.work_done += 1.0
     if d.leaving[0] == d.v:
         d.fills_a = True
@@ -511,12 +531,12 @@ cdef int one_move(move_state *w, const move_plan *p, Py_ssize_t place, philox_st
 
 
 cdef bint has_slots(move_state *w) noexcept nogil:
-    """Whether a new cluster and two sides have slots."""
+    """Return whether there are free slots for a new cluster and for two sides."""
     return slot_find_spare(w.slots) and w.slots.n_slots <= w.slots.capacity - 2
 
 
 cdef int run_moves(move_state *w, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Moves one after the other; `at` is the first that was not finished."""
+    """Make moves one after the other; write the place of the first unfinished move to `at`."""
     cdef philox_stream rng
     cdef Py_ssize_t place
     cdef int code

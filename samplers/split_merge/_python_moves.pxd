@@ -1,4 +1,4 @@
-# Moves whose division is a Python object's work, in the terms of the compiled ones.
+# Moves whose division a Python object makes; all else of them is compiled.
 
 from expfam.samplers.split_merge._moves cimport move_state
 from expfam.samplers.states.collapsed cimport CollapsedState

@@ -1,7 +1,7 @@
-"""Split and merge moves that Python decides: divisions by an allocator of somebody's own, and cuts of a column.
+"""Split and merge moves whose sides come from Python: from an allocator or from a cut.
 
-They propose and test as `expfam.samplers.split_merge._moves` does, whose functions accept and take up the moves; only
-sides and log q come from Python objects, which see rows and statistics.
+They are tested, accepted and applied by the functions of `expfam.samplers.split_merge._moves`. Only sides and log q
+come from Python objects, which see rows and statistics.
 """
 
 import numpy as np
@@ -25,7 +25,10 @@ from expfam.families.support import read_only_array
 
 cdef int away_move(move_state *w, CollapsedState state, MemberLists lists, move, allocator, Py_ssize_t place,
                    rng) except? -9:
-    """One move of the plan, by the allocator bound to the data or by the cuts of the move itself; an EXPFAM code."""
+    """Make one move of the plan with the bound allocator, or with the cuts of the move itself.
+
+    Returns an EXPFAM code.
+    """
     cdef const move_plan *p = w.plans + w.which[place]
     try:
         if p.kind == CUT:
@@ -73,7 +76,10 @@ cdef int foreign_move(move_state *w, const move_plan *p, CollapsedState state, M
 
 
 cdef object rows_of_division(const division *d, MemberLists lists):
-    """The anchors, then the other data in ascending order: the same at both ends of a move."""
+    """Return the anchors, then the other data in ascending order.
+
+    This order is the same at both ends of a move.
+    """
     rows = lists.members(d.k_u)
     if d.k_v != d.k_u:
         rows = np.concatenate([rows, lists.members(d.k_v)])
@@ -82,13 +88,13 @@ cdef object rows_of_division(const division *d, MemberLists lists):
 
 
 cdef object phi(CollapsedState state, rows):
-    """Statistics of some data, CSR where the family makes them so."""
+    """Return the statistics of some data, as CSR where the family makes CSR statistics."""
     data = state.data
     return read_only_array(data.family.sufficient_statistics(data.X[rows]))
 
 
 cdef object checked_sides(answer, Py_ssize_t size, allocator):
-    """Sides and log q of an allocator, once they are such."""
+    """Return the sides and log q of an allocator; raise a PluginError for invalid ones."""
     sides, log_q = answer
     sides = np.asarray(sides)
     if sides.shape != (size,) or ((sides != 0) & (sides != 1)).any() or sides[0] != 0 or sides[1] != 1:
@@ -99,7 +105,10 @@ cdef object checked_sides(answer, Py_ssize_t size, allocator):
 
 
 cdef int take_sides(division *d, sides, double log_q, rows) except? -9:
-    """Sides from Python into the division, and the smaller one's statistics into its slot; rows begin with anchors."""
+    """Write sides from Python to the division, and the smaller side's statistics to its slot.
+
+    `rows` begins with the anchors.
+    """
     cdef const int32_t[::1] items = np.ascontiguousarray(rows, dtype=np.int32)
     cdef const int8_t[::1] side = sides
     cdef Py_ssize_t j
@@ -115,7 +124,7 @@ cdef int take_sides(division *d, sides, double log_q, rows) except? -9:
 # ---- cuts ----------------------------------------------------------------------------------------------------------
 
 cdef int cut_move(move_state *w, MemberLists lists, X, move, rng) except? -9:
-    """A cluster cut in two at a value of one column, or the merge of two that such a cut parts."""
+    """Cut a cluster in two at a value of one column, or merge two clusters that a cut separates."""
     cdef double lu = np.log(1.0 - rng.random())
     if rng.random() < 0.5:
         return cut_split(w, lists, X, move, rng, lu)

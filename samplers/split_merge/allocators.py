@@ -1,11 +1,16 @@
 """Allocators: laws by which the data of a cluster are divided between two anchors.
 
-The compiled kernels have routines of their own for the allocators of this package; the objects bound here draw and
-score by the same laws in plain NumPy, slowly, for a family's statistics alone. A third party's allocator needs no more
-than such an object: it gives the sides of the rows it is shown, and the log probability of having done so.
+The compiled kernels have routines of their own for the allocators of this package. The objects bound here draw and
+score by the same laws in plain NumPy: slowly, and from a family's statistics alone. An allocator of a third party is an
+object of the same kind: it returns the sides of the rows that it is shown, and the log probability of this choice.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
@@ -14,16 +19,21 @@ from expfam.params import Settings
 from expfam.samplers.geometry.hash_tables import coordinates
 from expfam.structures.hashing.sign_hash import SignHash
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.protocols import BoundAllocator
+
 _CODE_BITS = 128
 
 
 class Allocator(Settings):
     """Base of the allocators: frozen settings; `bind` makes the object that works in a run.
 
-    Its `sides(Phi, rng, forced=None)` divides m data, given by their statistics (m, F), dense or CSR. Rows 0 and 1 are
-    the anchors and stay on the sides 0 and 1; the other rows come in ascending order of the data. It returns the sides
-    (m,) int8 and log q <= 0, nats, the probability of this very choice. With `forced` it scores those sides by the same
-    law; whatever else it draws on the way must not depend on them.
+    That object has a method `sides(Phi, rng, forced=None)`, which divides m data, given by their statistics (m, F),
+    dense or CSR. Rows 0 and 1 are the anchors and stay on the sides 0 and 1; the other rows come in ascending order of
+    the data. The method returns the sides (m,) int8 and log q <= 0, the log probability of exactly this choice, nats.
+    With `forced` it scores the given sides by the same law; nothing else that it draws may depend on them.
 
     Examples
     --------
@@ -39,15 +49,17 @@ class Allocator(Settings):
     api_version = 1
     kind = "allocator"
 
-    def check(self, model, data):
-        """Raise where settings, family or data do not allow the allocator."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error where settings, family or data do not allow the allocator."""
 
-    def bind(self, model, data, *, seed):
-        """Working object for one model and data set."""
+    def bind(self, model: MixtureModel, data: Dataset, *, seed: int) -> BoundAllocator:
+        """Return the working object for one model and data set."""
         return _Bound(self, model)
 
-    def assign(self, bound, Phi, rng, forced):
-        """Sides and log q."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Draw or score the sides (m,); return them and their log probability, nats."""
         raise NotImplementedError(f"{type(self).__name__} does not implement assign()")
 
 
@@ -61,17 +73,19 @@ class CoinAllocator(Allocator):
     CoinAllocator()
     """
 
-    def assign(self, bound, Phi, rng, forced):
-        """One coin a row."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Toss one coin for each row; return the sides (m,) and log q."""
         sides = rng.integers(2, size=Phi.shape[0]) if forced is None else forced
         return sides, -(Phi.shape[0] - 2) * np.log(2.0)
 
 
 class UrnAllocator(Allocator):
-    """Each datum joins a side with probability in proportion to its mass n + offset: all sizes are about as probable.
+    """Each datum joins a side with probability in proportion to the side's mass n + offset.
 
-    Under a Dirichlet process the prior cancels against it, whatever the sizes: a split that costs the time of its
-    smaller side, and a merge that costs nothing but evidences.
+    All sizes of the sides are about equally probable. Under a Dirichlet process the prior cancels against this law,
+    whatever the sizes: a split costs the time of its smaller side, and a merge costs only the evidences.
 
     Examples
     --------
@@ -80,8 +94,13 @@ class UrnAllocator(Allocator):
     UrnAllocator()
     """
 
-    def assign(self, bound, Phi, rng, forced):
-        """One draw from two urns a row; the order does not matter to log q."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Draw each row from two urns; return the sides (m,) and log q.
+
+        The order of the rows does not change log q.
+        """
         sides, n = np.zeros(Phi.shape[0], dtype=np.int8), np.array([1.0, 1.0])
         sides[1], log_q = 1, 0.0
         for row in range(2, Phi.shape[0]):
@@ -93,7 +112,7 @@ class UrnAllocator(Allocator):
 
 
 class SequentialAllocator(Allocator):
-    """One pass in random order, each datum by its predictives under the two sides so far.
+    """One pass in random order: each datum is drawn by its predictives under the sides so far.
 
     Examples
     --------
@@ -104,24 +123,29 @@ class SequentialAllocator(Allocator):
     Notes
     -----
     Dahl 2005, "Sequentially-allocated merge-split sampler for conjugate and nonconjugate Dirichlet process mixture
-    models". Departs from it in the masses, which are n + offset for other weights than a Dirichlet process.
+    models". Departs from the paper in the masses, which are n + offset for weights other than a Dirichlet process.
     """
 
-    def assign(self, bound, Phi, rng, forced):
-        """One pass over the rows."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Allocate the rows in one pass in random order; return the sides (m,) and log q."""
         pair = _Pair(bound, Phi)
         log_q = sum(pair.place(row, rng, forced) for row in 2 + rng.permutation(Phi.shape[0] - 2))
         return pair.sides, float(log_q)
 
 
 class RestrictedGibbsAllocator(Allocator):
-    """The last of several Gibbs scans over the two sides, after a launch that is no part of log q.
+    """Restricted Gibbs scans over the two sides after a launch; only the last scan is scored.
+
+    The launch and the earlier scans are no part of log q.
 
     Parameters
     ----------
     n_scans : int
-        Scans between the launch and the scored one.
+        Number of scans between the launch and the scored scan.
     launch : {"coin", "sequential"}
+        Law of the first sides: a fair coin for each datum, or a sequential pass.
 
     Examples
     --------
@@ -134,17 +158,22 @@ class RestrictedGibbsAllocator(Allocator):
     Jain and Neal 2004, with masses n + offset.
     """
 
-    def __init__(self, *, n_scans=3, launch="coin"):
+    def __init__(self, *, n_scans: int = 3, launch: Literal["coin", "sequential"] = "coin") -> None:
         self.n_scans, self.launch = n_scans, launch
 
-    def check(self, model, data):
-        """Refuse numbers of scans and launches that there are not."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise a ValueError for an invalid number of scans or an unknown launch."""
         _at_least("n_scans", self.n_scans, 0)
         if self.launch not in ("coin", "sequential"):
             raise ValueError(f"launch must be 'coin' or 'sequential'; got {self.launch!r}")
 
-    def assign(self, bound, Phi, rng, forced):
-        """Launch, scans, scored scan, all in one random order."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Draw a launch, scan, and score the last scan; return the sides (m,) and log q.
+
+        The launch and all scans visit the rows in the same random order.
+        """
         pair, order = _Pair(bound, Phi), 2 + rng.permutation(Phi.shape[0] - 2)
         for row in order:
             if self.launch == "coin":
@@ -162,7 +191,9 @@ class RestrictedGibbsAllocator(Allocator):
 
 
 class CodeAllocator(Allocator):
-    """One pass in random order by sizes of the sides and distances of sign codes to the anchors; no likelihoods.
+    """One pass in random order by sizes of the sides and distances of sign codes to the anchors.
+
+    No likelihood is evaluated.
 
     Parameters
     ----------
@@ -176,33 +207,33 @@ class CodeAllocator(Allocator):
     CodeAllocator(beta=0.35)
     """
 
-    def __init__(self, *, beta=0.35):
+    def __init__(self, *, beta: float = 0.35) -> None:
         self.beta = beta
 
-    def check(self, model, data):
-        """Refuse a slope that is not positive."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise a ValueError where `beta` is not positive and finite."""
         if not 0 < self.beta < np.inf:
             raise ValueError(f"beta must be positive; got {self.beta!r}")
 
-    def memory_per_row(self, data):
-        """Bytes a datum of the codes, and of the coordinates that they are made from."""
+    def memory_per_row(self, data: Dataset) -> int:
+        """Return the bytes per row of the codes and of the coordinates that they are made from."""
         return _CODE_BITS // 8 + 8 * min(data.n_features, 256)
 
-    def bind(self, model, data, *, seed):
-        """The codes of all data, made once."""
+    def bind(self, model: MixtureModel, data: Dataset, *, seed: int) -> BoundAllocator:
+        """Compute the sign codes of all data; return the object that holds them."""
         points = coordinates(data, seed)
         return _Codes(SignHash(_CODE_BITS, entries="gaussian8", seed=seed).codes(points))
 
 
 class DelayedAllocator(Allocator):
-    """The sequential pass, with tests after its first items: hopeless moves end there.
+    """The sequential pass, with tests after its first items that end hopeless moves early.
 
     Parameters
     ----------
     first : int
         Items before the first test.
     factor : int
-        Each further test comes after so many times as many.
+        Each further test comes after `factor` times as many items as the test before.
 
     Examples
     --------
@@ -212,32 +243,38 @@ class DelayedAllocator(Allocator):
 
     Notes
     -----
-    Christen and Fox 2005, "Markov chain Monte Carlo using an approximation", here with the same ratio of the
-    sub-problem of the first items, whose reverse is its inverse.
+    Christen and Fox 2005, "Markov chain Monte Carlo using an approximation". Here the approximation is the acceptance
+    ratio of the sub-problem of the first items; the ratio of the reverse move is its inverse.
     """
 
-    def __init__(self, *, first=24, factor=6):
+    def __init__(self, *, first: int = 24, factor: int = 6) -> None:
         self.first, self.factor = first, factor
 
-    def check(self, model, data):
-        """Refuse stages that do not grow."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise a ValueError for stages that do not grow."""
         _at_least("first", self.first, 1)
         _at_least("factor", self.factor, 2)
 
-    def assign(self, bound, Phi, rng, forced):
-        """Of the pass alone: the tests belong to the kernel."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Allocate by the sequential pass alone; return the sides (m,) and log q.
+
+        The tests after the first items belong to the compiled kernel.
+        """
         return SequentialAllocator().assign(bound, Phi, rng, forced)
 
 
 class FrozenAllocator(Allocator):
-    """Independent draws given parameters that rounds of hard assignment from the anchors have made.
+    """Independent draws given parameters that come from rounds of hard assignment to two sides.
 
-    Two products of matrices a round: the allocator for families that are written in NumPy.
+    The first hard assignment is to the nearest anchor. A round costs two matrix products: use this allocator for
+    families that are written in NumPy.
 
     Parameters
     ----------
     n_rounds : int
-        Rounds of hard assignment, after that to the nearest anchor.
+        Rounds of hard assignment after the first one.
 
     Examples
     --------
@@ -246,15 +283,20 @@ class FrozenAllocator(Allocator):
     FrozenAllocator(n_rounds=1)
     """
 
-    def __init__(self, *, n_rounds=2):
+    def __init__(self, *, n_rounds: int = 2) -> None:
         self.n_rounds = n_rounds
 
-    def check(self, model, data):
-        """Refuse a negative number of rounds."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise a ValueError unless `n_rounds` is an integer of at least 0."""
         _at_least("n_rounds", self.n_rounds, 0)
 
-    def assign(self, bound, Phi, rng, forced):
-        """Rounds of hard sides, a function of the rows alone; then one draw a row."""
+    def assign(
+        self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
+    ) -> tuple[npt.NDArray[np.integer[Any]], float]:
+        """Find hard sides in rounds, then draw each row; return the sides (m,) and log q.
+
+        The hard sides are a function of the rows alone.
+        """
         hard = np.zeros(Phi.shape[0], dtype=np.int8)
         hard[1] = 1
         x = _log_odds(bound, Phi, np.arange(2), hard)
@@ -268,33 +310,36 @@ class FrozenAllocator(Allocator):
 
 
 def _log_odds(bound, Phi, rows, hard):
-    """Log-odds of side 0 for all rows, by the mean parameters of the sides of some rows."""
+    """Return the log-odds (m,) of side 0, given expected parameters of the sides of `rows`."""
     sides = sparse.csr_array((np.ones(len(rows)), (hard[rows], rows)), shape=(2, Phi.shape[0]))
     n, S = np.asarray(sides.sum(axis=1)).ravel(), sides @ Phi
     Theta, G = bound.family.expected_natural(n, S.toarray() if sparse.issparse(S) else S)
     mass = np.log((n[0] + bound.offset) / (n[1] + bound.offset))
-    # far in the tails everything is settled, and exp must not overflow
+    # beyond 600 nats the side is certain, and exp must not overflow
     return np.clip(Phi @ (Theta[0] - Theta[1]) - (G[0] - G[1]) + mass, -600.0, 600.0)
 
 
 class _Codes:
-    """Sign codes of all data; the rows of a call do not say which data they are, so only compiled kernels use them."""
+    """Sign codes of all data: only compiled kernels can use them.
+
+    The rows that `sides` is given do not tell which data they are.
+    """
 
     def __init__(self, codes):
         self.codes = codes
 
     def sides(self, Phi, rng, forced=None):
-        raise CapabilityError("CodeAllocator works by the numbers of the data, in compiled kernels only")
+        raise CapabilityError("CodeAllocator needs the row numbers of the data: use it in compiled kernels only")
 
 
 class _Bound:
-    """An allocator with the family and the masses of one model."""
+    """An allocator bound to the family and the masses of one model."""
 
     def __init__(self, settings, model):
         self.settings, self.family, self.offset = settings, model.family, model.weights.offset
 
     def sides(self, Phi, rng, forced=None):
-        """Sides and log q, see `Allocator`."""
+        """Return the sides (m,) int8 and log q; see `Allocator`."""
         given = None if forced is None else np.array(forced, dtype=np.int8)
         sides, log_q = self.settings.assign(self, Phi, rng, given)
         sides = np.array(sides, dtype=np.int8)
@@ -324,7 +369,7 @@ class _Pair:
         self.S[self.sides[row]] -= self.Phi[row]
 
     def place(self, row, rng, forced):
-        """Side of a row, drawn or given, and its log probability."""
+        """Draw the side of a row, or use the given one; return its log probability."""
         A = self.bound.family.log_marginal
         x = A(self.n + 1.0, self.S + self.Phi[row]) - A(self.n, self.S) + np.log(self.n + self.bound.offset)
         x -= np.logaddexp(x[0], x[1])
@@ -333,8 +378,11 @@ class _Pair:
         return x[side]
 
 
-def urn_log_q(n_a, n_b, offset):
-    """Log probability of one assignment of sizes n_a and n_b by the urns, nats."""
+def urn_log_q(n_a: Any, n_b: Any, offset: float) -> Any:
+    """Return the log probability of one assignment of sizes n_a and n_b by the urns, nats.
+
+    The sizes are numbers or arrays of one shape; the result has the same shape.
+    """
     c = offset
     ends = gammaln(n_a + c) + gammaln(n_b + c) - gammaln(n_a + n_b + 2 * c)
     return ends - 2 * gammaln(1.0 + c) + gammaln(2.0 + 2 * c)

@@ -1,9 +1,13 @@
-"""Anchor laws: which two data a split-merge move is about.
+"""Anchor laws: which two data a split-merge move starts from.
 
-A law is shown the data and never the labels, so it has the same probability at both ends of a move and cancels from
-every ratio: it may be anything. Near pairs are worth merging, far pairs are worth splitting. Pairs come in batches,
-O(1) each.
+A law sees the data and never the labels. So a pair has the same probability at both ends of a move, and this
+probability cancels from the acceptance ratio: any law is allowed. Near pairs are worth merging, far pairs are worth
+splitting. Pairs are drawn in batches, O(1) each.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,14 +15,19 @@ from expfam.params import Settings
 from expfam.samplers.geometry.hash_tables import HashTables, warn_of_large_buckets
 from expfam.structures.hashing.lsh import LshTables
 
-_TRIES = 4
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.protocols import BoundAnchors
+
+_TRIES = 4  # of a far pair: the second datum may fall into the bucket of the first
 
 
 class Anchors(Settings):
     """Base of the anchor laws: frozen settings; `bind` makes the object that works in a run.
 
-    It has `draw_pairs(size, rng)`, (size, 2) intp numbers of data with (-1, -1) for no move, and `refresh(epoch)`,
-    which renews what is random about the law as a function of the epoch, the data and the seed alone.
+    That object has two methods. `draw_pairs(size, rng)` returns (size, 2) intp numbers of data, with (-1, -1) for no
+    move. `refresh(epoch)` renews what is random about the law, as a function of the epoch, the data and the seed alone.
 
     Examples
     --------
@@ -39,11 +48,11 @@ class Anchors(Settings):
     api_version = 1
     kind = "anchors"
 
-    def check(self, model, data):
-        """Raise where settings, family or data do not allow the law."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error where settings, family or data do not allow the law."""
 
-    def bind(self, data, *, seed):
-        """Working object for one data set."""
+    def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
+        """Return the working object for one data set."""
         raise NotImplementedError(f"{type(self).__name__} does not implement bind()")
 
 
@@ -60,39 +69,44 @@ class UniformAnchors(Anchors):
     (4, 2)
     """
 
-    def bind(self, data, *, seed):
-        """Working object for one data set."""
+    def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
+        """Return the working object for one data set."""
         return _Uniform(data.n_rows)
 
 
 class HashedAnchors(Anchors):
-    """Base of the laws over hash tables of the data; settings as of `HashTables`."""
+    """Base of the laws over hash tables of the data; its settings are those of `HashTables`."""
 
-    def tables(self):
-        """Settings of the hash tables."""
+    n_bits: int | Literal["auto"]
+    n_tables: int
+    method: Literal["auto", "sign", "minhash"]
+
+    def tables(self) -> HashTables:
+        """Return the settings of the hash tables."""
         return HashTables(n_bits=self.n_bits, n_tables=self.n_tables, method=self.method)
 
-    def check(self, model, data):
-        """Refuse settings out of range."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error for settings out of range."""
         self.tables().check(data)
 
-    def memory_per_row(self, data):
-        """Bytes a datum of the tables."""
+    def memory_per_row(self, data: Dataset) -> int:
+        """Return the bytes per row of the tables."""
         return self.tables().memory_per_row(data)
 
 
 class NearAnchors(HashedAnchors):
-    """A uniform datum and another one of its bucket, in one of several hash tables of the data.
+    """A uniform datum and another datum of its bucket, in one of several hash tables.
 
     Parameters
     ----------
     n_candidates : int
-        Of how many others in its buckets the most similar one is taken: a power of two up to this, the first
-        one three times as often as any other. Pieces of one cluster need near pairs, neighbouring clusters others.
+        Largest number of candidates from the datum's buckets, of which the most similar one is chosen. The number is a
+        random power of two up to this; 1 is three times as probable as any other. Pieces of one cluster need near
+        pairs, and neighbouring clusters need pairs that are less near.
     n_bits, n_tables, method
-        As of `HashTables`.
+        See `HashTables`.
     n_threads : int or None
-        For making the tables.
+        Threads that make the tables.
 
     Examples
     --------
@@ -107,34 +121,42 @@ class NearAnchors(HashedAnchors):
 
     Notes
     -----
-    Locality-sensitive sampling: a table at random, a member of the bucket at random, up to three times as many tries as
-    tables. Its exact law is `LshTables.lss_probability`; kernels never need it. With several candidates
-    `LshTables.draw_nearest`, by all bits of the keys together: where there are many clusters, most members of a bucket
-    are of other ones, and their pairs are proposed in vain.
+    Locality-sensitive sampling: a table at random, a member of the bucket at random, with at most three tries for each
+    table. Its exact law is `LshTables.lss_probability`; kernels never need it. With several candidates
+    `LshTables.draw_nearest` compares them by all bits of the keys together: where there are many clusters, most members
+    of a bucket belong to other clusters, and moves of their pairs are refused.
     """
 
-    def __init__(self, *, n_candidates=1, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+    def __init__(
+        self,
+        *,
+        n_candidates: int = 1,
+        n_bits: int | Literal["auto"] = "auto",
+        n_tables: int = 10,
+        method: Literal["auto", "sign", "minhash"] = "auto",
+        n_threads: int | None = None,
+    ) -> None:
         self.n_candidates = n_candidates
         self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
 
-    def check(self, model, data):
-        """Refuse settings out of range."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error for settings out of range."""
         if not isinstance(self.n_candidates, (int, np.integer)) or self.n_candidates < 1:
             raise ValueError(f"n_candidates must be an integer of at least 1; got {self.n_candidates!r}")
         super().check(model, data)
 
-    def bind(self, data, *, seed):
-        """Working object for one data set."""
+    def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
+        """Return the working object for one data set."""
         return _Near(self.tables(), data, seed, self.n_threads, self.n_candidates)
 
 
 class FarAnchors(HashedAnchors):
-    """A uniform datum and another uniform one that is in another bucket of a random hash table.
+    """A uniform datum and another uniform datum of a different bucket in a random hash table.
 
     Parameters
     ----------
     n_bits, n_tables, method, n_threads
-        As of `NearAnchors`.
+        See `NearAnchors`.
 
     Examples
     --------
@@ -149,11 +171,18 @@ class FarAnchors(HashedAnchors):
     np.True_
     """
 
-    def __init__(self, *, n_bits="auto", n_tables=10, method="auto", n_threads=None):
+    def __init__(
+        self,
+        *,
+        n_bits: int | Literal["auto"] = "auto",
+        n_tables: int = 10,
+        method: Literal["auto", "sign", "minhash"] = "auto",
+        n_threads: int | None = None,
+    ) -> None:
         self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
 
-    def bind(self, data, *, seed):
-        """Working object for one data set."""
+    def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
+        """Return the working object for one data set."""
         return _Far(self.tables(), data, seed, self.n_threads)
 
 
@@ -162,7 +191,7 @@ class _Uniform:
         self.n_rows = n_rows
 
     def refresh(self, epoch):
-        """Nothing is random about the law."""
+        """Do nothing: the law has no random parts."""
 
     def draw_pairs(self, size, rng):
         if self.n_rows < 2:
@@ -172,7 +201,7 @@ class _Uniform:
 
 
 class _Hashed:
-    """A law over hash tables, which are made when first needed and anew in each epoch."""
+    """A law over hash tables, which are made at first use in each epoch."""
 
     def __init__(self, tables, data, seed, n_threads):
         self.settings, self.data, self.seed, self.n_threads = tables, data, seed, n_threads

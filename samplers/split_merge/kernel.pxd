@@ -1,4 +1,4 @@
-# What a chain's moves keep between steps, for the modules that make single moves of it.
+# The state of a chain's moves between steps, for the modules that make single moves.
 
 from expfam.samplers.split_merge._moves cimport move_state
 from expfam.samplers.states.collapsed cimport CollapsedState
@@ -10,10 +10,10 @@ cdef class MoveRunner:
     cdef CollapsedState state
     cdef MemberLists lists
     cdef readonly object moves
-    cdef public object kernel           # whose moves these are known to be
+    cdef public object kernel           # the kernel for which the moves were checked last
     cdef object n_threads, bound, model, shares
     cdef object plan_array, items, sides, leaving, ks, scores, masses, which, pairs
-    cdef readonly object stamp          # of the labels that the lists were made from
+    cdef readonly object stamp          # stamp of the labels that the lists were made from
     cdef readonly object schedule
 
     cdef void aim(self)

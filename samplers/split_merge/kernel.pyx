@@ -1,11 +1,12 @@
-"""Splits and merges of whole clusters, exact for every family, weights, anchor law and allocator of this package.
+"""Splits and merges of whole clusters, exact for every family and all weights.
 
-A move picks two data, the anchors. If they share a cluster it may be split between them, if not their clusters may be
-merged; the Metropolis ratio needs the evidences of the clusters before and after, the prior of the partition, and the
-probability with which the allocator would make (or would have made) the split. Anchors come from any law that does not
-read labels, hash tables stay fixed while they are read, and buckets count as they stand: so neither needs to be known
-as an average (involutive Metropolis-Hastings; every factor equal at both ends cancels). Merges are refused before
-any member is read where log q <= 0 already decides. Each move has its own random stream.
+A move picks two data, the anchors. If they share a cluster, this cluster may be split between them; if not, their
+clusters may be merged. The acceptance ratio needs the evidences of the clusters before and after, the prior of the
+partition, and the probability with which the allocator would make (or would have made) the split. Moves are exact for
+every anchor law and every allocator. Anchors come from a law that does not read labels, and hash tables stay fixed
+while they are read, so no average over anchors or tables is needed (involutive Metropolis-Hastings: every factor that
+is equal at both ends of a move cancels). Merges are refused before any member is read where log q <= 0 already decides.
+Each move has its own random stream.
 """
 
 from time import perf_counter
@@ -37,17 +38,19 @@ from expfam.structures.ground.stored import integers, restoring
 from expfam.structures.ground.threads import resolve_n_threads
 
 cdef enum:
-    FIRST_MOVES = 16            # of the first nogil call of a step; then by the clock, which changes no label
+    FIRST_MOVES = 16            # in a step's first call without the gil; later numbers follow a clock: no label changes
 
-cdef double LONGEST_CALL = 0.05     # seconds without the gil, so that Ctrl-C is heard
+cdef double LONGEST_CALL = 0.05     # seconds without the gil: Ctrl-C is noticed after each call
 
 _KINDS = {"anchored": ANCHORED, "member": MEMBER, "bucket": BUCKET, "softmax": SOFTMAX, "cut": CUT}
-_REDRAW_EVERY = 200             # steps for which hash tables stay: making them costs as much as dozens of steps
-_UNITS = 8                     # bits for the kinds of moves in the numbers of random streams
+_REDRAW_EVERY = 200             # steps between new hash tables: making them costs as much as dozens of steps
+_UNITS = 8                     # bits for the kinds of moves in the unit numbers of random streams
 
 
 cdef class MoveRunner:
-    """What a chain's moves keep between steps: member lists, bound anchors and allocators, scratch, adaptation.
+    """The state of a chain's moves between steps.
+
+    It holds member lists, bound anchors and allocators, scratch memory and the schedule.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ cdef class MoveRunner:
     moves : sequence
         See `expfam.samplers.split_merge.moves`.
     n_threads : int or None
-        For hash tables; no result depends on it.
+        Threads that make hash tables; no result depends on it.
     """
 
     def __init__(self, CollapsedState state, moves, n_threads):
@@ -78,10 +81,10 @@ cdef class MoveRunner:
         self.w.plans = <const move_plan *> &plans[0]
         self.w.n_rows = N
 
-    # ---- what a step begins with -----------------------------------------------------------------------------------
+    # ---- beginning of a step ---------------------------------------------------------------------------------------
 
     def open(self):
-        """Take up the labels, the model and the tables of the step that is to come, and begin its counts."""
+        """Begin a step: reset its counts, and renew what depends on labels, model or epoch."""
         self.w.d.work_done, self.w.first = 0.0, 0
         for j in range(4):
             self.w.n[j] = 0
@@ -106,12 +109,15 @@ cdef class MoveRunner:
                 bound["keys"] = move.tables.keys(data, seed=seed, epoch=epoch, n_threads=self.n_threads)
             bound["epoch"] = epoch
         is_stale = self.model is not self.state.model and not hasattr(bound.get("allocator"), "codes")
-        if hasattr(move, "allocator") and is_stale:     # codes are of the data alone
+        if hasattr(move, "allocator") and is_stale:     # sign codes depend on the data alone and never become stale
             bound["allocator"] = move.allocator.bind(self.state.model, data, seed=seed)
         return bound
 
     def _bind_anchors(self, place):
-        """Anchors of a move, those of an earlier one with the same law where there is one: tables are made once."""
+        """Return the bound anchors of a move.
+
+        Moves with the same law share them, so that hash tables are made once.
+        """
         first = first_of_law(self.moves, place)
         if first < place:
             return self.bound[first]["anchors"]
@@ -138,7 +144,7 @@ cdef class MoveRunner:
             self.w.d.codes, self.w.d.n_words = &keys[0, 0], keys.shape[1]
 
     def draw_plan(self, n_moves):
-        """Which move comes when, and its anchors; nothing here reads a label."""
+        """Draw the kinds of a run's moves and their anchors, without reading a label."""
         cdef int32_t[::1] which
         cdef Py_ssize_t[:, ::1] pairs
         state, unit = self.state, int(self.w.first) << _UNITS
@@ -154,7 +160,7 @@ cdef class MoveRunner:
         self.w.which, self.w.pairs = &which[0], &pairs[0, 0]
 
     cdef void aim(self):
-        """Take the addresses that a grown state may have changed."""
+        """Update the addresses of arrays, which change when the state grows."""
         cdef CollapsedState state = self.state
         cdef Components components = state.components
         cdef move_state *w = &self.w
@@ -176,7 +182,7 @@ cdef class MoveRunner:
         w.log_joint = state.log_joint
 
     def begin(self, n_moves):
-        """Prior masses of new clusters."""
+        """Prepare a run of moves: prior masses of new clusters, and the random stream."""
         cdef const double[::1] masses
         cdef CollapsedState state = self.state
         weights, N = state.model.weights, state.data.n_rows
@@ -188,7 +194,7 @@ cdef class MoveRunner:
         self.w.n_shifted = 0
 
     def grow(self):
-        """Slots for a new cluster and for two sides."""
+        """Make room for a new cluster and for two sides."""
         cdef CollapsedState state = self.state
         state.ensure_spare()
         if state.slots.n_slots > state.slots.capacity - 2:
@@ -198,14 +204,14 @@ cdef class MoveRunner:
     # ---- the step --------------------------------------------------------------------------------------------------
 
     def run(self, Py_ssize_t n_moves):
-        """The moves of the plan; an interrupt leaves a valid state between two of them."""
+        """Make the moves of the plan; an interrupt leaves a valid state between two moves."""
         cdef move_state *w = &self.w
         cdef CollapsedState state = self.state
         cdef Py_ssize_t start = 0, at = 0, moves = FIRST_MOVES, stop, failed_at = -1
         cdef int code
         self.begin(n_moves)
         self.aim()
-        self.stamp = None               # until the end: an interrupt must not leave lists that are half known
+        self.stamp = None               # until `settle`: after an interrupt the lists are made anew
         while start < n_moves:
             stop = min(n_moves, start + moves)
             clock = perf_counter()
@@ -213,7 +219,7 @@ cdef class MoveRunner:
                 code = run_moves(w, start, stop, &at)
             clock = perf_counter() - clock
             self.note()
-            PyErr_CheckSignals()        # no bytecode runs here, where Python would look
+            PyErr_CheckSignals()        # compiled code runs no bytecode, so Python does not check by itself
             start = at
             if code == GROW:
                 self.grow()
@@ -221,7 +227,7 @@ cdef class MoveRunner:
                 self.away(at)
                 self.note()
                 start = at + 1
-            elif code == EXPFAM_NUMERICAL and failed_at != at:      # once more from recomputed statistics
+            elif code == EXPFAM_NUMERICAL and failed_at != at:      # a second try with recomputed statistics
                 failed_at = at
                 state.refresh()
                 self.aim()
@@ -233,7 +239,7 @@ cdef class MoveRunner:
                 moves = max(1, moves // 2)
 
     cdef int note(self) except -1:
-        """What the moves since the last note did to the state's totals."""
+        """Update the state's totals by the moves since the last call."""
         self.state.log_joint = self.w.log_joint
         self.state.n_moves += self.w.n_shifted
         self.state.stamp += 1
@@ -241,14 +247,17 @@ cdef class MoveRunner:
         return 0
 
     def settle(self):
-        """End of a step: the state's own housekeeping, after which the lists may have to be made anew."""
+        """Finish a step: call the state's own `settle`.
+
+        Where this call changes labels, the next step makes new member lists.
+        """
         known = self.state.stamp
         self.state.settle()
         self.stamp = known if self.state.stamp == known else None
         self.schedule.n_calls += 1
 
     def run_adapting(self):
-        """The moves of a step whose number is chosen here; returns it."""
+        """Make the moves of a step, as many as the schedule says; return their number."""
         schedule, state = self.schedule, self.state
         if schedule.n_next == 0:
             schedule.guess(self.moves, state.n_clusters)
@@ -277,11 +286,15 @@ cdef class MoveRunner:
 
     @property
     def n_accepted(self):
-        """Splits and merges accepted in the last step."""
+        """Return the number of splits and merges accepted in the last step."""
         return self.w.n[1] + self.w.n[3]
 
     def cost_of_evidence(self):
-        """Work of a cluster's evidence: 1, or for sparse statistics what its present words are worth in data."""
+        """Return the work of a cluster's evidence, in predictives of one cluster.
+
+        It is 1 for dense statistics. For sparse statistics it is the number of a cluster's present words, on average,
+        divided by the number of entries of a row.
+        """
         data = self.state.data
         if not data.has_sparse_phi:
             return 1.0
@@ -297,13 +310,13 @@ cdef class MoveRunner:
 
     @property
     def counts(self):
-        """Splits proposed and accepted, merges proposed and accepted, of the last step."""
+        """Return the numbers of proposed and accepted splits and merges of the last step, by name."""
         names = ("splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted")
         return dict(zip(names, self.w.n))
 
     @property
     def work_done(self):
-        """Work of the last step, in predictives of one cluster."""
+        """Return the work of the last step, in predictives of one cluster."""
         return self.w.d.work_done
 
     def set_eager(self, bint eager):
@@ -311,7 +324,7 @@ cdef class MoveRunner:
         self.w.eager = eager
 
     cdef int away(self, Py_ssize_t place) except -1:
-        """One move whose allocator, or whose cut, is a Python object."""
+        """Make one move whose sides come from a Python object."""
         cdef Py_ssize_t number = self.w.which[place]
         rng = generator(self.state.seed, "move", unit=int(self.w.first) + place, step=self.state.n_steps)
         allocator = self.bound[number].get("allocator")
@@ -323,12 +336,21 @@ cdef class MoveRunner:
     # ---- files -----------------------------------------------------------------------------------------------------
 
     def to_arrays(self):
-        """Member lists in their order, and what was adapted; tables follow from seed and step."""
+        """Return the schedule, and the member lists in their order, as a dict of arrays.
+
+        Hash tables are not stored: they follow from seed and step.
+        """
         arrays = {"schedule": self.schedule.to_arrays(), "stamp": np.array(-1 if self.stamp is None else self.stamp)}
         return arrays | ({} if self.stamp is None else {"lists": self.lists.to_arrays()})
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`; ArchiveError for arrays that are not those of such moves over these data."""
+        """Restore what `to_arrays` returned.
+
+        Raises
+        ------
+        ArchiveError
+            For arrays that do not fit these moves and data.
+        """
         state = self.state
         with restoring("what is stored of the moves"):
             self.schedule.from_arrays(arrays["schedule"])
@@ -342,7 +364,7 @@ cdef class MoveRunner:
 
 
 def _checked_pairs(pairs, size, state):
-    """Anchors of a law as (size, 2) intp, once they are such."""
+    """Check the anchors that a law has drawn; return them as (size, 2) intp."""
     pairs = np.ascontiguousarray(pairs, dtype=np.intp)
     if pairs.shape != (size, 2):
         raise PluginError(f"draw_pairs({size}) of an anchor law must give shape ({size}, 2); got {pairs.shape}")
@@ -359,14 +381,15 @@ class CollapsedSplitMerge(Kernel):
     moves : sequence of Move
         Kinds of moves, see `expfam.samplers.split_merge.moves`.
     n_moves : int or "auto"
-        Moves of a step. ``"auto"``: as many as 10 % of the work of a Gibbs sweep; the number follows what moves
-        cost in the first 50 steps of a chain and stays from then on. In these steps moves go on as long as enough of
-        them are accepted.
+        Moves of a step. ``"auto"`` makes as many moves as cost 10 % of the work of a Gibbs sweep. The number follows
+        the measured work of moves in the first 50 steps of a chain, and stays constant after them. In these first steps
+        more moves are made while enough of them are accepted.
     every : int or "auto"
-        Only each so-manieth step makes moves, and the others do nothing. ``"auto"`` is 1, but with ``n_moves="auto"``
-        up to 100 where the few hundred data make a step of any number of moves dear beside a sweep.
+        Steps from one with moves to the next; the steps between them do nothing. ``"auto"`` is 1; with
+        ``n_moves="auto"`` it is up to 100 for small data sets of some hundred rows, where the fixed cost of a step with
+        moves is large beside that of a sweep.
     n_threads : int or None
-        For hash tables. The labels do not depend on it.
+        Threads that make hash tables. The labels do not depend on it.
 
     Examples
     --------
@@ -383,8 +406,8 @@ class CollapsedSplitMerge(Kernel):
 
     Notes
     -----
-    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model"; the
-    other papers are named with the moves. Alone, some kinds of moves cannot reach every partition: use them in a
+    Jain and Neal 2004, "A split-merge Markov chain Monte Carlo procedure for the Dirichlet process mixture model". The
+    classes of the moves name the other papers. Alone, some kinds of moves cannot reach every partition: use them in a
     `Cycle` with `CollapsedGibbs`.
     """
 
@@ -394,11 +417,11 @@ class CollapsedSplitMerge(Kernel):
         self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
 
     def choose_moves(self, model, data):
-        """The moves for a model and its data."""
+        """Return the list of moves for a model and its data."""
         return moves_of(self.moves)
 
     def check(self, model, data):
-        """Refuse settings out of range, and moves that family or data do not allow."""
+        """Raise an error for settings out of range, and for moves that do not fit family or data."""
         for name in ("n_moves", "every"):
             value = getattr(self, name)
             if value != "auto" and not (isinstance(value, (int, np.integer)) and value >= 1):
@@ -410,14 +433,15 @@ class CollapsedSplitMerge(Kernel):
             move.check(model, data)
 
     def init_state(self, model, data, labels, *, seed):
-        """Collapsed state of the labels."""
+        """Make the collapsed state of the labels."""
         return self.state_type(model, data, labels, seed=seed)
 
     def first_labels(self, start, model, data, seed, n_clusters):
-        """As other kernels read a start, but "auto": real-valued data of an open number of clusters get a better one.
+        """Return the labels that a start stands for.
 
-        Passes of `SparseVariational`, merged greedily, cost as much as one or two sweeps over the clusters of
-        k-means++, which take dozens of sweeps with moves to come down to as few.
+        Only "auto" differs from other kernels: real-valued data with an open number of clusters start from passes of
+        `SparseVariational`, merged greedily. These cost as much as one or two sweeps over the clusters of k-means++,
+        and from the labels of k-means++ it takes dozens of sweeps with moves to come down to as few clusters.
         """
         is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
         if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
@@ -425,13 +449,13 @@ class CollapsedSplitMerge(Kernel):
         return super().first_labels(start, model, data, seed, n_clusters)
 
     def memory(self, model, data, n_clusters):
-        """Bytes of member lists, scratch and hash tables."""
+        """Return the bytes of member lists, scratch and hash tables."""
         per_row = 32 + moves_memory_per_row(self.choose_moves(model, data), model, data)
         moves = most_moves(data.n_rows, n_clusters) if self.n_moves == "auto" else self.n_moves
         return int(per_row * data.n_rows + 64 * moves)
 
     def runner(self, state):
-        """What this chain's moves keep, from the state's memory."""
+        """Return the `MoveRunner` of this chain from the state's memory, or make it."""
         kept = state.memory.get("split_merge")
         if isinstance(kept, MoveRunner) and kept.kernel is self:
             return kept
@@ -445,7 +469,7 @@ class CollapsedSplitMerge(Kernel):
         return kept
 
     def move(self, state):
-        """The moves of a step, or none where it is not the turn of any."""
+        """Make the moves of a step, or none in a step between those with moves."""
         runner = self.runner(state)
         schedule = runner.schedule
         if schedule.n_resting > 0:
@@ -467,7 +491,10 @@ class CollapsedSplitMerge(Kernel):
         return proposed, accepted, counts | {"n_moves": n_moves}
 
     def frozen(self, state):
-        """The kernel with the number of moves that this chain has adapted so far, for steps that are to count."""
+        """Return the kernel with the number of moves that this chain has adapted so far.
+
+        It makes the steps after the warm-up, in which nothing may be adapted.
+        """
         kept = state.memory.get("split_merge")
         if self.n_moves != "auto" or not isinstance(kept, MoveRunner):
             return self

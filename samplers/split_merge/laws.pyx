@@ -1,4 +1,4 @@
-"""Single split and merge moves from given partitions: what proofs of a kernel by frequencies are made of."""
+"""Single split and merge moves from given partitions, for tests of a kernel by frequencies."""
 
 import numpy as np
 
@@ -11,22 +11,22 @@ from expfam.structures.members cimport members_move
 
 
 def moved_partitions(kernel, CollapsedState state, starts):
-    """Partitions after one move from each of many.
+    """Make one move from each of many partitions.
 
     Parameters
     ----------
     kernel : CollapsedSplitMerge
     state : CollapsedState
-        Of the same model and data; it is used up.
+        State of the same model and data; its labels are overwritten.
     starts : (R, N) int32 ndarray
-        Labels of the partitions to begin with.
+        Labels of the partitions before the move.
 
     Returns
     -------
     labels : (R, N) int32 ndarray
         Slots after the move.
     gains : (R,) float64 ndarray
-        What the move says it has added to the log joint, nats.
+        Change of the log joint that the move reports, nats.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def moved_partitions(kernel, CollapsedState state, starts):
 
 
 cdef int reset(MoveRunner runner, const int32_t[::1] partition) except -1:
-    """Put the state into a partition by single moves."""
+    """Bring the state to a partition by moves of single data."""
     cdef int32_t[::1] labels = runner.state.labels
     cdef dict slots = {int(partition[0]): int(labels[0])}
     cdef Py_ssize_t i

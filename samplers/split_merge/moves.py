@@ -1,6 +1,12 @@
-"""Kinds of split and merge moves: frozen settings, with what a third party's part of them has to keep."""
+"""Kinds of split and merge moves: frozen settings, and checks of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import CapabilityError
@@ -16,9 +22,18 @@ from expfam.samplers.split_merge.allocators import (
 )
 from expfam.samplers.split_merge.anchors import UniformAnchors
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.split_merge.allocators import Allocator
+    from expfam.samplers.split_merge.anchors import Anchors
 
-def compiled_code(allocator):
-    """Number of the compiled routine of an allocator, the enum of `_allocators.pxd`; 7 for Python objects."""
+
+def compiled_code(allocator: Any) -> int:
+    """Return the number of an allocator's compiled routine; 7 for Python objects.
+
+    The numbers are those of the enum in `_allocators.pxd`.
+    """
     if type(allocator) is RestrictedGibbsAllocator:
         return 3 if allocator.launch == "coin" else 4
     codes = {CoinAllocator: 0, UrnAllocator: 1, SequentialAllocator: 2, CodeAllocator: 5, DelayedAllocator: 6}
@@ -31,49 +46,55 @@ class Move(Settings):
     Parameters
     ----------
     weight : float
-        How often the kind is chosen, relative to the others of a kernel.
+        How often the kind is chosen, relative to the weights of the kernel's other kinds.
     """
 
     kind = ""
 
-    def __init__(self, *, weight=1.0):
+    def __init__(self, *, weight: float = 1.0) -> None:
         self.weight = weight
 
-    def check(self, model, data):
-        """Raise where settings, family or data do not allow the move."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error where settings, family or data do not allow the move."""
         if not 0 < self.weight < np.inf:
             raise ValueError(f"weight of {type(self).__name__} must be positive; got {self.weight!r}")
 
-    def memory_per_row(self, model, data):
-        """Bytes a datum that the move's parts hold, and need while they are made."""
-        parts = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
+    def memory_per_row(self, model: MixtureModel, data: Dataset) -> int:
+        """Return the bytes per row that the move's parts hold, and need while they are made."""
+        parts: Iterator[Any] = (getattr(self, name, None) for name in ("anchors", "allocator", "tables"))
         return sum(part.memory_per_row(data) for part in parts if hasattr(part, "memory_per_row"))
 
 
-def first_of_law(moves, place):
-    """Place of the first of the moves that has the anchor law of the one at `place`: they share it, with its tables."""
+def first_of_law(moves: Sequence[Any], place: int) -> int:
+    """Return the place of the first move that has the anchor law of the move at `place`.
+
+    Moves with equal laws share one bound law and its tables.
+    """
     return next(k for k, move in enumerate(moves) if getattr(move, "anchors", None) == moves[place].anchors)
 
 
-def moves_memory_per_row(moves, model, data):
-    """Bytes a datum that the parts of all moves hold, shared ones once."""
+def moves_memory_per_row(moves: Sequence[Any], model: MixtureModel, data: Dataset) -> int:
+    """Return the bytes per row of the parts of all moves; shared parts count once."""
     shared = [move.anchors for k, move in enumerate(moves) if hasattr(move, "anchors") and first_of_law(moves, k) < k]
     twice = sum(law.memory_per_row(data) for law in shared if hasattr(law, "memory_per_row"))
     return sum(move.memory_per_row(model, data) for move in moves) - twice
 
 
 class AnchoredMoves(Move):
-    """Two data by a law: split their cluster if they share one, else merge theirs.
+    """Draw two data by a law: split their cluster if they share one, else merge their clusters.
 
     Parameters
     ----------
     anchors : Anchors
+        Law of the two data.
     allocator : Allocator
+        Law by which a cluster is divided between them.
     rho : float in (0, 1]
-        Probability with which a split is tried; merges are accepted the more easily.
+        Probability with which a split is tried. The smaller it is, the more easily merges are accepted.
     most : float
-        Splits of n data are tried with probability min(rho, most / n): a bound of their expected cost.
+        Splits of n data are tried with probability min(rho, most / n), which bounds their expected cost.
     weight : float
+        See `Move`.
 
     Examples
     --------
@@ -88,13 +109,21 @@ class AnchoredMoves(Move):
 
     kind = "anchored"
 
-    def __init__(self, anchors=None, allocator=None, *, rho=1.0, most=np.inf, weight=1.0):
+    def __init__(
+        self,
+        anchors: Anchors | None = None,
+        allocator: Allocator | None = None,
+        *,
+        rho: float = 1.0,
+        most: float = np.inf,
+        weight: float = 1.0,
+    ) -> None:
         super().__init__(weight=weight)
         self.anchors, self.allocator = anchors or UniformAnchors(), allocator or SequentialAllocator()
         self.rho, self.most = rho, most
 
-    def check(self, model, data):
-        """Parts of the right kinds, and probabilities."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error for parts of the wrong kinds, and for settings out of range."""
         super().check(model, data)
         _check_part(self.anchors, "anchors", model, data)
         _check_part(self.allocator, "allocator", model, data)
@@ -105,12 +134,16 @@ class AnchoredMoves(Move):
 
 
 class MemberMoves(Move):
-    """A fair coin: split the cluster of a uniform datum, or merge the clusters of two uniform data.
+    """Split the cluster of a uniform datum, or merge the clusters of two uniform data.
+
+    A fair coin decides which of the two is tried.
 
     Parameters
     ----------
     allocator : Allocator
+        Law by which a cluster is divided between two data.
     weight : float
+        See `Move`.
 
     Examples
     --------
@@ -120,31 +153,34 @@ class MemberMoves(Move):
 
     Notes
     -----
-    Splits are tried N / (2 n) times as often as by uniform anchors. With the ratio of both anchor laws,
-    (n - 1) / N for a split of n data.
+    Splits are tried N / (2 n) times as often as by uniform anchors. The acceptance ratio of a split of n data has the
+    factor (n - 1) / N, the ratio of the two laws of anchors.
     """
 
     kind = "member"
 
-    def __init__(self, allocator=None, *, weight=1.0):
+    def __init__(self, allocator: Allocator | None = None, *, weight: float = 1.0) -> None:
         super().__init__(weight=weight)
         self.allocator = allocator or SequentialAllocator()
 
-    def check(self, model, data):
-        """An allocator."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error where `allocator` is no allocator, or does not fit family and data."""
         super().check(model, data)
         _check_part(self.allocator, "allocator", model, data)
 
 
 class BucketMoves(Move):
-    """Split off what a cluster has in one bucket of a hash table; merge two clusters of which one is such a part.
+    """Split off the part of a cluster in one bucket of a hash table, or merge two clusters.
 
-    Reads the buckets as they stand. Alone it is reducible: rows that share every bucket are never parted nor joined.
+    Clusters are merged where one of them could have been split off in this way. The tables are fixed while they are
+    read. Alone this kind of move cannot reach every partition: rows that share every bucket are never split nor merged.
 
     Parameters
     ----------
     tables : HashTables
+        Settings of the hash tables.
     weight : float
+        See `Move`.
 
     Examples
     --------
@@ -154,24 +190,26 @@ class BucketMoves(Move):
 
     Notes
     -----
-    Departs from the published sampler by minwise hashing: the probability of a split is that of the buckets which
-    there are, not a bound of an average over buckets, and either side may be the bucket.
+    Departs from the published sampler by minwise hashing: the probability of a split is exact for the present buckets,
+    not a bound of an average over random buckets, and either side may be the bucket.
     """
 
     kind = "bucket"
 
-    def __init__(self, tables=None, *, weight=1.0):
+    def __init__(self, tables: HashTables | None = None, *, weight: float = 1.0) -> None:
         super().__init__(weight=weight)
         self.tables = tables or HashTables()
 
-    def check(self, model, data):
-        """Settings of the tables."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error for settings out of range, also for those of the tables."""
         super().check(model, data)
         self.tables.check(data)
 
 
 class SoftmaxMoves(Move):
-    """Merge a uniform cluster with one drawn in proportion to Bayes factors; split at random. O(K F) a move.
+    """Merge a uniform cluster with one drawn in proportion to Bayes factors, or split at random.
+
+    A move costs O(K F).
 
     Examples
     --------
@@ -181,17 +219,18 @@ class SoftmaxMoves(Move):
 
     Notes
     -----
-    The idea is of Wang and Russell 2015, "A smart-dumb/dumb-smart algorithm for efficient split-merge MCMC"; each
-    factor is evaluated at both ends of a move.
+    The idea is from Wang and Russell 2015, "A smart-dumb/dumb-smart algorithm for efficient split-merge MCMC". Here
+    each factor is evaluated at both ends of a move.
     """
 
     kind = "softmax"
 
 
 class CutMoves(Move):
-    """Cut a cluster in two at a uniform place of one column, columns in proportion to their ranges; or merge two.
+    """Cut a cluster in two at a uniform value of one column, or merge two clusters.
 
-    Alone it is reducible: equal rows are never parted nor joined. O(n V) for n data, in NumPy.
+    The column is drawn in proportion to its range in the cluster. Alone this kind of move cannot reach every partition:
+    equal rows are never split nor merged. A move of n data costs O(n V), in NumPy.
 
     Examples
     --------
@@ -203,8 +242,8 @@ class CutMoves(Move):
 
     kind = "cut"
 
-    def draw(self, X, rng):
-        """Side (m,) int8 of each of some rows, or None where they are all the same."""
+    def draw(self, X: Any, rng: np.random.Generator) -> npt.NDArray[np.int8] | None:
+        """Draw the sides (m,) of the rows X (m, V); return None where all rows are equal."""
         low, high = _ends(X)
         width = high - low
         total = width.sum()
@@ -216,22 +255,22 @@ class CutMoves(Move):
         sides = (values >= low[column] + rng.random() * width[column]).astype(np.int8)
         return sides if 0 < sides.sum() < len(sides) else None
 
-    def log_q(self, A, B):
-        """Log probability that the rows of A and B together are cut into these two, nats."""
+    def log_q(self, A: Any, B: Any) -> float:
+        """Return the log probability that a cut of all these rows gives A and B, nats."""
         (low_a, high_a), (low_b, high_b) = _ends(A), _ends(B)
         gap = np.maximum(np.maximum(low_a - high_b, low_b - high_a), 0.0).sum()
         width = (np.maximum(high_a, high_b) - np.minimum(low_a, low_b)).sum()
         return float(np.log(gap) - np.log(width)) if gap > 0 else -np.inf
 
-    def check(self, model, data):
-        """Columns of numbers that can be ordered."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise an error for settings out of range, and for columns of categories."""
         super().check(model, data)
         if data.family.support == "categories":
             raise CapabilityError("CutMoves needs columns of numbers; those of categories have no order")
 
 
 def _ends(X):
-    """Least and largest value of each column, float64."""
+    """Return the least and the largest value of each column: two (V,) float64 arrays."""
     ends = X.min(axis=0), X.max(axis=0)
     return [np.asarray(e.toarray() if sparse.issparse(e) else e, dtype=np.float64).ravel() for e in ends]
 
@@ -243,8 +282,8 @@ def _check_part(part, kind, model, data):
         part.check(model, data)
 
 
-def moves_of(moves):
-    """Kinds of moves as a list; one alone is one of them."""
+def moves_of(moves: Any) -> list[Any]:
+    """Return a Move, or a sequence of moves, as a list."""
     moves = [moves] if isinstance(moves, Move) else list(moves)
     if not moves:
         raise ValueError("a split-merge kernel needs at least one kind of moves")

@@ -1,15 +1,21 @@
 """Merging clusters greedily, best pair first, as long as the log joint rises.
 
-An optimiser, not a sampler: it serves starts, whose labels may be any function of the data. Memory O(B + B F); about
-B**2 / 2 evidences of two clusters together, beyond a thousand clusters those of each with its nearest ones only.
+This is an optimiser, not a sampler. It serves starts, whose labels may be any function of the data. Memory is
+O(B + B F). About B**2 / 2 evidences of two clusters together are computed; beyond a thousand clusters, only those of
+each cluster with its nearest ones.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import CapabilityError
 from expfam.families.components import Components
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
 from expfam.structures.ground.threads import single_blas
 from expfam.structures.merge_table import MergeTable
@@ -20,8 +26,15 @@ _BLOCK_ROWS = 1024
 _BLOCK_BYTES = 1 << 24
 
 
-def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMPARED):
-    """Labels after greedy merges.
+def merged_labels(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.ArrayLike,
+    *,
+    n_clusters: int | None = None,
+    n_compared: int = _MOST_COMPARED,
+) -> np.ndarray:
+    """Merge clusters greedily; return the labels after it.
 
     Parameters
     ----------
@@ -30,11 +43,11 @@ def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMP
     data : Dataset
     labels : (N,) array_like of int
     n_clusters : int, optional
-        Merge down to so many clusters in any case, also where the log joint falls.
+        Merge down to this number of clusters in any case, also where the log joint falls.
     n_compared : int
-        Up to so many clusters every pair is compared; of more each with the 32 whose means are nearest, in the
-        coordinates of the k-means++ start, and with what these are absorbed by; when none of them gains and few enough
-        are left, with all.
+        Up to this number of clusters every pair is compared. Beyond it each cluster is compared with the 32 whose
+        means are nearest, in the coordinates of the k-means++ start, and with the clusters that absorb these. When no
+        such merge gains and few enough clusters are left, all pairs are compared.
 
     Returns
     -------
@@ -61,7 +74,7 @@ def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMP
     gains = _gains_of(model, data, labels.astype(np.int32))
     opened = model.weights.log_new_mass(data.n_rows - 1, names.size)
     near = near_clusters(data, labels) if names.size > n_compared else None
-    # what has to be is left to all pairs, where these can be looked at
+    # forced merges are decided among all pairs if there are few enough
     fewest = n_clusters if near is None or n_clusters is None else max(n_clusters, n_compared)
     B = _merge(gains, names.size, opened, fewest, near)
     limit = min((n for n in (n_clusters, model.weights.max_components) if n is not None), default=B)
@@ -72,28 +85,28 @@ def merged_labels(model, data, labels, *, n_clusters=None, n_compared=_MOST_COMP
     return np.unique(gains.home[labels], return_inverse=True)[1].astype(np.int32)
 
 
-def merged_clusters(model, n, S, *, n_clusters=None):
-    """Greedy merges as of `merged_labels`, of clusters of which there are statistics and no data.
+def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters: int | None = None) -> np.ndarray:
+    """Merge clusters greedily by their statistics alone, without data.
 
     Parameters
     ----------
     model : MixtureModel
         Bound.
     n : (B,) float64 ndarray
-        Data per cluster, fractions allowed.
+        Number of data of each cluster; fractions are allowed.
     S : (B, F) float64 ndarray or CSR
     n_clusters : int, optional
-        Merge down to so many clusters in any case; no more than the weights allow are left.
+        Merge down to this number of clusters in any case. No more clusters are left than the weights allow.
 
     Returns
     -------
     (B,) int64 ndarray
-        What each cluster became a part of, numbered by first appearance.
+        New cluster of each cluster, numbered by first appearance.
 
     Raises
     ------
     CapabilityError
-        For clusters of less data than the discount of a Pitman-Yor prior.
+        If a cluster has less data than the discount of a Pitman-Yor prior.
 
     Examples
     --------
@@ -138,8 +151,8 @@ def _merge(gains, B, opened, fewest, near):
     return B
 
 
-def near_clusters(data, labels):
-    """Slots of the clusters near each one, a symmetric relation: list of sets."""
+def near_clusters(data: Dataset, labels: np.ndarray) -> list[set[int]]:
+    """Return the slots of the clusters near each cluster; the relation is symmetric."""
     points = Rows(data).embedding(0, None)
     size = np.bincount(labels)
     order = np.argsort(labels, kind="stable")
@@ -159,7 +172,7 @@ def near_clusters(data, labels):
 
 
 class _Statistics:
-    """Evidences of clusters known by their statistics alone, as components have them."""
+    """Evidences of clusters from their statistics, with the methods of components."""
 
     def __init__(self, family, n, S):
         self.family, self.n = family, np.array(n)
@@ -187,7 +200,7 @@ class _Statistics:
 
 
 class _Gains:
-    """What a merge gains, but for the mass of opening a cluster; slots are those of the components."""
+    """Gains of merges without the mass of opening a cluster; slots are those of the components."""
 
     def __init__(self, weights, components, n):
         self.offset, self.components, self.n = weights.offset, components, n.copy()
@@ -210,7 +223,7 @@ class _Gains:
             self._inherit(k, other)
 
     def _inherit(self, k, other):
-        """Cluster k is near to whatever was near to the one it has absorbed."""
+        """Make cluster k near to all that were near to the cluster that it absorbed."""
         near = self.near
         for place in near[other]:
             near[place].discard(other)

@@ -8,10 +8,14 @@ tree; sequential one predictive of every cluster for each datum.
 
 import math
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
+from expfam.families.base import Family
 from expfam.families.components import Components
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
 from expfam.samplers.geometry.coordinates import SEEDS_AT_ONCE, NearestSeeds, Rows, nearest, squared_distances
 from expfam.samplers.starts.tree import tree_labels
 from expfam.structures.ground.rng import generator
@@ -24,8 +28,16 @@ _MOST_BITS = 30
 _PICKED_A_DRAW = 4  # seeds that there are for each row drawn at once
 
 
-def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None):
-    """Cluster of each datum to begin with.
+def starting_labels(
+    start: Any,
+    model: MixtureModel,
+    data: Dataset,
+    *,
+    seed: int,
+    n_clusters: int | None = None,
+    n_threads: int | None = None,
+) -> np.ndarray:
+    """Return the cluster in which each datum begins.
 
     Parameters
     ----------
@@ -107,13 +119,13 @@ def starting_labels(start, model, data, *, seed, n_clusters=None, n_threads=None
     return rule(model, data, seed, limit, n_threads).astype(np.int32)
 
 
-def is_discrete(family):
-    """Whether data of the family are counts or categories, which have starts of their own."""
+def is_discrete(family: Family) -> bool:
+    """Tell whether data of the family are counts or categories, which have their own starts."""
     return family.support in _DISCRETE
 
 
-def default_n_clusters(model, n_rows):
-    """Number of clusters that a start uses where none is given."""
+def default_n_clusters(model: MixtureModel, n_rows: int) -> int:
+    """Return the number of clusters that a start uses where none is given."""
     if model.weights.max_components is not None:
         return model.weights.max_components
     few = math.ceil(n_rows / 8) if is_discrete(model.family) else math.isqrt(max(n_rows - 1, 0)) + 1
@@ -194,12 +206,12 @@ def _kmeans(model, data, seed, limit, n_threads):
     return np.concatenate(run(lambda a, b: nearest(rows.take(slice(a, b)), seeds), blocks, n_threads))
 
 
-def distant_rows(points, K, rng, n_threads=None):
-    """Rows of `points` by D^2 sampling; fewer than K where there are fewer distinct ones.
+def distant_rows(points: Any, K: int, rng: np.random.Generator, n_threads: int | None = None) -> Any:
+    """Pick K rows of `points` by D^2 sampling; fewer where there are fewer distinct rows.
 
-    Rows are drawn some at a time by their distances to those picked before, and each is kept with the share of that
-    distance that the ones kept before it leave: rejection, by which the law is that of picking one by one. So the
-    distances of all data come as products of matrices.
+    Several rows are drawn at a time, by their distances to the rows picked before. Each is kept with probability equal
+    to the share of its distance that the rows kept before it leave. This rejection gives the law of picking one row
+    after the other, and the distances of all data can be computed as products of matrices.
     """
     picked = [int(rng.integers(points.shape[0]))]
     found = NearestSeeds(points)
@@ -218,7 +230,10 @@ def distant_rows(points, K, rng, n_threads=None):
 
 
 def _kept(points, norms, distance, uniform):
-    """Places of the points that stay, of points drawn by `distance`, each with the share that those before it leave."""
+    """Return the places of the drawn points that stay.
+
+    A point stays with probability equal to the share of its distance that the points before it leave.
+    """
     between, left, kept = squared_distances(points, norms, points), distance.copy(), []
     for j in range(len(uniform)):
         if uniform[j] * distance[j] < left[j]:

@@ -1,10 +1,10 @@
-"""Starting labels from a cover tree: its cells divide the data into exactly K pieces, large where the data are dense.
+"""Starting labels from a cover tree, whose cells divide the data into exactly K pieces.
 
-Levels from the root down until the next has more than K cells; then cells chosen at random, with probability
-proportional to their size, are replaced by their children until there are K; what is too much is dropped at random and
-its data go to the nearest piece that is left. A leaf has no children: random further members of it become centres,
-and its data go to the nearest. So any number of clusters up to that of distinct rows is met. The tree costs
-O(c N log(spread)) distances, the choice O(K log K), data without a piece O(K) distances each.
+The lowest level with at most K cells is the beginning. Then cells are chosen at random, with probability proportional
+to their size, and replaced by their children until there are K pieces. Surplus pieces are dropped at random, and their
+data go to the nearest piece that is left. A leaf has no children: random further members of it become centres, and its
+data go to the nearest centre. So any number of clusters up to the number of distinct rows can be made. The tree costs
+O(c N log(spread)) distances, the choice O(K log K), and each datum without a piece O(K) distances.
 """
 
 import heapq
@@ -12,13 +12,14 @@ import warnings
 
 import numpy as np
 
+from expfam.model.data import Dataset
 from expfam.samplers.geometry.coordinates import Rows, nearest_of_all
 from expfam.structures.cover_tree.tree import CoverTree, CoverTreeWarning
 from expfam.structures.ground.rng import generator
 
 
-def tree_labels(data, K, *, seed, name, n_threads=None):
-    """Cluster of each datum, every one of the K used.
+def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int | None = None) -> np.ndarray:
+    """Return the cluster of each datum; all K clusters have data.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def tree_labels(data, K, *, seed, name, n_threads=None):
     K : int
     seed : int
     name : {"tree", "tree_point"}
-        Labels are the cell that holds the datum, or the nearest of the cells' centres.
+        Labels name the cell that holds the datum, or the nearest of the cells' centres.
     n_threads : int or None
 
     Returns
@@ -72,7 +73,10 @@ def _too_many(name, K, found):
 
 
 def _pieces(tree, points, K, rng):
-    """Datum that is each piece's centre, and each datum's piece: at least K pieces, or all that there are."""
+    """Return the centre of each piece, a datum, and the piece of each datum.
+
+    There are at least K pieces, or as many as the distinct rows allow.
+    """
     cells = tree.cells
     further = _divide(tree, cells, points, K, rng)
     tops = np.array(sorted(further, key=lambda c: cells["lo"][c]))
@@ -89,10 +93,10 @@ def _pieces(tree, points, K, rng):
 
 
 def _divide(tree, cells, points, K, rng):
-    """Cells that divide the data, each with the further centres among its members: a dict of lists.
+    """Return the cells that divide the data, each with further centres among its members.
 
-    Every cell that can be divided has a clock that rings after an exponential time of rate equal to its size; the next
-    to ring is any of them with probability proportional to size, and a heap finds it.
+    Each cell that can be divided gets an exponential waiting time, with its size as the rate. So the cell with the
+    shortest time is any of them with probability proportional to size; a heap finds it.
     """
     further = {int(c): [] for c in _level(tree, K)}
     spare, clocks, n = {}, [], len(further)
@@ -124,7 +128,7 @@ def _divide(tree, cells, points, K, rng):
 
 
 def _level(tree, K):
-    """Cells of the lowest level that has at most K."""
+    """Return the cells of the lowest level that has at most K."""
     found = None
     for level in tree.levels:
         cells = tree.cells_at(level)
@@ -143,14 +147,14 @@ def _children(cells, c):
 
 
 def _centre(tree, first_child, c):
-    """Datum at the centre of a cell, which its first child shares."""
+    """Return the datum at the centre of a cell; the first child has the same one."""
     while first_child[c] >= 0:
         c = first_child[c]
     return int(tree.members(c)[0])
 
 
 def _others(members, points, rng):
-    """Members in random order, without those that repeat the first member's row or that of one before."""
+    """Yield members in random order, except those whose row occurred before."""
     seen = {_key(points[members[0]])}
     for i in rng.permutation(members[1:]):
         if (key := _key(points[i])) not in seen:

@@ -3,7 +3,7 @@
 cdef extern from *:
     """
     #include "kernels.h"
-    /* psi(x) for x > 0 to 1e-12: lifted by 6, then the asymptotic series; divisions are joined in pairs. */
+    /* psi(x) for x > 0 to 1e-12: shift x by 6, then use the asymptotic series; divisions are joined in pairs. */
     EXPFAM_INLINE double topic_digamma(double x) {
         double low = (2 * x + 1) / (x * (x + 1)) + (2 * x + 5) / ((x + 2) * (x + 3));
         double y = x + 6, i = 1 / y, z = i * i;
@@ -12,7 +12,7 @@ cdef extern from *:
         series = z * (1. / 12 - z * (1. / 120 - z * (1. / 252 - z * series)));
         return expfam_log1(y) - 0.5 * i - series - low;
     }
-    /* out = psi(a + n); their largest. */
+    /* out = psi(a + n); returns the largest of them. */
     #define TOPIC_DIGAMMAS(NAME, TARGET)                                                                    \\
         TARGET static double NAME(const double *a, const double *n, double *out, ptrdiff_t size) {          \\
             double largest = -INFINITY;                                                                     \\
@@ -23,8 +23,8 @@ cdef extern from *:
         }
     EXPFAM_INSTANCES(TOPIC_DIGAMMAS, double, topic_digammas, (const double *, const double *, double *, ptrdiff_t))
 
-    /* out = exp(logs - shift), and what is subtracted stays subtracted in logs. Below LEAST it is 0: products of two
-     * such numbers would be denormal, which are many times slower. */
+    /* logs -= shift, then out = exp(logs). Results below LEAST are set to 0: the product of two of them would be
+     * denormal, and arithmetic with denormal numbers is many times slower. */
     #define TOPIC_EXPS(NAME, TARGET, TYPE, LEAST)                                                       \\
         TARGET static void NAME(double *logs, double shift, TYPE *out, ptrdiff_t size) {                \\
             EXPFAM_SIMD                                                                                 \\

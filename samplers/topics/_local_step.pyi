@@ -34,4 +34,13 @@ class Scratch:
     def __init__(self, n_types: int, width: int, n_topics: int, n_active: int, dtype: Any) -> None: ...
 
 class Outputs:
+    size: NDArray[np.int32]
+    bound: NDArray[np.float64]
+    topics: NDArray[np.int32]
+    N: NDArray[np.float64]
+    values: NDArray[Any]
+    counters: NDArray[np.int64]
+    n_docs: int
+    n_pairs: int
+    n_values: int
     def __init__(self, n_docs: int, n_pairs: int, n_values: int, dtype: Any) -> None: ...

@@ -1,8 +1,9 @@
-"""The local step of variational topic models: one document's weights and responsibilities at fixed topics.
+"""The local step of topic models: weights and responsibilities of one document.
 
-In exp-space: with B_uk = exp(E log phi_ku) up to a factor of each word and p_k = exp(psi(alpha_k + N_k)), the
-responsibilities are r_uk = B_uk p_k / s_u with s_u = sum_k B_uk p_k, and N_k = sum_u c_u r_uk. Only the document's
-active topics take part: their columns of B stand in one compact block, where a pass is two vector loops a word.
+It computes without logarithms: with B_uk = exp(E log phi_ku) up to a factor of each word and
+p_k = exp(psi(alpha_k + N_k)), the responsibilities are r_uk = B_uk p_k / s_u with s_u = sum_k B_uk p_k, and
+N_k = sum_u c_u r_uk. Only the document's active topics are used: their columns of B are copied to one compact block,
+over which a pass is two vector loops for each word.
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ from expfam.samplers.topics._functions cimport topic_digamma, topic_digammas, to
 cdef extern from *:
     """
     #include "kernels.h"
-    /* One pass over a block: sums[u] = sum_k B_uk p_k and out[k] = sum_u c_u B_uk / sums[u]; returns the number of
-     * words whose sum is not above `least`, which are left out. `size` is whole vectors. */
+    /* One pass over a block: sums[u] = sum_k B_uk p_k and out[k] = sum_u c_u B_uk / sums[u]. Words whose sum is not
+     * above `least` are left out; returns their number. `size` is padded to whole vectors. */
     #define TOPIC_PASS(NAME, TARGET, TYPE)                                                                  \\
         TARGET static ptrdiff_t NAME(const TYPE *block, ptrdiff_t stride, ptrdiff_t n_rows, ptrdiff_t size, \\
                                      const double *c, const TYPE *p, TYPE least, double *sums, TYPE *out) { \\
@@ -41,8 +42,8 @@ cdef extern from *:
                      const double *, const float *, float, double *, float *))
     EXPFAM_INSTANCES(TOPIC_PASS_F64, ptrdiff_t, topic_pass_f64, (const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                      const double *, const double *, double, double *, double *))
-    /* Places k < size with row_k p_k >= least, ascending, and these products, exact for floats; returns their number.
-     * Products of the type pass over what has none: rounding keeps the order. */
+    /* Finds the places k < size with row_k p_k >= least, ascending, and these products, exact for floats; returns their
+     * number. A first test of 16 places rounds the products to TYPE: rounding keeps the order, so it misses none. */
     #define TOPIC_LARGE(NAME, TARGET, TYPE)                                                                 \\
         TARGET static ptrdiff_t NAME(const TYPE *row, const TYPE *p, ptrdiff_t size, double least,          \\
                                      int32_t *places, double *values) {                                     \\
@@ -106,31 +107,31 @@ ctypedef fused real:
     double
 
 cdef enum:
-    LANES = 16                          # columns of a block are padded to so many
-    ACTIVE = 0                          # ways of the local step
+    LANES = 16                          # columns of a block are padded to a multiple of this
+    ACTIVE = 0                          # values of `local`
     DENSE = 1
     TOKENS = 2
-    EARLY = 10                          # iterations in which every one selects, with local="tokens"
-    EVERY = 5                           # later only each such one does, and drops topics
-    RANKED = 32                         # values up to which each is compared with each
-    MANY = 64                           # active topics from which on some updates come
-    FIRST_UPDATES = 2                   # before their columns are fetched
+    EARLY = 10                          # with local="tokens" the first iterations all select topics
+    EVERY = 5                           # later ones select, or drop topics, once in this number of iterations
+    RANKED = 32                         # up to this number of values each is compared with each
+    MANY = 64                           # more active topics than this are reduced by first updates
+    FIRST_UPDATES = 2                   # number of first updates, before columns are copied to the block
 
-cdef double LEAST_REST = 1e-3           # tokens of a topic that a restart may take away
-cdef double GAIN = 1e-9                 # of the bound, which a restart must bring
+cdef double LEAST_REST = 1e-3           # a restart removes only topics with more tokens than this
+cdef double GAIN = 1e-9                 # relative gain of the bound from which a restart is accepted
 
 
-ctypedef struct plan:                   # what all documents share
+ctypedef struct plan:                   # settings and tables that all documents share
     Py_ssize_t n_topics
-    Py_ssize_t n_first                  # words' best topics, kept in `first`
+    Py_ssize_t n_first                  # number of best topics of each word in `first`
     Py_ssize_t n_active                 # responsibilities kept of each word in the end, K for all
     Py_ssize_t max_iterations
     Py_ssize_t n_restarts
     Py_ssize_t restart_iterations
     int local
-    bint is_best                        # the better of a cold run and one from what is stored
+    bint is_best                        # keep the better of a cold run and a run from stored counts
     double tol
-    double tau                          # tokens below which a topic is dropped
+    double tau                          # a topic with at most this number of tokens is dropped
     const double *alpha
     const double *log_gamma             # (K,) of alpha
     double alpha_total
@@ -138,10 +139,10 @@ ctypedef struct plan:                   # what all documents share
     const double *word_counts           # (V, K)
     const double *eta                   # (V,)
     const double *shift                 # (V,) largest expected log probability of a word
-    const int32_t *first                # (V, n_first) topics
+    const int32_t *first                # (V, n_first) best topics of each word
 
 
-ctypedef struct workspace:                   # the document worked on
+ctypedef struct workspace:              # the present document
     Py_ssize_t n_rows                   # its word types
     const int32_t *words
     const double *c
@@ -154,12 +155,12 @@ ctypedef struct workspace:                   # the document worked on
     double *fresh
     double *logs                        # log p
     double *sums                        # (U,) s_u
-    double *saved                       # (K padded,) responsibilities of a word's few topics, by place in its support
+    double *saved                       # (K padded,) responsibilities of a word's few topics, in the order of `support`
     double *top                         # (K padded,)
     int32_t *places                     # (K padded,)
     int32_t *mark                       # (K,) 0 between documents
-    int32_t *support                    # (U, n_active) places of the few topics of each word, ascending
-    bint has_support                    # whether these are places in the present block
+    int32_t *support                    # (U, n_active) places in the block of each word's few topics, ascending
+    bint has_support                    # whether `support` fits the present block
     int64_t n_iterations
     int64_t n_accepted
     int64_t n_proposed
@@ -173,12 +174,18 @@ cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
 
 
 cdef inline double least_sum(const real *p) noexcept nogil:
-    """Sums below it may have lost to the zeros of the tables what matters: such words are computed from logs."""
+    """Return the least sum of a word that is exact enough.
+
+    Smaller sums may have lost large terms to the zeros in the tables: these words are computed from logs.
+    """
     return 1e-11 if real is float else 1e-140
 
 
 cdef void weigh(workspace *d, real *p) noexcept nogil:
-    """p_k = exp(psi(alpha_k + N_k)) over the active topics, the largest 1, and its logs."""
+    """Compute p_k = exp(psi(alpha_k + N_k)) of the active topics and its logs.
+
+    Both are shifted so that the largest p_k is 1.
+    """
     cdef double largest = topic_digammas(d.alpha, d.N, d.logs, d.size)
     cdef Py_ssize_t k
     if real is float:
@@ -190,9 +197,10 @@ cdef void weigh(workspace *d, real *p) noexcept nogil:
 
 
 cdef Py_ssize_t leave_small(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n) noexcept nogil:
-    """Leave out values that are not among the n <= LANES largest; returns how many are left.
+    """Remove values that cannot be among the n <= LANES largest; return the number left.
 
-    The n-th of the largest values of LANES classes is exceeded by that of each better class: no n-th largest is below.
+    The places are divided into LANES classes. At least n values are not below the n-th largest of the classes' largest
+    values, so nothing below it is among the n largest.
     """
     cdef double best[LANES]
     cdef int64_t ranks[LANES]
@@ -231,7 +239,10 @@ cdef double nth_largest(const double *values, Py_ssize_t size, Py_ssize_t n, dou
 
 cdef void keep_largest(double *values, int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support, double *kept,
                        double *top) noexcept nogil:
-    """The n largest of non-negative values at ascending places, of equal ones the first, by place; changes `values`."""
+    """Find the n largest of non-negative values, with ascending places; change `values`.
+
+    Of equal values the first ones are kept.
+    """
     cdef int64_t ranks[RANKED]
     cdef int64_t edge = 0, left
     cdef Py_ssize_t i, j = 0
@@ -255,7 +266,7 @@ cdef void keep_largest(double *values, int32_t *places, Py_ssize_t size, Py_ssiz
     for i in range(size, padded(size)):
         values[i] = -1.0
     topic_ranks(values, size, padded(size), ranks)
-    for i in range(size):                           # so many are larger than the n-th and those that equal it
+    for i in range(size):                           # `edge` becomes the number of values larger than the n-th
         edge = ranks[i] if edge < ranks[i] < n else edge
     left = n - edge
     for i in range(size):
@@ -268,7 +279,10 @@ cdef void keep_largest(double *values, int32_t *places, Py_ssize_t size, Py_ssiz
 
 cdef void fill_up(const double *values, const int32_t *places, Py_ssize_t size, Py_ssize_t n, int32_t *support,
                   double *kept) noexcept nogil:
-    """All values at ascending places, and with 0 the first of the other places, n in all."""
+    """Copy all values with their ascending places, and add places with value 0 up to n.
+
+    The first of the other places are added.
+    """
     cdef Py_ssize_t i = 0, j = 0, k = 0, n_others = n - size
     while j < n:
         if i < size and (places[i] == k or n_others == 0):
@@ -282,7 +296,10 @@ cdef void fill_up(const double *values, const int32_t *places, Py_ssize_t size, 
 
 
 cdef double logs_of_row(const plan *s, const workspace *d, Py_ssize_t u, double *w) noexcept nogil:
-    """Logs of the products of one word with all weights, from the counts; the largest."""
+    """Compute the logs of one word's products with all weights; return the largest.
+
+    They are computed from the counts, not from the tables.
+    """
     cdef Py_ssize_t k, word = d.words[u]
     cdef double largest = -INFINITY
     for k in range(d.size):
@@ -300,7 +317,11 @@ cdef void exps_of_row(double *w, Py_ssize_t size, double offset) noexcept nogil:
 
 cdef double row_law(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p,
                     double *w) noexcept nogil:
-    """Responsibilities of one word into w (size,), by logs where it must be; the log of their sum before."""
+    """Write the responsibilities of one word to w (size,); return a log sum.
+
+    The responsibilities are products divided by their sum, whose log is returned. Logs are used where the sum of
+    products is not exact enough.
+    """
     cdef Py_ssize_t k
     cdef double total = products_of_row(d, u, block, p, w), offset = 0.0
     if not total > least_sum(p):
@@ -316,7 +337,7 @@ cdef double row_law(const plan *s, workspace *d, Py_ssize_t u, const real *block
 
 cdef double products_of_row(const workspace *d, Py_ssize_t u, const real *block, const real *p,
                             double *w) noexcept nogil:
-    """Products of one word with all weights into w; their sum."""
+    """Write the products of one word with all weights to w; return their sum."""
     cdef const real *row = block + u * d.stride
     cdef double total = 0.0
     cdef Py_ssize_t k
@@ -328,9 +349,10 @@ cdef double products_of_row(const workspace *d, Py_ssize_t u, const real *block,
 
 cdef void keep_products(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p, bint select,
                         double *w) noexcept nogil:
-    """Products of one word with the weights of its few topics into `saved`; `select` chooses these anew.
+    """Write the products of one word with the weights of its few topics to `saved`.
 
-    None of the largest lies below the least of any others, such as the last choice: few are looked at more than once.
+    With `select` the topics with the largest products are chosen anew. None of them is below the least product of the
+    last choice, so few products are compared more than once.
     """
     cdef const real *row = block + u * d.stride
     cdef Py_ssize_t j, n, L = min(s.n_active, d.size)
@@ -342,7 +364,7 @@ cdef void keep_products(const plan *s, workspace *d, Py_ssize_t u, const real *b
     for j in range(L):
         d.saved[j] = <double> row[support[j]] * p[support[j]]
         least = min(least, d.saved[j])
-    if select:                          # tables have zeros in place of products that are denormal: see `topic_exps`
+    if select:                          # `topic_exps` writes zeros for small numbers: their products do not count
         least = max(least, 2e-45 if real is float else 5e-324)
         if real is float:
             n = topic_large_f32(row, p, d.size, least, d.places, w)
@@ -355,7 +377,7 @@ cdef void keep_products(const plan *s, workspace *d, Py_ssize_t u, const real *b
 
 
 cdef double keep_logs(const plan *s, workspace *d, Py_ssize_t u, bint select, double *w) noexcept nogil:
-    """As `keep_products` by logs; what was subtracted from them."""
+    """Do the work of `keep_products` with logs; return the number subtracted from the logs."""
     cdef Py_ssize_t j, k, L = min(s.n_active, d.size)
     cdef int32_t *support = d.support + u * s.n_active
     cdef double offset = logs_of_row(s, d, u, w)
@@ -376,7 +398,10 @@ cdef double keep_logs(const plan *s, workspace *d, Py_ssize_t u, bint select, do
 
 cdef double kept_law(const plan *s, workspace *d, Py_ssize_t u, const real *block, const real *p, bint select,
                      double *total, double *w) noexcept nogil:
-    """Responsibilities of one word's few topics into `saved`; the log of their sum before is this plus log(total)."""
+    """Write the responsibilities of one word's few topics to `saved`; return an offset.
+
+    The log of their sum before division is this offset plus log(total).
+    """
     cdef Py_ssize_t j, L = min(s.n_active, d.size)
     cdef double offset = 0.0, least = least_sum(p)
     keep_products(s, d, u, block, p, select, w)
@@ -394,7 +419,7 @@ cdef double kept_law(const plan *s, workspace *d, Py_ssize_t u, const real *bloc
 
 
 cdef void pass_all(const plan *s, workspace *d, const real *block, const real *p, real *out, double *w) noexcept nogil:
-    """Counts of topics from responsibilities at p into `fresh`."""
+    """Write the counts of topics, from responsibilities at p, to `fresh`."""
     cdef Py_ssize_t k, u, n_lost
     cdef double least = least_sum(p)
     if real is float:
@@ -413,7 +438,10 @@ cdef void pass_all(const plan *s, workspace *d, const real *block, const real *p
 
 cdef void pass_kept(const plan *s, workspace *d, const real *block, const real *p, bint select, bint last,
                     double *w) noexcept nogil:
-    """As `pass_all` with few topics for each word; of the last one the logs of their sums in place of the sums."""
+    """Do the work of `pass_all` with few topics for each word.
+
+    The last pass writes the logs of the sums to `sums`.
+    """
     cdef Py_ssize_t j, k, u, L = min(s.n_active, d.size)
     cdef const int32_t *support
     cdef double offset, total
@@ -430,7 +458,7 @@ cdef void pass_kept(const plan *s, workspace *d, const real *block, const real *
 
 
 cdef void drop_topics(const plan *s, workspace *d, real *block) noexcept nogil:
-    """Leave out the topics with no more than tau tokens, never the largest."""
+    """Drop the topics with at most tau tokens, but never the largest topic."""
     cdef Py_ssize_t k, u, j = 0, best = 0
     for k in range(d.size):
         best = k if d.N[k] > d.N[best] else best
@@ -450,7 +478,7 @@ cdef void drop_topics(const plan *s, workspace *d, real *block) noexcept nogil:
 
 cdef void iterate(const plan *s, workspace *d, real *block, real *p, real *out, double *w, Py_ssize_t n, bint may_drop,
                   ) noexcept nogil:
-    """At most n updates of the document's weights; fewer where no count changes by more than the tolerance."""
+    """Update the document's weights n times, or until no count changes by more than `tol`."""
     cdef Py_ssize_t t, k
     cdef double change
     for t in range(n):
@@ -471,7 +499,7 @@ cdef void iterate(const plan *s, workspace *d, real *block, real *p, real *out, 
 
 
 cdef double bound(const plan *s, workspace *d, const real *block, const real *p, bint kept, double *w) noexcept nogil:
-    """The document's part of the lower bound for the responsibilities of the last pass: nats."""
+    """Return the document's part of the bound at the responsibilities of the last pass, nats."""
     cdef Py_ssize_t k, u
     cdef double value = lgamma(s.alpha_total) - lgamma(s.alpha_total + d.length), least = least_sum(p)
     for u in range(d.n_rows):
@@ -492,7 +520,7 @@ cdef inline bint ends_kept(const plan *s, const workspace *d) noexcept nogil:
 
 
 cdef double finish(const plan *s, workspace *d, const real *block, real *p, real *out, double *w) noexcept nogil:
-    """A last update, after which responsibilities, counts and bound belong together."""
+    """Make a last update, after which responsibilities and counts agree; return the bound, nats."""
     cdef Py_ssize_t k
     cdef bint kept = ends_kept(s, d)
     weigh(d, p)
@@ -508,12 +536,12 @@ cdef double finish(const plan *s, workspace *d, const real *block, real *p, real
 
 cdef double restarts(const plan *s, workspace *d, real *block, real *p, real *out, double *w, double *kept_N,
                      double value) noexcept nogil:
-    """Take the smallest topics away one at a time, and leave it so where the bound rises."""
+    """Remove the smallest topics one at a time; keep each removal that raises the bound."""
     cdef Py_ssize_t k, t, n = 0, held
     cdef double fresh
     cdef bint is_stale = False
     cdef int32_t smallest[64]
-    for k in range(d.size):                         # the smallest first
+    for k in range(d.size):                         # `smallest` is sorted by the topics' tokens
         if d.N[k] <= LEAST_REST:
             continue
         t = n if n < s.n_restarts else n - 1
@@ -546,7 +574,7 @@ cdef double restarts(const plan *s, workspace *d, real *block, real *p, real *ou
 
 
 cdef void fill_block(const plan *s, workspace *d, const real *B, real *block) noexcept nogil:
-    """Columns of the active topics, beside each other."""
+    """Copy the columns of the active topics to the block, beside each other."""
     cdef Py_ssize_t u, k
     cdef const real *row
     cdef real *target
@@ -562,10 +590,11 @@ cdef void fill_block(const plan *s, workspace *d, const real *B, real *block) no
 
 
 cdef void start_from_words(const plan *s, workspace *d, const real *B, real *p) noexcept nogil:
-    """First topics and counts from each word's best topics: with all weights alike they are a matter of the word alone.
+    """Choose the first active topics and counts from each word's best topics.
 
-    Where many may be dropped, two updates among these alone follow: most of the hundreds that some word brings vanish
-    in them, before their columns are fetched.
+    With equal weights the best topics depend on the word alone. Where there are many topics and small ones may be
+    dropped, two updates among the best topics follow: most of some hundred topics become small in them, before their
+    columns are copied.
     """
     cdef Py_ssize_t j, k, u, _t, best = 0, n = 0
     cdef const int32_t *first
@@ -594,7 +623,10 @@ cdef void start_from_words(const plan *s, workspace *d, const real *B, real *p) 
 
 
 cdef void share_among_first(const plan *s, workspace *d, const real *B, const real *p) noexcept nogil:
-    """Counts of topics from each word's best topics alone, weighed by p; a word that none of them explains sits out."""
+    """Compute counts of topics from each word's best topics alone, weighted by p.
+
+    Words with too small products in all their best topics are left out.
+    """
     cdef Py_ssize_t j, k, u
     cdef const int32_t *first
     cdef const real *row
@@ -614,7 +646,7 @@ cdef void share_among_first(const plan *s, workspace *d, const real *B, const re
 
 cdef void start_dense(const plan *s, workspace *d, const real *B, real *block, real *p, real *out,
                       double *w) noexcept nogil:
-    """All topics, and counts with all weights alike."""
+    """Begin with all topics, and compute their counts with equal weights."""
     cdef Py_ssize_t k
     d.size = s.n_topics
     for k in range(d.size):
@@ -642,7 +674,10 @@ cdef double run_cold(const plan *s, workspace *d, const real *B, real *block, re
 
 cdef double run_stored(const plan *s, workspace *d, const real *B, real *block, real *p, real *out, double *w,
                        Py_ssize_t n, const int32_t *topics, const double *N, bint once) noexcept nogil:
-    """Go on from stored counts, without leaving out topics: the bound does not fall below what they had."""
+    """Continue from stored counts and drop no topic; return the bound, nats.
+
+    The bound does not fall below that of the stored counts.
+    """
     cdef Py_ssize_t k
     d.size = n
     for k in range(n):
@@ -650,14 +685,14 @@ cdef double run_stored(const plan *s, workspace *d, const real *B, real *block, 
     fill_block(s, d, B, block)
     if s.local == TOKENS:
         iterate(s, d, block, p, out, w, 1 if once else s.max_iterations, False)
-    elif not (once or ends_kept(s, d)):     # the last step restricts what was free before: it may only come first
+    elif not (once or ends_kept(s, d)):     # where `finish` keeps few topics, a free update could lower the bound
         iterate(s, d, block, p, out, w, s.max_iterations, False)
     return finish(s, d, block, p, out, w)
 
 
 cdef void write_rows(const plan *s, workspace *d, const real *block, const real *p, real *values,
                      double *w) noexcept nogil:
-    """Responsibilities (n_rows, size) of the last pass."""
+    """Write the responsibilities (n_rows, size) of the last pass to `values`."""
     cdef Py_ssize_t u, k, j
     cdef bint kept = ends_kept(s, d)
     cdef double least = least_sum(p), total
@@ -694,13 +729,13 @@ cdef class LocalStep:
         (V, n_first) int32.
     alpha : (K,) float64 ndarray
     log_gamma : (K,) float64 ndarray
-        log G of it.
+        log G(alpha).
     local : int
         0 active topics, 1 all topics, 2 few topics for each token.
     n_active, max_iterations, n_restarts, restart_iterations : int
     tol, tau : float
     is_best : bool
-        Whether a cold run and one from stored counts compete, or the stored ones are gone on from.
+        With stored counts: whether to keep the better of a cold run and a run from them, or to continue from them.
     """
 
     cdef plan s
@@ -723,30 +758,30 @@ cdef class LocalStep:
         s.first = &first[0, 0]
 
     def width(self, n_types):
-        """Most topics that a document of so many word types can have, padded."""
+        """Return the largest number of topics of a document of `n_types` word types, padded."""
         most = self.s.n_topics if self.s.local == DENSE else min(self.s.n_topics, n_types * self.s.n_first)
         return (most + LANES - 1) // LANES * LANES
 
     def run(self, documents, rows, Py_ssize_t start, stored, scratch, outputs):
-        """Work on documents until the outputs are full.
+        """Make the local step of documents until the outputs are full.
 
         Parameters
         ----------
         documents : tuple
             indptr (D + 1,) int64, indices int32, counts float64 of a CSR matrix.
         rows : (R,) int64 ndarray
-            Documents to work on.
+            Documents of the local step.
         start : int
             First place in `rows`.
         stored : None or tuple
-            Counts of documents to begin with: starts (R + 1,) int64, topics int32, counts float64, by place in `rows`.
+            Stored counts of the documents: starts (R + 1,) int64, topics int32, counts float64, by place in `rows`.
         scratch : Scratch
         outputs : Outputs
 
         Returns
         -------
         int
-            The first place in `rows` that was not worked on.
+            The first place in `rows` without results.
         """
         if self.B.dtype == np.float32:
             return _run[float](&self.s, self.B, documents, rows, start, stored, scratch, outputs, scratch.block)
@@ -754,7 +789,10 @@ cdef class LocalStep:
 
 
 class Scratch:
-    """Memory of one task of the local step: blocks for `n_types` word types and `width` topics among `n_topics`."""
+    """Working memory of one task of the local step.
+
+    A block has room for `n_types` word types and `width` of `n_topics` topics.
+    """
 
     def __init__(self, n_types, width, n_topics, n_active, dtype):
         padded_topics = n_topics + LANES
@@ -765,7 +803,11 @@ class Scratch:
 
 
 class Outputs:
-    """Results of one task: sizes and bounds of its documents, topics and counts of each, and responsibilities."""
+    """Results of one task of the local step.
+
+    `size` and `bound` belong to the documents, `topics` and `N` to the topics of each document one after the other, and
+    `values` are the responsibilities, by document, word and topic.
+    """
 
     def __init__(self, n_docs, n_pairs, n_values, dtype):
         self.size, self.bound = np.empty(n_docs, dtype=np.int32), np.empty(n_docs)

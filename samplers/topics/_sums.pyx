@@ -1,4 +1,4 @@
-"""What responsibilities of documents add up to: words by topics, expected logs, and topics drawn for tokens."""
+"""Sums over responsibilities of documents, and topics of tokens drawn from them."""
 
 from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -13,18 +13,21 @@ ctypedef fused real:
 
 def add_rows(documents, const int64_t[::1] rows, const double[::1] weight, const int32_t[::1] sizes,
              const int32_t[::1] topics, const real[::1] values, double[:, ::1] total, double sign):
-    """Add the responsibilities of documents, `sign` times counts and weights, to sums over words (V, K).
+    """Add the responsibilities of documents to the sums over words `total` (V, K).
+
+    Each responsibility is multiplied by `sign`, by the count of its word and by the weight of its document.
 
     Parameters
     ----------
     documents : tuple
-        As of `LocalStep.run`.
+        See `LocalStep.run`.
     rows : (R,) int64 ndarray
         Documents of the responsibilities.
     weight : (D,) float64 ndarray or None
     sizes, topics, values : ndarray
-        As a task puts them out.
+        Results of a task, see `Outputs`.
     total : (V, K) float64 ndarray
+        Changed in place.
     sign : float
     """
     cdef const int64_t[::1] indptr
@@ -57,12 +60,12 @@ def draw_tokens(const int64_t[::1] indptr, const int64_t[::1] rows, const int32_
     indptr : (D + 1,) int64 ndarray
         First entry of each document.
     rows, sizes, topics, values
-        As of `add_rows`.
+        See `add_rows`.
     token_start : (E + 1,) int64 ndarray
         First token of each entry of the documents.
     seed : int
     out : (T,) int32 ndarray
-        Topics, filled for these documents.
+        Topics of all tokens; those of these documents are filled.
     """
     cdef Py_ssize_t place, i, e, k, size, n_pairs = 0, n_values = 0
     cdef int64_t t
@@ -86,7 +89,10 @@ def draw_tokens(const int64_t[::1] indptr, const int64_t[::1] rows, const int32_
 
 def expected_inner(documents, const int64_t[::1] rows, const double[::1] weight, const int32_t[::1] sizes,
                    const int32_t[::1] topics, const real[::1] values, const real[:, ::1] B, tables):
-    """Sum over responsibilities, counts and weights of E log phi under the tables; arguments as of `add_rows`."""
+    """Return the sum of E log phi under the tables over responsibilities, counts and weights.
+
+    `B` (V, K) is the first of the `tables`; see `LocalStep`. The other arguments are those of `add_rows`.
+    """
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices
     cdef const double[::1] counts, shift, sums, eta

@@ -13,7 +13,9 @@ ctypedef fused real:
 
 def expected_table(const double[:, ::1] word_counts, const double[::1] eta, const double[::1] expected_sums,
                    real[:, ::1] B, double[::1] shift, Py_ssize_t start, Py_ssize_t stop):
-    """Fill rows start..stop-1 of B = exp(E log phi - shift), shift the largest of a row.
+    """Fill the rows start..stop-1 of B = exp(E log phi - shift), and of shift.
+
+    The shift of a row is its largest E log phi.
 
     Parameters
     ----------

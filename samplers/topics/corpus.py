@@ -1,22 +1,35 @@
-"""What the kernels of topics ask of a corpus: its model, its numbers of tokens, and what a chain over these holds."""
+"""Checks, numbers of tokens and memory of a corpus, for the kernels of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from expfam.errors import CapabilityError
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
 
-def count_tokens(data):
-    """Tokens of documents, and at most so many stored counts that are not 0."""
+
+def count_tokens(data: Dataset) -> tuple[int, int]:
+    """Return the number of tokens, and an upper bound of the number of non-zero counts."""
     n_tokens = int(data.X.sum())
     return n_tokens, min(n_tokens, data.X.nnz if data.is_sparse else data.X.size)
 
 
-def memory_of_tokens(n_tokens, n_entries, n_docs, n_topics):
-    """Bytes of a chain over so many tokens at its peak: while they are sorted by word, or while counts are noted."""
+def memory_of_tokens(n_tokens: float, n_entries: float, n_docs: float, n_topics: int) -> int:
+    """Return the bytes of a chain over `n_tokens` tokens at its peak.
+
+    The peak is reached while the tokens are sorted by word, or while the tables of counts are made.
+    """
     listed = min(n_tokens, n_docs * n_topics)
     return int(max(20 * n_tokens + 28 * n_entries, 28 * n_tokens + 16 * listed) + 30 * n_docs + 60 * n_topics)
 
 
-def check_admixture(model, kernel):
-    """Refuse families other than the multinomial, whose words have topics one by one."""
+def check_admixture(model: Any, kernel: str) -> None:
+    """Raise a CapabilityError unless the model is an AdmixtureModel of the family Multinomial.
+
+    Only a Multinomial counts words, which have one topic each. `kernel` is the name in the message.
+    """
     if getattr(model, "n_topics", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
     if getattr(model.family, "count_model", None) != "multinomial":

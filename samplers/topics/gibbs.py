@@ -1,10 +1,16 @@
-"""Exact Gibbs sampling of topic models with weights and topics integrated out, and of their pseudo-counts.
+"""Exact Gibbs sampling of topic models, and of their pseudo-counts.
 
-A sweep draws the topic of each token given those of all others, in O(topics of its document) and O(K) a word: see
-`topic_tokens`. Sequential by nature, float64; each word has its own random stream.
+Weights and topics are integrated out. A sweep draws the topic of each token given the topics of all others, in
+O(topics of its document) a token and O(K) a word: see `expfam.samplers.topics.tokens`. A sweep is sequential and
+computes in float64; each word has its own random stream.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
@@ -18,7 +24,11 @@ from expfam.samplers.topics.tokens import TokenTopics
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
 
-_CALL_TOKENS = 1 << 20  # of one nogil call, so that Ctrl-C is heard
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+
+_CALL_TOKENS = 1 << 20  # tokens of one call without the gil: Ctrl-C is noticed after each call
 
 
 class TokenState(UnsharedState):
@@ -27,11 +37,11 @@ class TokenState(UnsharedState):
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
-        Whole counts.
+        Whole counts of words in documents.
     topics : (T,) array_like of int in 0..K-1
-        Of the tokens, sorted by word and within a word by document.
+        Topic of each token; the tokens are sorted by word, and within a word by document.
     seed : int
 
     Attributes
@@ -43,7 +53,7 @@ class TokenState(UnsharedState):
     log_joint : float
         Log probability of the topics and the tokens, nats.
     n_clusters : int
-        Topics that hold tokens.
+        Number of topics that hold tokens.
 
     Examples
     --------
@@ -54,29 +64,32 @@ class TokenState(UnsharedState):
     5
     """
 
-    def __init__(self, model, data, topics, *, seed):
+    model: Any  # the family has the methods of a Multinomial
+    memory: dict[str, Any]
+
+    def __init__(self, model: AdmixtureModel, data: Dataset, topics: npt.ArrayLike, *, seed: int) -> None:
         self.model, self.data, self.seed = model, data, int(seed)
         self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_topics)
         self.n_steps, self.stamp, self.memory = 0, 0, {}
         self.set_topics(topics)
 
     @property
-    def labels(self):
-        """Topic of each token: (T,) int32."""
+    def labels(self) -> npt.NDArray[np.int32]:
+        """Return the topic of each token: (T,) int32."""
         return self.tokens.topic
 
     @property
-    def n_clusters(self):
-        """Topics that hold tokens."""
+    def n_clusters(self) -> int:
+        """Return the number of topics that hold tokens."""
         return int(np.count_nonzero(self.tokens.topic_size))
 
     @property
-    def eta(self):
-        """Pseudo-count of each word: (V,) float64."""
+    def eta(self) -> npt.NDArray[np.float64]:
+        """Return the pseudo-count of each word: (V,) float64."""
         return self.model.family.pseudocounts()[0]
 
-    def set_topics(self, topics):
-        """Take other topics of the tokens."""
+    def set_topics(self, topics: npt.ArrayLike) -> None:
+        """Set the topics of all tokens, and recompute the counts and the log joint."""
         topics = np.asarray(topics)
         T, K = self.tokens.n_tokens, self.model.n_topics
         if topics.shape != (T,) or topics.dtype.kind not in "iu":
@@ -90,16 +103,19 @@ class TokenState(UnsharedState):
         self.tokens.count_words(histogram)
         self.note_counts(histogram)
 
-    def note_counts(self, histogram):
-        """Take over how often each count of a word in a topic occurs, with the tables and the log joint."""
+    def note_counts(self, histogram: npt.NDArray[np.int64]) -> None:
+        """Recompute the tables of counts and the log joint.
+
+        `histogram` (T + 1,) says how often each count of a word in a topic occurs.
+        """
         self.word_table = CountTable.of_histogram(histogram)
         counts = self.tokens.list_count
         width = int(counts.max()) + 1 if len(counts) else 1
         self.topic_table = CountTable(self.tokens.list_keys(width), width=width, n_groups=self.model.n_topics)
         self.log_joint = self.compute_log_joint()
 
-    def compute_log_joint(self):
-        """Log joint from the tables: nats."""
+    def compute_log_joint(self) -> float:
+        """Compute the log joint from the tables, nats."""
         alpha, eta = self.model.pseudocounts, self.eta
         docs = CountTable.of_histogram(np.bincount(self.lengths))
         total = self.topic_table.log_rising(alpha) - docs.log_rising(np.array([alpha.sum()]))
@@ -112,25 +128,25 @@ class TokenState(UnsharedState):
         return total + words - topics.log_rising(np.array([eta.sum()]))
 
     @property
-    def lengths(self):
-        """Tokens of each document: (D,) int64."""
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Return the number of tokens of each document: (D,) int64."""
         return np.bincount(self.tokens.doc, minlength=self.data.n_rows)
 
-    def set_model(self, model):
-        """Use other pseudo-counts with the same topics."""
+    def set_model(self, model: AdmixtureModel) -> None:
+        """Use a model with other pseudo-counts; the topics stay the same."""
         self.model = model
         self.log_joint = self.compute_log_joint()
 
-    def check(self):
-        """Compare counts with those of the topics; AssertionError names what differs."""
+    def check(self) -> None:
+        """Recompute the counts from the topics; raise an AssertionError that names a difference."""
         by_doc, sizes, log_joint = self.tokens.document_topics(), self.tokens.topic_size.copy(), self.log_joint
         self.set_topics(self.labels.copy())
         assert (by_doc != self.tokens.document_topics()).nnz == 0, "counts of documents differ from the topics"
         assert np.array_equal(sizes, self.tokens.topic_size), "counts of topics differ from the topics"
         assert abs(log_joint - self.log_joint) <= 1e-9 * abs(log_joint), "log joint differs from the topics"
 
-    def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that a later step reads, exactly, as a dict of arrays."""
         tokens = self.tokens
         return {
             "labels": tokens.topic.copy(),
@@ -142,8 +158,8 @@ class TokenState(UnsharedState):
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
         }
 
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
         if len(arrays["alpha"]) != self.model.n_topics:
             found = len(arrays["alpha"])
             raise ExpFamError(
@@ -169,16 +185,19 @@ class TokenState(UnsharedState):
 class TopicGibbs(Kernel):
     """Exact Gibbs sweeps over the topics of tokens, weights and topics integrated out.
 
-    The time of a token hardly depends on the number of topics: it is spent on the topics that its document has.
+    The time of a token hardly depends on K: it depends on the number of topics that its document has.
 
     Parameters
     ----------
-    learn_alpha, learn_eta : bool
-        Draw the pseudo-counts of the model from their conditional law too: those of topics in documents, each its own,
-        and the one of words in topics. Their priors are Gamma(1, 1). A chain that starts from random topics learns a
-        pseudo-count of words that keeps many topics where it began: use it with few topics, or late in a run.
+    learn_alpha : bool
+        Draw the pseudo-counts of topics in documents, one for each topic, from their conditional law. Their priors are
+        Gamma(1, 1).
+    learn_eta : bool
+        Draw the pseudo-count of words in topics, one for all words, from its conditional law. Its prior is Gamma(1, 1).
+        A chain that starts from random topics learns a pseudo-count that keeps many topics as they were at the start:
+        use this with few topics, or late in a run.
     learn_every : int
-        Sweeps from one such draw to the next.
+        Sweeps from one draw of the pseudo-counts to the next.
 
     Examples
     --------
@@ -195,19 +214,19 @@ class TopicGibbs(Kernel):
 
     Notes
     -----
-    Griffiths and Steyvers 2004, "Finding scientific topics", eq. 5. The sum over topics is split into those of the
-    document and a part that all tokens of a word share, and words are visited one after the other, as in Yu, Hsieh,
-    Yun, Vishwanathan and Dhillon 2015, "A scalable asynchronous distributed algorithm for topic modeling"; blocks of
-    sums take the place of their tree.
+    Griffiths and Steyvers 2004, "Finding scientific topics", eq. 5. The sum over topics is split into a part over the
+    topics of the document and a part that all tokens of a word share, and the sweep goes word by word, as in Yu, Hsieh,
+    Yun, Vishwanathan and Dhillon 2015, "A scalable asynchronous distributed algorithm for topic modeling". Blocks of
+    sums replace the tree of that paper.
     """
 
     state_type = TokenState
 
-    def __init__(self, *, learn_alpha=True, learn_eta=False, learn_every=10):
+    def __init__(self, *, learn_alpha: bool = True, learn_eta: bool = False, learn_every: int = 10) -> None:
         self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
 
-    def check(self, model, data):
-        """Refuse models that are no admixtures of words, and counts that are not whole."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Raise an error for models that are no admixtures of words, and for fractional counts."""
         check_admixture(model, "TopicGibbs")
         every = self.learn_every
         if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
@@ -216,10 +235,16 @@ class TopicGibbs(Kernel):
             raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
         values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
         if (values != np.floor(values)).any():
-            raise DataError("TopicGibbs needs whole counts, each is so many tokens; use TopicVariational for others")
+            raise DataError(
+                "TopicGibbs needs whole counts, which are numbers of tokens; use TopicVariational for fractions"
+            )
 
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Topics of the tokens: random for "auto" and "random", after variational passes for that name, or as given."""
+    def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
+        """Return the topics of the tokens that a start stands for: (T,) int.
+
+        They are uniform for "auto" and "random", and drawn after variational passes for "variational" and for a
+        `VariationalStart`. Given topics are returned unchanged.
+        """
         passes = _passes_of(start)
         if passes is not None:
             return passes.topics(model, data, seed=seed, kernel=TopicGibbs())
@@ -231,26 +256,29 @@ class TopicGibbs(Kernel):
             return generator(seed, "start").integers(0, model.n_topics, int(data.X.sum()))
         return start
 
-    def sample_start(self, start, data, rows):
-        """The start of a sample of documents, whose passes read the share of it that they read of all documents."""
+    def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
+        """Return the start of a sample of documents.
+
+        Variational passes read the same share of the sample as they would read of all documents.
+        """
         passes = _passes_of(start)
         return super().sample_start(start, data, rows) if passes is None else passes.like(data)
 
-    def memory(self, model, data, n_clusters):
-        """Bytes of tokens, lists and one word's tables."""
+    def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
+        """Return the bytes of tokens, lists and one word's tables."""
         return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_topics)
 
-    def start_memory(self, start, model, data):
-        """Bytes of variational passes and of what follows them, up to the topics of all tokens."""
+    def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
+        """Return the bytes of a start at its peak: variational passes and draws of topics."""
         passes = _passes_of(start)
         return 0 if passes is None else passes.memory(model, data)
 
-    def init_state(self, model, data, labels, *, seed):
-        """State of the topics."""
+    def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> TokenState:
+        """Make the state of the topics `labels` (T,)."""
         return self.state_type(model, data, labels, seed=seed)
 
-    def move(self, state):
-        """One sweep, and every so often a draw of the pseudo-counts."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Make one sweep, and draw the pseudo-counts in every `learn_every`-th step."""
         tokens, alpha, eta = state.tokens, state.model.pseudocounts, state.eta
         histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
         n_moved, start = 0, 0
@@ -265,8 +293,8 @@ class TopicGibbs(Kernel):
             self.learn(state)
         return tokens.n_tokens, n_moved, {}
 
-    def learn(self, state):
-        """Draw the pseudo-counts that are to be learned."""
+    def learn(self, state: TokenState) -> None:
+        """Draw the pseudo-counts that the settings name."""
         model = state.model
         if self.learn_alpha:
             rng = generator(state.seed, "hyper", unit=0, step=state.n_steps)
@@ -281,7 +309,7 @@ class TopicGibbs(Kernel):
 
 
 def _passes_of(start):
-    """The VariationalStart that a start is or names; None for others."""
+    """Return the VariationalStart that a start is or names; None for other starts."""
     if isinstance(start, str):
         return VariationalStart() if start == "variational" else None
     return start if isinstance(start, VariationalStart) else None

@@ -1,4 +1,7 @@
-"""Weights of fixed topics in documents by collapsed responsibilities, each given all others."""
+"""Weights of fixed topics in documents, from collapsed responsibilities.
+
+Each responsibility is computed given all others.
+"""
 
 import numpy as np
 
@@ -7,8 +10,8 @@ from libc.stdint cimport int32_t, int64_t
 cdef extern from *:
     """
     #include "kernels.h"
-    /* One pass of collapsed responsibilities, each given all others: r_uk ~ B_uk (a_k + N_k - r_uk), of one token of
-     * each word type; N (whole vectors) follows. */
+    /* One pass of collapsed responsibilities, each given all others: r_uk ~ B_uk (a_k + N_k - r_uk). They are those of
+     * one token of each word type; the counts N are updated. Sizes are padded to whole vectors. */
     #define TOPIC_COLLAPSED(NAME, TARGET, TYPE)                                                             \\
         TARGET static void NAME(const TYPE *block, TYPE *r, ptrdiff_t stride, ptrdiff_t n_rows, ptrdiff_t size, \\
                                 const double *c, const TYPE *a, TYPE *n, TYPE *work) {                      \\
@@ -49,27 +52,27 @@ ctypedef fused real:
     double
 
 cdef enum:
-    LANES = 16                          # columns of a block are padded to so many
+    LANES = 16                          # columns of a block are padded to a multiple of this
 
 
 def collapsed_counts(documents, const real[:, ::1] B, const double[::1] alpha, Py_ssize_t start, Py_ssize_t stop,
                      Py_ssize_t n_iterations, double tol, double[:, ::1] N):
-    """Expected counts of topics in documents start..stop-1 at fixed topics, by collapsed responsibilities.
+    """Compute the expected counts of topics in the documents start..stop-1 at fixed topics.
 
     Parameters
     ----------
     documents : tuple
-        As of `LocalStep.run`.
+        See `LocalStep.run`.
     B : (V, K) ndarray
         Probability of each word in each topic, up to a factor of the word.
     alpha : (K,) float64 ndarray
     start, stop : int
     n_iterations : int
-        At most.
+        Largest number of iterations of a document.
     tol : float
-        Converged where no count changes by more.
+        A document has converged where no count changes by more than this.
     N : (stop - start, K) float64 ndarray
-        Filled.
+        Filled with the expected counts.
     """
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices

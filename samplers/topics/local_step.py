@@ -1,13 +1,19 @@
-"""Passes of variational topic models over documents: tables of the topics, and the local step in parallel.
+"""Passes of variational topic models over documents: tables of the topics and local steps.
 
-Documents are cut into chunks and these into tasks by their sizes alone; what the tasks put out is taken up in the order
-of the documents, so results are the same for any number of threads. Responsibilities are held for a chunk at a time.
+Documents are cut into chunks, and chunks into tasks, by their sizes alone. The results of the tasks are collected in
+the order of the documents, so they are the same for any number of threads. Only the responsibilities of one chunk are
+in memory at a time.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, psi
 
@@ -19,9 +25,14 @@ from expfam.structures.ground.stored import integers, numbers, offsets
 from expfam.structures.ground.threads import run, segments
 from expfam.structures.top_l import select_top
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.topics.statistics import TopicSums
+    from expfam.samplers.topics.variational import TopicVariational
+
 LOCALS = {"active": 0, "dense": 1, "tokens": 2}
-FIRST_TOPICS = 8  # of each word, from which a document's active topics are taken
-TAU = 0.01  # tokens below which an active topic is dropped
+FIRST_TOPICS = 8  # best topics of each word; together they are a document's first active topics
+TAU = 0.01  # an active topic with at most this number of tokens is dropped
 _CHUNK_ENTRIES = 1 << 18
 _TASKS = 8
 _TASK_VALUES = 1 << 21
@@ -33,52 +44,66 @@ class Part:
     Parameters
     ----------
     documents : Documents
-        With those of the part.
+        Documents among which the part is.
     start, stop : int
-        Their places in it.
+        Places of the part in them: start..stop-1.
     outputs : Outputs
     """
 
-    def __init__(self, documents, start, stop, outputs):
+    documents: Any  # this and the next two are None after `copied`
+    places: Any
+    N: Any
+
+    def __init__(self, documents: Documents, start: int, stop: int, outputs: Outputs) -> None:
         n, pairs, values = outputs.n_docs, outputs.n_pairs, outputs.n_values
         self.documents, self.places = documents, np.arange(start, stop, dtype=np.int64)
         self.rows, self.sizes, self.bounds = documents.rows[start:stop], outputs.size[:n], outputs.bound[:n]
         self.topics, self.N, self.values = outputs.topics[:pairs], outputs.N[:pairs], outputs.values[:values]
         self.counters = outputs.counters
 
-    def copied(self):
-        """The same in memory of its own, without documents and their counts."""
+    def copied(self) -> Part:
+        """Copy the kept arrays to own memory, drop documents and counts; return the part itself."""
         self.topics, self.values = self.topics.copy(), self.values.copy()
         self.documents = self.places = self.N = None
         return self
 
-    def counts(self):
-        """Counts of topics in the documents, to be kept."""
+    def counts(self) -> Counts:
+        """Return a copy of the counts of topics in the documents."""
         starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         return Counts(starts, self.topics.copy(), self.N.copy())
 
 
 class Counts:
-    """Counts of topics in documents of a batch, by place in it: starts (R + 1,), topics, N."""
+    """Counts of topics in the documents of a batch.
 
-    def __init__(self, starts, topics, N):
+    The document at place i has the topics ``topics[starts[i]:starts[i + 1]]`` with the same entries of `N`; `starts`
+    (R + 1,) is int64, `topics` int32, `N` float64.
+    """
+
+    def __init__(self, starts: npt.NDArray[Any], topics: npt.NDArray[Any], N: npt.NDArray[Any]) -> None:
         self.starts, self.topics, self.N = starts, topics, N
 
     @classmethod
-    def joined(cls, counts):
-        """Those of consecutive documents."""
+    def joined(cls, counts: Sequence[Counts]) -> Counts:
+        """Join the counts of consecutive documents."""
         starts = [counts[0].starts[:1]]
         for one in counts:
             starts.append(starts[-1][-1] + one.starts[1:])
         return cls(*(np.concatenate(x) for x in (starts, [c.topics for c in counts], [c.N for c in counts])))
 
-    def to_arrays(self):
-        """As a dict of arrays."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the counts as a dict of arrays."""
         return {"starts": self.starts, "topics": self.topics, "N": self.N}
 
     @classmethod
-    def from_arrays(cls, arrays, n_rows, n_topics):
-        """What `to_arrays` gave; ArchiveError unless they are of so many documents and topics."""
+    def from_arrays(cls, arrays: dict[str, Any], n_rows: int, n_topics: int) -> Counts:
+        """Restore what `to_arrays` returned.
+
+        Raises
+        ------
+        ArchiveError
+            For counts that do not fit `n_rows` documents and `n_topics` topics.
+        """
         N = arrays["N"]
         topics = integers(arrays, "topics", (len(N),), 0, n_topics, dtype=np.int32)
         check_distinct(np.diff(offsets(arrays, "starts", n_rows, len(N))), topics, n_topics)
@@ -86,44 +111,51 @@ class Counts:
             offsets(arrays, "starts", n_rows, len(N)), topics, numbers(arrays, "N", (len(N),), low=0.0, dtype=N.dtype)
         )
 
-    def slice(self, start, stop):
-        """Arguments of the local step for some places."""
+    def slice(self, start: int, stop: int) -> tuple[npt.NDArray[Any], ...]:
+        """Return the counts of the places start..stop-1, as the local step reads them."""
         return self.starts[start : stop + 1], self.topics, self.N
 
 
-def check_distinct(sizes, topics, n_topics):
-    """Refuse topics of documents, so many of each, that name a topic twice: compiled code has room for each once."""
+def check_distinct(sizes: npt.NDArray[Any], topics: npt.NDArray[Any], n_topics: int) -> None:
+    """Raise an ArchiveError where a document has a topic twice.
+
+    `sizes` says how many of the `topics` each document has. Compiled code has room for each topic once.
+    """
     document = np.repeat(np.arange(len(sizes)), sizes)
     if len(np.unique(document * n_topics + topics)) != len(topics):
         raise ArchiveError("a document has a topic twice: the file was altered")
 
 
 class Documents:
-    """Some rows as compiled code reads them: CSR parts (R + 1,) int64, int32 and float64, and weights or None."""
+    """Some rows in the form that compiled code reads.
 
-    def __init__(self, rows, X, weight):
+    `csr` has the parts indptr (R + 1,) int64, indices int32 and counts float64 of a CSR matrix, `weight` is (R,) or
+    None.
+    """
+
+    def __init__(self, rows: npt.NDArray[Any], X: Any, weight: npt.NDArray[np.float64] | None) -> None:
         self.rows = rows
         indices, counts = X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
-        if len(indices) == 0:  # compiled code takes the address of the first entry
+        if len(indices) == 0:  # compiled code needs the address of a first entry
             indices, counts = np.zeros(1, dtype=np.int32), np.zeros(1)
         self.csr = (X.indptr.astype(np.int64), indices, counts)
         self.weight = None if weight is None else weight[rows]
 
     @cached_property
-    def lengths(self):
-        """Tokens of each document: (R,) float64."""
+    def lengths(self) -> npt.NDArray[np.float64]:
+        """Return the number of tokens of each document: (R,) float64."""
         indptr, _, counts = self.csr
         ends = np.concatenate([[0.0], np.cumsum(counts)])
         return ends[indptr[1:]] - ends[indptr[:-1]]
 
 
-def entries_at_work(data):
-    """Most stored entries of documents that a pass works on at once."""
+def entries_at_work(data: Dataset) -> int:
+    """Return the largest number of stored entries of documents in one chunk of a pass."""
     return min(_CHUNK_ENTRIES, data.X.nnz if data.is_sparse else data.X.size)
 
 
 class TopicPass:
-    """The documents of a run and how they are worked on.
+    """The documents of a run, with the settings of the local step on them.
 
     Parameters
     ----------
@@ -131,13 +163,21 @@ class TopicPass:
     n_topics : int
     settings : TopicVariational
     tau : float
-        Tokens below which an active topic is dropped.
+        An active topic with at most this number of tokens is dropped.
     n_first : int
-        Topics of each word from which active ones are taken.
+        Best topics of each word; together they are a document's first active topics.
     """
 
-    def __init__(self, data, n_topics, settings, *, tau=TAU, n_first=FIRST_TOPICS):
-        self.X, self.weight = sparse.csr_array(data.X), data.weight  # canonical: a Dataset sees to that
+    def __init__(
+        self,
+        data: Dataset,
+        n_topics: int,
+        settings: TopicVariational,
+        *,
+        tau: float = TAU,
+        n_first: int = FIRST_TOPICS,
+    ) -> None:
+        self.X, self.weight = sparse.csr_array(data.X), data.weight  # a Dataset holds canonical CSR
         self.n_types = np.diff(self.X.indptr)
         self.n_words, self.n_topics = self.X.shape[1], n_topics
         self.settings, self.dtype, self.tau = settings, np.dtype(settings.dtype), tau
@@ -147,8 +187,8 @@ class TopicPass:
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
-    def tables(self, word_counts, eta):
-        """Tables of the posterior of the topics, as `LocalStep` takes them."""
+    def tables(self, word_counts: npt.NDArray[np.float64], eta: npt.NDArray[np.float64]) -> tuple[Any, ...]:
+        """Compute the tables of the posterior of the topics, in the order of `LocalStep`."""
         V, K = word_counts.shape
         sums = psi(word_counts.sum(axis=0) + eta.sum())
         B, shift = np.empty((V, K), dtype=self.dtype), np.empty(V)
@@ -160,8 +200,8 @@ class TopicPass:
             first = np.ascontiguousarray(select_top(B, self.n_first, n_threads=self.settings.n_threads)[1])
         return B, shift, sums, word_counts, eta, first
 
-    def step(self, tables, alpha):
-        """The local step under some tables."""
+    def step(self, tables: tuple[Any, ...], alpha: npt.NDArray[np.float64]) -> LocalStep:
+        """Return the local step under given tables and pseudo-counts of topics (K,)."""
         s = self.settings
         return LocalStep(
             tables,
@@ -179,8 +219,11 @@ class TopicPass:
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
-    def documents_of(self, rows):
-        """Some documents; neighbours are a view of the data where these have the types of compiled code."""
+    def documents_of(self, rows: npt.ArrayLike) -> Documents:
+        """Return some documents in the form that compiled code reads.
+
+        Neighbouring documents are a view of the data where these have the types of compiled code.
+        """
         rows = np.asarray(rows)
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             start, stop = self.X.indptr[rows[0]], self.X.indptr[rows[-1] + 1]
@@ -189,21 +232,22 @@ class TopicPass:
             return Documents(rows, sparse.csr_array(parts, shape=(len(rows), self.n_words)), self.weight)
         return Documents(rows, self.X[rows], self.weight)
 
-    def parts(self, step, rows, stored=None):
-        """Results of documents in ascending order, a chunk in memory at a time: yields Part."""
-        has_stored = stored is not None and len(stored.topics) > 0  # none where all documents are empty
+    def parts(self, step: LocalStep, rows: npt.NDArray[np.int64], stored: Counts | None = None) -> Iterator[Part]:
+        """Yield the results of the local step for ascending documents, with one chunk in memory."""
+        if stored is not None and len(stored.topics) == 0:  # all documents are empty
+            stored = None
         for start, stop in self._cut(rows, 0, len(rows), _CHUNK_ENTRIES):
             documents = self.documents_of(rows[start:stop])
             most = max(1, int(self.n_types[rows[start:stop]].sum()) // _TASKS)
             tasks = [
-                (step, documents, a - start, b - start, stored.slice(a, b) if has_stored else None)
+                (step, documents, a - start, b - start, None if stored is None else stored.slice(a, b))
                 for a, b in self._cut(rows, start, stop, most)
             ]
             for found in run(self._work, tasks, self.settings.n_threads, uses_blas=False):
                 yield from found
 
     def _cut(self, rows, start, stop, n_entries):
-        """Bounds of consecutive places with about so many entries each."""
+        """Return the bounds (a, b) of consecutive places with about `n_entries` entries each."""
         ends = np.cumsum(self.n_types[rows[start:stop]])
         which = (ends - 1) // n_entries if len(ends) else ends
         cuts = start + np.flatnonzero(np.diff(which)) + 1
@@ -228,15 +272,15 @@ class TopicPass:
             done = end
         return found
 
-    def add(self, part, total, sign=1.0):
-        """Add a part's responsibilities to the sums of words (V, K)."""
+    def add(self, part: Part, total: npt.NDArray[np.float64], sign: float = 1.0) -> None:
+        """Add `sign` times a part's responsibilities to `total`, the counts of words (V, K)."""
         documents, places = part.documents, part.places
         if documents is None:
             documents, places = self.documents_of(part.rows), np.arange(len(part.rows), dtype=np.int64)
         add_rows(documents.csr, places, documents.weight, part.sizes, part.topics, part.values, total, sign)
 
-    def entropy(self, part, tables):
-        """What the bound of a part is without the expected log probability of its words: nats."""
+    def entropy(self, part: Part, tables: tuple[Any, ...]) -> float:
+        """Return the bound of a part without the expected log probability of its words, nats."""
         weight = part.documents.weight
         bounds = part.bounds if weight is None else part.bounds * weight[part.places]
         expected = expected_inner(
@@ -244,14 +288,14 @@ class TopicPass:
         )
         return float(bounds.sum()) - expected
 
-    def add_tangent(self, part, sums, alpha):
-        """Add the tangent of a part's bound, in alpha, to the sums."""
+    def add_tangent(self, part: Part, sums: TopicSums, alpha: npt.NDArray[np.float64]) -> None:
+        """Add to the sums the tangent of a part's bound as a function of alpha (K,)."""
         lengths, weight = part.documents.lengths[part.places], 1.0
         if part.documents.weight is not None:
             weight = part.documents.weight[part.places]
         of_pairs = weight if np.ndim(weight) == 0 else np.repeat(weight, part.sizes)
         sums.add_tangent(alpha, part.topics, part.N, of_pairs, (weight, lengths))
 
-    def weight_of(self, rows):
-        """Weight of some documents together."""
+    def weight_of(self, rows: npt.NDArray[Any]) -> float:
+        """Return the total weight of some documents."""
         return float(len(rows)) if self.weight is None else float(self.weight[rows].sum())

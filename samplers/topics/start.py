@@ -1,8 +1,15 @@
-"""Topics of tokens from which a sampler starts: variational passes over a part of the documents, then the others."""
+"""Starting topics of tokens for a sampler, from variational passes.
+
+The passes read a part of the documents; the topics of the other documents are drawn after them.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.model.data import Dataset
@@ -12,23 +19,26 @@ from expfam.samplers.topics.tokens import TokenTopics
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.structures.ground.rng import generator
 
-PART_TOKENS = 1 << 20  # of the part, at least
-PART = 4  # at most one in so many documents beyond that
+if TYPE_CHECKING:
+    from expfam.samplers.topics.gibbs import TopicGibbs
+
+PART_TOKENS = 1 << 20  # tokens of the part, at least
+PART = 4  # of a larger corpus the part has one token in PART
 N_PASSES, N_SWEEPS = 2, 4  # over the part
-_PLACING = 1 << 63  # a step that no chain reaches
+_PLACING = 1 << 63  # number of a step that no chain reaches, for a random stream of its own
 
 
 @dataclass(frozen=True)
 class VariationalStart:
     """Topics of tokens after a few variational passes: a start for a sampler.
 
-    Of a large corpus only a part is passed over. The sampler makes a few sweeps there; then the topics of all other
-    tokens are drawn one by one, each given those drawn so far.
+    The passes read only a part of a large corpus. The sampler makes a few sweeps over this part; then the topics of all
+    other tokens are drawn one by one, each given the topics drawn so far.
 
     Parameters
     ----------
     share : float or None
-        Of the tokens that are passed over, in 0..1; None for what the size of the corpus asks for.
+        Share of the tokens that the passes read, in 0..1. None chooses it by the size of the corpus.
 
     Examples
     --------
@@ -42,15 +52,15 @@ class VariationalStart:
 
     share: float | None = None
 
-    def topics(self, model, data, *, seed, kernel):
-        """Topics of the tokens.
+    def topics(self, model: Any, data: Dataset, *, seed: int, kernel: TopicGibbs) -> npt.NDArray[np.int32]:
+        """Draw the topics of all tokens.
 
         Parameters
         ----------
         model : AdmixtureModel
-            Its family bound.
+            With a bound family.
         data : Dataset
-            Whole counts.
+            Whole counts of words in documents.
         seed : int
         kernel : TopicGibbs
             Makes the sweeps.
@@ -58,7 +68,7 @@ class VariationalStart:
         Returns
         -------
         (T,) int32 ndarray
-            Sorted by word, and within a word by document.
+            Topic of each token; the tokens are sorted by word, and within a word by document.
         """
         X = sparse.csr_array(data.X)
         rows = self.part_of(X, seed)
@@ -72,26 +82,33 @@ class VariationalStart:
         is_part = np.zeros(X.shape[0], dtype=bool)
         is_part[rows] = True
         tokens.topic[:] = -1
-        tokens.topic[is_part[tokens.doc]] = state.labels  # both sorted by word, then by document
+        tokens.topic[is_part[tokens.doc]] = state.labels  # both are sorted by word, then by document
         tokens.count_topics()
         histogram = np.zeros(tokens.n_tokens + 1, dtype=np.int64)
         tokens.sweep(model.pseudocounts, state.eta, 0, tokens.n_words, seed, _PLACING, histogram)
         return tokens.topic
 
-    def part_of(self, X, seed):
-        """Random documents, ascending, that the passes read: all of a small corpus."""
+    def part_of(self, X: Any, seed: int) -> npt.NDArray[np.int64]:
+        """Draw the documents that the passes read, ascending; all of a small corpus."""
         lengths = np.asarray(X.sum(axis=1)).ravel()
         order = generator(seed, "start").permutation(len(lengths))
         n = int(np.searchsorted(np.cumsum(lengths[order]), self._n_passed(lengths.sum()))) + 1
         return np.sort(order[:n])
 
-    def like(self, data):
-        """The start of a sample of the documents that takes the same share of it as this one of all."""
+    def like(self, data: Dataset) -> VariationalStart:
+        """Return a start with the share of the tokens that this start reads of `data`.
+
+        It is the start for samples of these documents.
+        """
         n_tokens, _ = count_tokens(data)
         return VariationalStart(self._share_of(n_tokens))
 
-    def memory(self, model, data):
-        """Bytes at the peak: passes and their draws, or, of a part, its chain beside the tokens of all documents."""
+    def memory(self, model: Any, data: Dataset) -> int:
+        """Return the bytes of the start at its peak.
+
+        The peak is reached by the passes and their draws. Where the passes read only a part, it may be reached by the
+        chain over the part together with the tokens of all documents.
+        """
         n_tokens, n_entries = count_tokens(data)
         share, K = self._share_of(n_tokens), model.n_topics
         part = (share * n_tokens, share * n_entries)
@@ -106,12 +123,12 @@ class VariationalStart:
         return min(1.0, self._n_passed(n_tokens) / n_tokens) if n_tokens else 1.0
 
     def _n_passed(self, n_tokens):
-        """Tokens that suffice for the passes, of so many."""
+        """Return the number of tokens that the passes read of `n_tokens`."""
         return max(PART_TOKENS, n_tokens / PART) if self.share is None else self.share * n_tokens
 
 
-def drawn_topics(model, data, *, seed):
-    """Topics of tokens drawn from their responsibilities after variational passes over all documents."""
+def drawn_topics(model: Any, data: Dataset, *, seed: int) -> npt.NDArray[np.int32]:
+    """Draw the topics of tokens from responsibilities, after passes over all documents: (T,)."""
     kernel = _passes()
     state = kernel.init(model, data, seed=seed)
     for _ in range(N_PASSES):
@@ -123,7 +140,7 @@ def drawn_topics(model, data, *, seed):
     step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
     for part in passes.parts(step, np.arange(data.n_rows)):
         draw_tokens(indptr, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
-    order = np.argsort(passes.X.indices, kind="stable")  # entries by word, each word's by document
+    order = np.argsort(passes.X.indices, kind="stable")  # entries sorted by word, then by document
     sizes = np.diff(starts)[order]
     return drawn[np.repeat(starts[:-1][order] - np.cumsum(sizes) + sizes, sizes) + np.arange(len(drawn))]
 

@@ -1,77 +1,89 @@
-"""Posterior of the topics of a variational run, and what a local step of documents gives it.
+"""Posterior of the topics of a variational run, and the results of its local steps.
 
 Invariant: the topics are those that the sums imply; the pseudo-counts of the model are learned from the sums alone.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.samplers.topics.local_step import Counts
 from expfam.samplers.topics.statistics import TopicSums, better_shared_pseudocount, log_evidence_of_topics
 from expfam.structures.ground.stored import numbers
 
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.samplers.topics.local_step import Part, TopicPass
+    from expfam.samplers.topics.variational import TopicVariational
+
 _TINY = np.finfo(np.float64).tiny
 
-LEARN_AFTER = 5  # passes; pseudo-counts learned from topics that are nearly random keep them so
+LEARN_AFTER = 5  # passes; pseudo-counts that are learned from nearly random topics keep the topics random
 
 
 @dataclass
 class TopicDiagnostics:
-    """What visits took; of several, added up.
+    """Counters of a local step, or of several, added up.
 
     Attributes
     ----------
     counters : (3,) int64 ndarray
-        Iterations, and restarts tried and accepted.
+        Iterations, restarts tried and restarts accepted.
     n_pairs : int
-        Topics of documents.
+        Active topics, summed over the documents.
     n_documents : int
     """
 
-    counters: np.ndarray = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
+    counters: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
     n_pairs: int = 0
     n_documents: int = 0
 
-    def add(self, other):
-        """Add another diagnostics, in place."""
+    def add(self, other: TopicDiagnostics) -> None:
+        """Add other diagnostics, in place."""
         self.counters += other.counters
         self.n_pairs += other.n_pairs
         self.n_documents += other.n_documents
 
-    def extra(self):
-        """As numbers by name, for an Info."""
+    def extra(self) -> dict[str, float]:
+        """Return the numbers by name, for an `Info`."""
         names = ("iterations", "restarts", "restarts_accepted")
         return dict(zip(names, self.counters.tolist())) | {"active": self.n_pairs / max(1, self.n_documents)}
 
 
 @dataclass
 class TopicLocalStep:
-    """What a local step found.
+    """Results of a local step.
 
     Attributes
     ----------
     sums : TopicSums
     labels : (R,) int32 ndarray
-        Largest topic of each document; -1 of an empty one.
+        Largest topic of each document; -1 for an empty document.
     counts : Counts or None
-        Of topics in documents, where they are remembered.
+        Counts of topics in documents; None where they are not remembered.
     diagnostics : TopicDiagnostics
     """
 
     sums: TopicSums
-    labels: np.ndarray
+    labels: npt.NDArray[np.int32]
     counts: Counts | None
     diagnostics: TopicDiagnostics
 
 
 class TopicPosterior:
-    """Sums over documents with the topics that they imply; the base of runs that hold their documents or do not.
+    """Sums over documents, and the topics that they imply.
+
+    Base of runs that hold their documents, and of streams that do not.
 
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     settings : TopicVariational
     seed : int
 
@@ -79,36 +91,45 @@ class TopicPosterior:
     ----------
     sums : TopicSums
     log_joint : float
-        Lower bound of the log evidence, nats: NaN before the first local step; of a stochastic schedule an estimate.
+        Lower bound of the log evidence, nats; NaN before the first local step, an estimate under a stochastic schedule.
     """
 
-    def __init__(self, model, *, settings, seed):
+    model: Any  # the family has the methods of a Multinomial
+    sums: TopicSums
+
+    def __init__(self, model: AdmixtureModel, *, settings: TopicVariational, seed: int) -> None:
         self.model, self.settings, self.seed = model, settings, int(seed)
         self.log_joint = np.nan
 
     @property
-    def word_counts(self):
-        """Expected number of tokens of each word in each topic: (V, K) float64."""
+    def word_counts(self) -> npt.NDArray[np.float64]:
+        """Return the expected number of tokens of each word in each topic: (V, K) float64."""
         return self.sums.counts
 
     @property
-    def eta(self):
-        """Pseudo-count of each word: (V,) float64."""
+    def eta(self) -> npt.NDArray[np.float64]:
+        """Return the pseudo-count of each word: (V,) float64."""
         return self.model.family.pseudocounts()[0]
 
     @property
-    def n_clusters(self):
-        """Topics that hold at least half a token."""
+    def n_clusters(self) -> int:
+        """Return the number of topics that hold at least half a token."""
         return int((self.word_counts.sum(axis=0) >= 0.5).sum())
 
-    def empty_sums(self):
-        """Sums of no documents."""
+    def empty_sums(self) -> TopicSums:
+        """Return the sums over no documents."""
         return TopicSums.zeros(self.model.family.n_features_in_, self.model.n_topics)
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
-    def local_step_of_rows(self, passes, rows, stored=None, take=None):
-        """Local step of some documents.
+    def local_step_of_rows(
+        self,
+        passes: TopicPass,
+        rows: npt.NDArray[np.int64],
+        stored: Counts | None = None,
+        take: Callable[[Part], object] | None = None,
+    ) -> TopicLocalStep:
+        """Make the local step of some documents.
 
         Parameters
         ----------
@@ -116,9 +137,9 @@ class TopicPosterior:
         rows : (R,) int64 ndarray
             Ascending.
         stored : Counts, optional
-            What the documents had before.
+            Counts of topics in these documents after an earlier local step.
         take : callable, optional
-            Called with each `Part` when it has been summed.
+            Called with each `Part` after it was added to the sums.
 
         Returns
         -------
@@ -143,50 +164,59 @@ class TopicPosterior:
 
     # ---- bound -------------------------------------------------------------------------------------------------------
 
-    def compute_log_joint(self):
-        """Bound of the documents under the topics that they imply: nats."""
+    def compute_log_joint(self) -> float:
+        """Compute the bound of the documents under the topics that they imply, nats."""
         return self.sums.bound(self.model.pseudocounts, self.eta)
 
-    def noisy_bound(self, local, scale, total):
-        """The bound at the optimum for a local step's documents repeated `scale` times: an estimate for the trace."""
+    def noisy_bound(self, local: TopicLocalStep, scale: float, total: float) -> float:
+        """Estimate the bound of all documents from a local step, nats, for the trace.
+
+        It is the bound at the best topics for the documents of this local step, each repeated `scale` times.
+        """
         documents = local.sums.documents_bound(self.model.pseudocounts)
         return scale * documents + log_evidence_of_topics(scale * local.sums.counts, self.eta)
 
-    def learn_alpha(self):
-        """Pseudo-counts of topics that raise the bound, if they are to be learned."""
+    def learn_alpha(self) -> None:
+        """Raise the bound by the pseudo-counts of topics, if the settings say so."""
         if self.settings.learn_alpha:
             self.model = self.model.with_alpha(self.sums.best_alpha(self.model.pseudocounts))
 
-    def learn_eta(self):
-        """Pseudo-count of words that raises the bound, if it is to be learned."""
+    def learn_eta(self) -> None:
+        """Raise the bound by the pseudo-count of words, if the settings say so."""
         if self.settings.learn_eta:
             eta = better_shared_pseudocount(self.word_counts, float(self.model.family.concentration))
             self.model = self.model.with_family(self.model.family.with_hyper(concentration=eta))
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def model_arrays(self):
-        """Pseudo-counts of the model, as a dict of arrays."""
+    def model_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the pseudo-counts of the model as a dict of arrays."""
         return {
             "alpha": self.model.pseudocounts,
             "eta": np.asarray(self.model.family.concentration, dtype=np.float64),
         }
 
-    def take_model_arrays(self, arrays):
-        """Use the pseudo-counts that `model_arrays` gave."""
+    def take_model_arrays(self, arrays: dict[str, Any]) -> None:
+        """Use the pseudo-counts that `model_arrays` returned."""
         self.model = stored_model(self.model, arrays)
 
 
-def stored_model(model, arrays):
-    """The model with pseudo-counts from a file; ArchiveError unless they are those of its topics and words."""
+def stored_model(model: Any, arrays: dict[str, Any]) -> Any:
+    """Return the model with pseudo-counts from a file.
+
+    Raises
+    ------
+    ArchiveError
+        For pseudo-counts that do not fit the model's topics and words.
+    """
     shape = np.shape(model.family.concentration)
     eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=_TINY)
     family = model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
     return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_topics,), low=_TINY))
 
 
-def largest_topics(part):
-    """Largest topic of each document of a part: (R,) int32, -1 of an empty one."""
+def largest_topics(part: Part) -> npt.NDArray[np.int32]:
+    """Return the largest topic of each document of a part: (R,) int32, -1 for an empty one."""
     labels, occupied = np.full(len(part.sizes), -1, dtype=np.int32), part.sizes > 0
     if not occupied.any():
         return labels

@@ -1,13 +1,16 @@
-"""What a variational topic model sums over documents, and the pseudo-count of words that raises its bound.
+"""Sums over documents of a variational topic model, and its pseudo-count of words.
 
-Pseudo-counts of topics, alpha, are learned from tangents of the documents' urns, which are among the sums: no counts of
-documents are kept, and a batch that is visited again replaces its own.
+Pseudo-counts of topics, alpha, are learned from tangents of the documents' part of the bound. The tangents are among
+the sums: no counts of documents are kept, and a batch that comes again replaces its own sums.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, psi
 
@@ -16,11 +19,11 @@ from expfam.samplers.variational.alpha_bound import UrnTangents, largest, rising
 from expfam.samplers.variational.statistics import Additive
 from expfam.structures.ground.stored import numbers
 
-LEAST = 1e-3  # pseudo-count of a topic; a topic without documents would end at 0, and never come back
+LEAST = 1e-3  # least pseudo-count of a topic; a topic without documents would fall to 0 and never grow again
 _LEAST_ETA = 1e-6
 _ETA_STEPS, _ETA_TOL = 5, 1e-2
-_BLOCK = 1 << 20  # counts looked at in one go
-_SPARSE_SHARE = 0.6  # of counts that are not 0, below which CSR is the smaller
+_BLOCK = 1 << 20  # counts in one block of the sums over all words and topics
+_SPARSE_SHARE = 0.6  # share of non-zero counts below which CSR needs less memory
 
 
 @dataclass
@@ -30,19 +33,19 @@ class TopicSums(UrnTangents, Additive):
     Attributes
     ----------
     counts : (V, K) float64 ndarray
-        Expected number of tokens of each word in each topic.
+        Expected number of tokens of each word in each topic; CSR after `compact`.
     rising : (2, K) float64 ndarray
-        c and d of the tangents; 0 where alpha is not learned.
+        Slopes c and d of the tangents; 0 where alpha is not learned.
     falling : float
-        b of the tangents.
+        Slope b of the tangents.
     rest : float
-        What the bound has of the documents beside topics and tangents, nats.
+        Documents' part of the bound without the tangents, nats.
     weight : float
-        Number of documents, or their multiplicities.
+        Number of documents, or the sum of their weights.
     """
 
-    counts: np.ndarray
-    rising: np.ndarray
+    counts: Any
+    rising: npt.NDArray[np.float64]
     falling: float = 0.0
     rest: float = 0.0
     weight: float = 0.0
@@ -51,29 +54,32 @@ class TopicSums(UrnTangents, Additive):
     least_alpha: ClassVar[float] = LEAST
 
     @classmethod
-    def zeros(cls, n_words, n_topics):
-        """Of no documents."""
+    def zeros(cls, n_words: int, n_topics: int) -> TopicSums:
+        """Return the sums over no documents."""
         return cls.of_counts(np.zeros((n_words, n_topics)))
 
     @classmethod
-    def of_counts(cls, counts, *, rest=0.0, weight=0.0):
-        """Of words in topics (V, K) whose documents are not known."""
+    def of_counts(cls, counts: npt.NDArray[np.float64], *, rest: float = 0.0, weight: float = 0.0) -> TopicSums:
+        """Return the sums with given counts of words in topics (V, K), without tangents."""
         return cls(counts, np.zeros((2, counts.shape[1])), rest=rest, weight=weight)
 
-    def bound(self, alpha, eta):
-        """Lower bound of the log evidence of the documents, nats; `alpha` (K,), `eta` (V,)."""
+    def bound(self, alpha: npt.NDArray[np.float64], eta: npt.NDArray[np.float64]) -> float:
+        """Return the lower bound of the documents' log evidence, nats; `alpha` (K,), `eta` (V,)."""
         return self.documents_bound(alpha) + log_evidence_of_topics(self.counts, eta)
 
-    def without_counts(self):
-        """The same with no counts of words: what a batch is remembered by beside its responsibilities."""
+    def without_counts(self) -> TopicSums:
+        """Return the sums without counts of words.
+
+        A batch is remembered by these and its responsibilities, from which the counts follow.
+        """
         return self.with_counts(np.zeros((0, self.rising.shape[1])))
 
-    def with_counts(self, counts):
-        """The same with other counts of words."""
+    def with_counts(self, counts: Any) -> TopicSums:
+        """Return the sums with other counts of words."""
         return TopicSums(counts, self.rising, self.falling, self.rest, self.weight)
 
-    def add_rest(self, other):
-        """Add all but the counts of words, in place."""
+    def add_rest(self, other: TopicSums) -> None:
+        """Add all sums of `other` but the counts of words, in place."""
         self.rising += other.rising
         self.falling += other.falling
         self.rest += other.rest
@@ -81,24 +87,30 @@ class TopicSums(UrnTangents, Additive):
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def compact(self):
-        """The same with CSR counts, where these are the smaller."""
+    def compact(self) -> TopicSums:
+        """Return the sums with CSR counts where these need less memory, else the sums themselves."""
         if np.count_nonzero(self.counts) > _SPARSE_SHARE * self.counts.size:
             return self
         return self.with_counts(sparse.csr_array(self.counts))
 
-    def dense(self):
-        """The same with counts as an array."""
+    def dense(self) -> TopicSums:
+        """Return the sums with counts as an ndarray."""
         return self.with_counts(self.counts.toarray()) if sparse.issparse(self.counts) else self
 
-    def to_arrays(self):
-        """As a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the sums as a dict of arrays."""
         scalars = np.array([self.falling, self.rest, self.weight])
         return {"counts": self.counts.copy(), "rising": self.rising.copy(), "scalars": scalars}
 
     @classmethod
-    def from_arrays(cls, arrays, shape):
-        """What `to_arrays` gave; ArchiveError unless the counts have that shape (V, K)."""
+    def from_arrays(cls, arrays: dict[str, Any], shape: tuple[int, ...]) -> TopicSums:
+        """Restore what `to_arrays` returned.
+
+        Raises
+        ------
+        ArchiveError
+            Where the counts do not have the shape `shape`, (V, K).
+        """
         counts = arrays["counts"]
         if sparse.issparse(counts):
             numbers({"counts": counts.data}, "counts", (None,), low=0.0)
@@ -111,26 +123,30 @@ class TopicSums(UrnTangents, Additive):
         return cls(counts, rising, *numbers(arrays, "scalars", (3,)).tolist())
 
 
-def log_evidence_of_topics(word_counts, eta):
-    """Sum over topics of log B(eta + counts) - log B(eta): nats."""
+def log_evidence_of_topics(word_counts: npt.NDArray[np.float64], eta: npt.NDArray[np.float64]) -> float:
+    """Return the sum over topics of log B(eta + counts) - log B(eta), nats.
+
+    `word_counts` (V, K), `eta` (V,).
+    """
     total = eta.sum()
     v, k = np.nonzero(word_counts > 0)
     inner = (gammaln(eta[v] + word_counts[v, k]) - gammaln(eta)[v]).sum()
     return float(inner - (gammaln(total + word_counts.sum(axis=0)) - gammaln(total)).sum())
 
 
-def better_shared_pseudocount(word_counts, eta):
-    """Pseudo-count of all words in all topics that raises their log evidence, in a few steps.
+def better_shared_pseudocount(word_counts: npt.NDArray[np.float64], eta: float) -> float:
+    """Raise the log evidence of topics by a few steps of the pseudo-count that all words share.
 
     Parameters
     ----------
     word_counts : (V, K) float64 ndarray
     eta : float
-        The present one.
+        Present pseudo-count.
 
     Returns
     -------
     float
+        Pseudo-count after the steps.
     """
     n_words, sizes = len(word_counts), word_counts.sum(axis=0)
     flat = word_counts.ravel()

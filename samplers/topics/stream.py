@@ -1,12 +1,16 @@
 """Variational inference of topics from chunks of documents that are not kept.
 
-Memory beside one chunk: O(V K), and for each chunk that a memoized schedule remembers its counts of words in topics,
-as CSR where most are 0, with documents "warm" or "best" also the topics of its documents.
+Memory beside one chunk is O(V K). A memoized schedule also remembers each chunk's counts of words in topics, as CSR
+where most of them are 0; with documents "warm" or "best" it remembers the topics of the chunk's documents, too.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts, TopicPass
@@ -15,21 +19,27 @@ from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.variational.stream_base import ChunkStream, weight_of
 from expfam.structures.ground.stored import integers, numbers
 
-_LEARN_EVERY = 10  # visits from one learning of the pseudo-count of words to the next, and before the first
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+    from expfam.samplers.topics.state import TopicLocalStep
+    from expfam.samplers.topics.variational import TopicVariational
+
+_LEARN_EVERY = 10  # steps between two updates of the pseudo-count of words, and before the first
 
 
 @dataclass
 class TopicContribution:
-    """What a chunk contributed when it was last learned.
+    """Contribution of a chunk to the sums when it was last learned.
 
     Attributes
     ----------
     n_rows, weight : int, float
-        By which the chunk is recognised when it comes again.
+        Size and weight of the chunk; they are compared when it comes again.
     sums : TopicSums
-        Compact.
+        In compact form.
     counts : Counts or None
-        Of topics in documents.
+        Counts of topics in documents; None where they are not remembered.
     """
 
     n_rows: int
@@ -37,14 +47,14 @@ class TopicContribution:
     sums: TopicSums
     counts: Counts | None = None
 
-    def to_arrays(self):
-        """As a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the contribution as a dict of arrays."""
         arrays = {"n_rows": np.array(self.n_rows), "weight": np.array(self.weight), "sums": self.sums.to_arrays()}
         return arrays if self.counts is None else arrays | {"counts": self.counts.to_arrays()}
 
     @classmethod
-    def from_arrays(cls, arrays, stream):
-        """What `to_arrays` gave, of a chunk of that stream."""
+    def from_arrays(cls, arrays: dict[str, Any], stream: TopicStream) -> TopicContribution:
+        """Restore what `to_arrays` returned, for a chunk of `stream`."""
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
         counts = None
         if "counts" in arrays:
@@ -58,18 +68,18 @@ class TopicStream(ChunkStream, TopicPosterior):
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     settings : TopicVariational
     seed : int
 
     Attributes
     ----------
     total_weight : float
-        Of the documents learned so far, each counted once.
+        Weight of the documents learned so far; each document counts once.
     labels : (m,) int32 ndarray
-        Largest topic of each document of the chunk learned last; -1 of an empty one.
+        Largest topic of each document of the last chunk; -1 for an empty document.
     memo : dict
-        `TopicContribution` of each chunk that was named.
+        `TopicContribution` of each chunk that has a name.
 
     Examples
     --------
@@ -87,56 +97,67 @@ class TopicStream(ChunkStream, TopicPosterior):
     """
 
     empty_diagnostics, contribution_type = TopicDiagnostics, TopicContribution
+    sums: TopicSums
 
-    def __init__(self, model, *, settings, seed):
+    def __init__(self, model: AdmixtureModel, *, settings: TopicVariational, seed: int) -> None:
         super().__init__(model, settings=settings, seed=seed)
         self.start_stream(settings.stream_schedule())
 
-    def begin(self, data, word_counts):
-        """Take counts of words in topics that stand for a chunk; the first one that is learned takes their place."""
+    def begin(self, data: Dataset, word_counts: npt.NDArray[np.float64]) -> None:
+        """Begin with counts of words in topics (V, K) that stand for the chunk `data`.
+
+        The first chunk that is learned replaces them.
+        """
         weight = weight_of(data)
         self.take_start(TopicSums.of_counts(word_counts, weight=weight), weight)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def check_kind(self, data):
-        """Every chunk of words will do."""
+    def check_kind(self, data: Dataset) -> None:
+        """Accept every chunk: a Dataset of words needs no further check."""
 
-    def local_step(self, data, last, *, all_clusters):
-        """Local step of all documents of a chunk."""
+    def local_step(
+        self, data: Dataset, last: TopicContribution | None, *, all_clusters: bool
+    ) -> tuple[TopicLocalStep, bool]:
+        """Make the local step of all documents of a chunk; return it and True.
+
+        The second value says whether all topics were scored; in topic models they always are.
+        """
         passes = TopicPass(data, self.model.n_topics, self.settings)
         stored = None if last is None else last.counts
         return self.local_step_of_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
 
-    def sums_of_contribution(self, last, local):
-        """Sums of what a chunk contributed before this local step."""
+    def sums_of_contribution(self, last: TopicContribution, local: TopicLocalStep) -> TopicSums:
+        """Return the sums that a chunk contributed before this local step."""
         return last.sums.dense()
 
-    def contribution(self, local, data, last, scores_all):
-        """What is remembered of a local step."""
+    def contribution(
+        self, local: TopicLocalStep, data: Dataset, last: TopicContribution | None, scores_all: bool
+    ) -> TopicContribution:
+        """Return what the stream remembers of a local step."""
         return TopicContribution(data.n_rows, weight_of(data), local.sums.compact(), local.counts)
 
-    def update(self):
-        """Learn what is to be learned; the topics are those of the sums."""
+    def update(self) -> None:
+        """Learn the pseudo-counts that are due; the topics follow from the sums."""
         has_settled = self.n_steps >= _LEARN_EVERY or self.n_sweeps >= LEARN_AFTER
         if has_settled and not self.is_guess:
             self.learn_alpha()
             if self.n_steps % _LEARN_EVERY == 0:
                 self.learn_eta()
 
-    def end_sweep(self):
-        """The pseudo-count of words is learned once a pass."""
+    def end_sweep(self) -> None:
+        """Learn the pseudo-count of words at the end of a pass."""
         if self.n_sweeps >= LEARN_AFTER:
             self.learn_eta()
 
-    def settled_gain(self):
-        """Share of the bound that a pass gains at least while it has not settled."""
+    def settled_gain(self) -> float:
+        """Return the share of the bound below which the gain of a pass means convergence."""
         return self.settings.bound_tol
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def to_arrays(self):
-        """All that learning goes on from, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all that later learning depends on, as a dict of arrays."""
         return {
             "sums": self.sums.to_arrays(),
             "labels": self.labels.copy(),
@@ -146,13 +167,13 @@ class TopicStream(ChunkStream, TopicPosterior):
         } | (self.memo_arrays() | self.model_arrays())
 
     @classmethod
-    def from_arrays(cls, model, settings, arrays):
-        """The stream that `to_arrays` described, for the same model and settings.
+    def from_arrays(cls, model: Any, settings: TopicVariational, arrays: dict[str, Any]) -> TopicStream:
+        """Restore the stream that `to_arrays` described, for the same model and settings.
 
         Raises
         ------
         ExpFamError
-            Where the model has another number of topics.
+            Where the model has a different number of topics.
         """
         if len(arrays["alpha"]) != model.n_topics:
             raise ExpFamError(

@@ -1,9 +1,10 @@
-"""Exact Gibbs sweeps over the topics of tokens, word by word: what a token costs does not grow with the topics.
+"""Exact Gibbs sweeps over the topics of tokens, word by word.
 
-Tokens stand sorted by word. While a word is visited its probabilities q_k = (n_wk + eta) / (n_k + V eta) are dense and
-in cache, with sums of alpha_k q_k over blocks and blocks of blocks; a document is a short list of (topic, count). The
-conditional of a token falls into sum_k n_dk q_k over the list and sum_k alpha_k q_k, of which only the entries of
-changed topics are touched: O(topics of the document) a token and O(K) a word.
+Tokens are sorted by word. During the sweep over a word its probabilities q_k = (n_wk + eta) / (n_k + V eta) are a dense
+array in cache, with sums of alpha_k q_k over blocks and over blocks of blocks; a document is a short list of
+(topic, count). The conditional of a token has two parts: sum_k n_dk q_k over the document's list, and
+sum_k alpha_k q_k, of which only the entries of changed topics are updated. The cost is O(topics of the document) a
+token and O(K) a word, so the time of a token hardly depends on K.
 """
 
 import numpy as np
@@ -17,26 +18,26 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philo
 cdef enum:
     BLOCK = 16                          # topics of a block, and blocks of a group
     GROUP = 256
-    AHEAD = 8                           # tokens from the one drawn to the one whose document is fetched
+    AHEAD = 8                           # the document of the token this far ahead is loaded into the cache
 
 
-ctypedef struct chain:                  # views of the arrays of a state
+ctypedef struct chain:                  # pointers to the arrays of a state
     const int64_t *word_start           # (V + 1,) tokens of each word
     const int32_t *doc                  # (T,) document of each token
     int32_t *topic                      # (T,)
-    const int64_t *list_start           # (D + 1,) room of each document's list
+    const int64_t *list_start           # (D + 1,) start of each document's list
     int32_t *list_size                  # (D,)
     int32_t *list_topic                 # topics of a document, in no order
     int32_t *list_count
     int64_t *topic_size                 # (K,) tokens of each topic
     const double *alpha                 # (K,)
     const double *etas                  # (V,)
-    double eta                          # of the word visited
+    double eta                          # pseudo-count of the open word
     double strength                     # sum of eta
     Py_ssize_t n_topics
     # scratch
     double *rate                        # (K,) 1 / (n_k + V eta)
-    int32_t *count                      # (K,) n_wk of the word visited, 0 between words
+    int32_t *count                      # (K,) n_wk of the open word, 0 between words
     double *q                           # (K,)
     double *leaf                        # (K padded,) alpha_k q_k
     double *block
@@ -51,7 +52,10 @@ cdef void fill_rates(chain *c) noexcept nogil:
 
 
 cdef inline void count_word(chain *c, Py_ssize_t w) noexcept nogil:
-    """The word's tokens in each topic, where there were 0; those that have no topic yet are left out."""
+    """Count the tokens of a word in each topic; `count` must be 0 before.
+
+    Tokens that have no topic yet are left out.
+    """
     cdef int64_t t
     cdef int32_t *count = c.count
     for t in range(c.word_start[w], c.word_start[w + 1]):
@@ -60,7 +64,7 @@ cdef inline void count_word(chain *c, Py_ssize_t w) noexcept nogil:
 
 
 cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
-    """Probabilities of a word in all topics, and their sums."""
+    """Compute the probabilities of a word in all topics, and their sums."""
     cdef Py_ssize_t k, b, g, K = c.n_topics, n_blocks = (K + BLOCK - 1) // BLOCK
     cdef Py_ssize_t n_groups = (n_blocks + BLOCK - 1) // BLOCK
     cdef double *q = c.q
@@ -91,7 +95,7 @@ cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
 
 
 cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
-    """Forget the word's counts; those that were not 0 are counted by size."""
+    """Set the word's counts to 0, and add each positive count to the histogram."""
     cdef int64_t t
     cdef int32_t k
     cdef int32_t *count = c.count
@@ -103,7 +107,10 @@ cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
 
 
 cdef Py_ssize_t take_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *counts) noexcept nogil:
-    """Number of topics of a word; which they are and its tokens in each go into arrays, if there are some."""
+    """Return the number of topics of a word.
+
+    Unless `topics` is NULL, write the topics and the word's tokens in each to the two arrays.
+    """
     cdef int64_t t
     cdef int32_t k
     cdef Py_ssize_t n = 0
@@ -120,7 +127,7 @@ cdef Py_ssize_t take_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *co
 
 
 cdef inline void set_topic(chain *c, Py_ssize_t k) noexcept nogil:
-    """Take over changed counts of one topic."""
+    """Update probabilities and sums after the counts of one topic have changed."""
     cdef double rate = 1.0 / (c.topic_size[k] + c.strength), fresh, change
     cdef double *q = c.q
     cdef double *leaf = c.leaf
@@ -138,7 +145,11 @@ cdef inline void set_topic(chain *c, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline Py_ssize_t pick_leaf(const chain *c, double rest) noexcept nogil:
-    """Topic k with probability alpha_k q_k: walk down the sums; the last one with mass where rounding leaves a rest."""
+    """Return the topic k at which the cumulative sums of alpha_k q_k exceed `rest`.
+
+    The search goes down from groups to blocks to topics. Where rounding leaves a rest, it returns the last topic of the
+    block.
+    """
     cdef Py_ssize_t g = 0, b, k, K = c.n_topics
     cdef Py_ssize_t last_group = (K - 1) // GROUP, last_block, last
     while g < last_group and rest >= c.group[g]:
@@ -158,7 +169,7 @@ cdef inline Py_ssize_t pick_leaf(const chain *c, double rest) noexcept nogil:
 
 
 cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
-    """Draw the topic of one token of the open word given all others; whether it has changed."""
+    """Draw the topic of one token of the open word given all others; return whether it changed."""
     cdef Py_ssize_t old = c.topic[t], d = c.doc[t], new, j, own = 0, at
     cdef Py_ssize_t size = c.list_size[d]
     cdef int32_t *topics = c.list_topic + c.list_start[d]
@@ -166,7 +177,7 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
     cdef const double *q = c.q
     cdef double without = (c.count[old] - 1 + c.eta) / (c.topic_size[old] - 1 + c.strength)
     cdef double here = 0.0, odd = 0.0, rest, rest_of_all, mass
-    # Two sums side by side, and no vectors: gathered loads are slower than single ones on many processors.
+    # Two sums in parallel without vector instructions: gathered loads are slower than single ones on many processors.
     for j in range(1, size, 2):
         here += counts[j - 1] * q[topics[j - 1]]
         odd += counts[j] * q[topics[j]]
@@ -205,7 +216,7 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
     if new == old:
         return False
     if at < 0:
-        if counts[own] == 1:            # its place is free for the new one
+        if counts[own] == 1:            # the place of the old topic becomes free for the new one
             topics[own] = <int32_t> new
         else:
             counts[own] -= 1
@@ -222,7 +233,7 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
 
 
 cdef inline void place(chain *c, int64_t t, double uniform) noexcept nogil:
-    """Draw the topic of a token of the open word that has none, given the tokens that have one."""
+    """Draw the first topic of a token of the open word, given all tokens that have a topic."""
     cdef Py_ssize_t d = c.doc[t], j, size = c.list_size[d]
     cdef int32_t *topics = c.list_topic + c.list_start[d]
     cdef int32_t *counts = c.list_count + c.list_start[d]
@@ -253,7 +264,10 @@ cdef inline void place(chain *c, int64_t t, double uniform) noexcept nogil:
 
 cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t seed, uint64_t step,
                          int64_t *histogram) noexcept nogil:
-    """Redraw all tokens of some words, those without a topic for the first time; returns how many moved."""
+    """Redraw the topics of all tokens of some words; return how many of them changed.
+
+    Tokens without a topic get their first one.
+    """
     cdef philox_stream rng
     cdef Py_ssize_t w
     cdef int64_t t, n_moved = 0, end, last = c.word_start[stop]
@@ -285,23 +299,27 @@ cdef class TokenTopics:
     Parameters
     ----------
     X : CSR array, shape (D, V)
-        Counts, whole numbers.
+        Whole counts of words in documents.
     n_topics : int
 
     Attributes
     ----------
     word_start : (V + 1,) int64 ndarray
-        Tokens are sorted by word, within a word by document.
+        First token of each word; tokens are sorted by word, and within a word by document.
     doc, topic : (T,) int32 ndarray
-        Document and topic of each token, -1 while it has none; after changes of `topic` call `count_topics`.
+        Document and topic of each token; the topic is -1 before it is drawn. After changes of `topic` call
+        `count_topics`.
     list_start : (D + 1,) int64 ndarray
+        Where the list of each document starts.
     list_size : (D,) int32 ndarray
+        Number of topics of each document.
     list_topic, list_count : int32 ndarray
-        Topics of a document and how many tokens each has, in the first `list_size` places from `list_start`.
+        Topics of a document and their numbers of tokens, in the first `list_size` places from `list_start`.
     topic_size : (K,) int64 ndarray
+        Tokens of each topic.
     """
 
-    # Arrays are the memory behind the pointers of `c`: they are filled, never replaced.
+    # The pointers of `c` point to these arrays: the arrays are filled, never replaced.
     cdef readonly object word_start, doc, topic, list_start, list_size, list_topic, list_count, topic_size
     cdef readonly Py_ssize_t n_topics, n_words, n_docs, n_tokens
     cdef object work, count
@@ -342,7 +360,7 @@ cdef class TokenTopics:
         c.n_topics = n_topics
 
     def count_topics(self):
-        """Counts of documents and topics from `topic`."""
+        """Recompute the counts of documents and topics from `topic`."""
         cdef int64_t t
         cdef Py_ssize_t j
         cdef int32_t d, k
@@ -370,7 +388,9 @@ cdef class TokenTopics:
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
               uint64_t step, int64_t[::1] histogram):
-        """Redraw all tokens of the words start..stop-1, and draw topics for those that have none.
+        """Redraw the topics of all tokens of the words start..stop-1.
+
+        Tokens without a topic get their first one.
 
         Parameters
         ----------
@@ -378,14 +398,14 @@ cdef class TokenTopics:
         eta : (V,) float64 ndarray
         start, stop : int
         seed, step : int
-            Of the streams, one a word.
+            Keys of the random streams; each word has its own stream.
         histogram : (T + 1,) int64 ndarray
-            Of the counts of words in topics, those of these words are added; nothing at 0.
+            Each positive count of one of these words in a topic adds 1 at its place.
 
         Returns
         -------
         int
-            How many tokens changed topic.
+            Number of tokens whose topic changed.
         """
         cdef int64_t n_moved
         cdef chain *c = &self.c
@@ -395,7 +415,9 @@ cdef class TokenTopics:
         return n_moved
 
     def draws(self, const double[::1] alpha, const double[::1] eta, int64_t token, const double[::1] uniforms):
-        """Topics that a sweep would draw for one token from uniform numbers, each from the present state.
+        """Draw the topic of one token from each of some uniform numbers, at the present state.
+
+        These are the topics that a sweep would draw; the state stays the same.
 
         Parameters
         ----------
@@ -425,7 +447,7 @@ cdef class TokenTopics:
         return found
 
     def list_keys(self, int64_t width):
-        """topic * width + count of all entries of all documents' lists: (M,) int64."""
+        """Return topic * width + count of all entries of all documents' lists: (M,) int64."""
         keys = np.empty(int(self.list_size.sum()), dtype=np.int64)
         cdef int64_t[::1] out = keys
         cdef Py_ssize_t d, j, n = 0
@@ -438,7 +460,7 @@ cdef class TokenTopics:
         return keys
 
     def document_topics(self):
-        """Counts of topics in documents: CSR (D, K) int32, sorted."""
+        """Return the counts of topics in documents: CSR (D, K) int32, sorted."""
         sizes = self.list_size.astype(np.int64)
         ends = np.cumsum(sizes)
         used = np.arange(int(sizes.sum())) + np.repeat(self.list_start[: self.n_docs] - ends + sizes, sizes)
@@ -449,7 +471,7 @@ cdef class TokenTopics:
         return found
 
     def count_words(self, int64_t[::1] histogram):
-        """Add how often each count of a word in a topic occurs to `histogram` (T + 1,); nothing at 0."""
+        """Add to `histogram` (T + 1,) how often each positive count of a word in a topic occurs."""
         cdef Py_ssize_t w
         cdef chain *c = &self.c
         with nogil:
@@ -458,7 +480,7 @@ cdef class TokenTopics:
                 close_word(c, w, &histogram[0])
 
     def word_topics(self):
-        """Counts of words in topics: CSR (V, K) int64, sorted."""
+        """Return the counts of words in topics: CSR (V, K) int64, sorted."""
         starts = np.zeros(self.n_words + 1, dtype=np.int64)
         cdef int64_t[::1] start = starts
         cdef Py_ssize_t w, n

@@ -1,12 +1,16 @@
-"""Variational inference of topic models: latent Dirichlet allocation by coordinate ascent on the active topics.
+"""Variational inference of topic models: latent Dirichlet allocation by coordinate ascent.
 
-A pass works out weights and responsibilities of each document at fixed topics and sums words by topic; the posterior of
-the topics follows. Deterministic but for the start and the order of batches.
+A pass computes weights and responsibilities of each document at fixed topics, and sums words by topic; the posterior of
+the topics follows from the sums. Only the start and the order of batches are random.
 """
 
+from __future__ import annotations
+
 from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.params import refuse_unused
@@ -22,45 +26,51 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 from expfam.structures.ground.threads import segments
 
-_SEED_DOCUMENTS = 10  # of each topic at most
-_SUMMED = 1 << 20  # entries at a time
-_FEW_TOPICS = 32  # below it all topics are active
-_ENTRY_BYTES = 64  # at work on an entry, beside its responsibilities
-_USUAL_TOPICS = 24  # active ones of a document, hardly ever exceeded
-_TOKEN_TOPICS = 8  # of each word with local="tokens"
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+
+_SEED_DOCUMENTS = 10  # documents from which the start makes a topic, at most
+_SUMMED = 1 << 20  # stored entries that are summed in one piece
+_FEW_TOPICS = 32  # below this number of topics local="auto" is "dense"
+_ENTRY_BYTES = 64  # working memory of a stored entry, beside its responsibilities
+_USUAL_TOPICS = 24  # active topics of a document; more are rare
+_TOKEN_TOPICS = 8  # topics of each word with local="tokens" and no n_active
 
 
 class TopicVariational(Kernel):
-    """Variational inference of topics, one step is one pass over the documents.
+    """Variational inference of topics; one step is one pass over the documents.
 
     Parameters
     ----------
     n_active : int or None
-        Topics that each word of a document keeps in the end, at most; None for all.
+        Largest number of topics that each word of a document keeps in the end; None for all.
     local : {"auto", "active", "dense", "tokens"}
-        How a document is worked on: on the topics that it has, on all topics, or with `n_active` topics for each of its
-        words (8 if that is None). "auto" is "active" from 32 topics on, else "dense". Each word's few topics are looked
-        for among all that the document may have, so "tokens" costs about twice what "dense" does, and more the more
-        topics there are: it is for comparison with the published algorithm, or for responsibilities with a fixed number
-        of topics that raise the bound in every iteration.
+        Topics on which the local step of a document works: "active" uses the document's active topics, "dense" all
+        topics, "tokens" `n_active` topics for each of its words (8 if `n_active` is None). "auto" is "active" for 32 or
+        more topics, else "dense". "tokens" searches each word's few topics among all topics that the document may have.
+        So it costs about twice as much as "dense", and more for many topics: use it for comparison with the published
+        algorithm, or for responsibilities with a fixed number of topics that raise the bound in every iteration.
     schedule : Full, Memoized or Stochastic
-        When the topics are updated.
+        When the topics are updated; None is `Full`, and `Memoized` for chunks.
     documents : {"cold", "warm", "best"}
-        Where a document begins in later passes: anew; from what it had; or both, of which the better is kept. The
-        latter two remember each document's topics, and need Full or Memoized.
-    n_restarts, restart_iterations : int
-        Topics of each document, the smallest first, that are taken away on trial, and iterations of each trial.
+        Where a document starts in later passes: "cold" starts anew, "warm" starts from its last counts, "best" tries
+        both and keeps the better. "warm" and "best" remember each document's topics, and need Full or Memoized.
+    n_restarts : int
+        Number of topics of each document that are removed on trial, one after the other, the smallest first.
+    restart_iterations : int
+        Iterations of each trial.
     max_iterations : int
-        Of a document in one pass.
+        Largest number of iterations of a document in one pass.
     tol : float
-        A document has converged where no count changes by more, in tokens.
+        A document has converged where no count of a topic changes by more than this, in tokens.
     bound_tol : float
         The run has converged where a pass gains less than this share of the bound.
     dtype : {"float32", "float64"}
-        Of a document's block; sums are float64.
+        Type of a document's block of tables; sums are float64.
     learn_alpha, learn_eta : bool
-        Raise the bound by the pseudo-counts of the model too, from the sixth pass on: those of topics in documents,
-        each its own, and the one of words in topics.
+        Raise the bound also by pseudo-counts of the model, from the sixth pass on: `learn_alpha` by those of topics in
+        documents, one for each topic, and `learn_eta` by the one of words in topics.
     n_threads : int or None
         The result does not depend on it.
 
@@ -79,10 +89,10 @@ class TopicVariational(Kernel):
     Notes
     -----
     Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors"; Blei, Ng and Jordan 2003,
-    "Latent Dirichlet allocation". With "dense" or "tokens", one start and no restarts every iteration raises a
-    document's bound; so does every pass the whole bound with documents "warm" or "best", Full or Memoized, from the
-    second pass on. Leaving out topics ("active") is a restriction of the posterior that is judged by the bound only
-    with "best".
+    "Latent Dirichlet allocation". With "dense" or "tokens", one start and no restarts, every iteration raises a
+    document's bound. With documents "warm" or "best" and the schedule Full or Memoized, every pass from the second one
+    on raises the whole bound, too. "active" leaves out topics, which restricts the posterior; only "best" compares the
+    bounds with and without this restriction.
 
     # Departs from Hughes and Sudderth 2016: dense arithmetic on a document's active topics in place of the largest L
     # topics of each word, which remains as local="tokens".
@@ -92,21 +102,21 @@ class TopicVariational(Kernel):
 
     def __init__(
         self,
-        n_active=None,
+        n_active: int | None = None,
         *,
-        local="auto",
-        schedule=None,
-        documents="cold",
-        n_restarts=5,
-        restart_iterations=2,
-        max_iterations=100,
-        tol=0.05,
-        bound_tol=1e-5,
-        dtype="float32",
-        learn_alpha=False,
-        learn_eta=False,
-        n_threads=None,
-    ):
+        local: Literal["auto", "active", "dense", "tokens"] = "auto",
+        schedule: Schedule | None = None,
+        documents: Literal["cold", "warm", "best"] = "cold",
+        n_restarts: int = 5,
+        restart_iterations: int = 2,
+        max_iterations: int = 100,
+        tol: float = 0.05,
+        bound_tol: float = 1e-5,
+        dtype: Literal["float32", "float64"] = "float32",
+        learn_alpha: bool = False,
+        learn_eta: bool = False,
+        n_threads: int | None = None,
+    ) -> None:
         self.n_active, self.local, self.schedule, self.documents = n_active, local, schedule, documents
         self.n_restarts, self.restart_iterations, self.max_iterations = n_restarts, restart_iterations, max_iterations
         self.tol, self.bound_tol, self.dtype, self.n_threads = tol, bound_tol, dtype, n_threads
@@ -114,13 +124,13 @@ class TopicVariational(Kernel):
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
-    def check(self, model, data):
-        """Refuse settings out of their ranges, and models that are no admixtures of words."""
+    def check(self, model: Any, data: Dataset) -> None:
+        """Raise an error for settings out of range, and for models that are no admixtures of words."""
         self._check_settings(model)
         self.schedule_of().check(data.n_rows)
 
-    def check_stream(self, model, data):
-        """`check` for a run that learns chunks, of which this is one."""
+    def check_stream(self, model: Any, data: Dataset) -> None:
+        """Make the checks of `check` for a run that learns chunks, of which `data` is one."""
         self._check_settings(model)
         self.stream_schedule().check_settings()
 
@@ -161,26 +171,29 @@ class TopicVariational(Kernel):
         if self.n_restarts == 0:
             refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
-    def schedule_of(self):
-        """The schedule; Full where none is given."""
+    def schedule_of(self) -> Schedule:
+        """Return the schedule; `Full` where none is given."""
         return Full() if self.schedule is None else self.schedule
 
-    def stream_schedule(self):
-        """The schedule of a run that learns chunks; Memoized where none is given."""
+    def stream_schedule(self) -> Schedule:
+        """Return the schedule of a run that learns chunks; `Memoized` where none is given."""
         return Memoized() if self.schedule is None else self.schedule
 
-    def local_of(self, n_topics):
-        """Way of the local step for so many topics."""
+    def local_of(self, n_topics: int) -> str:
+        """Return "active", "dense" or "tokens": the value of `local` that "auto" stands for."""
         return self.local if self.local != "auto" else "active" if n_topics >= _FEW_TOPICS else "dense"
 
-    def n_active_of(self, n_topics):
-        """L among so many topics."""
+    def n_active_of(self, n_topics: int) -> int:
+        """Return the number of topics that each word keeps, of `n_topics` topics."""
         L = _TOKEN_TOPICS if self.n_active is None and self.local == "tokens" else self.n_active
         return n_topics if L is None else min(int(L), n_topics)
 
-    def memory(self, model, data, n_clusters):
-        """Bytes of tables, sums and responsibilities at work; with Memoized those of all documents come on top."""
-        each = 20 if isinstance(self.schedule_of(), Full) else 44  # sums of a batch, before and after
+    def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
+        """Return the bytes of tables, sums and responsibilities of one chunk.
+
+        Under `Memoized` the responsibilities of all documents need memory, too, which is not counted here.
+        """
+        each = 20 if isinstance(self.schedule_of(), Full) else 44  # with the sums of a batch, before and after
         K, local = model.n_topics, self.local_of(model.n_topics)
         L = self.n_active_of(K) if local != "active" else min(self.n_active_of(K), _USUAL_TOPICS)
         of_entry = _ENTRY_BYTES + np.dtype(self.dtype).itemsize * L
@@ -188,8 +201,11 @@ class TopicVariational(Kernel):
 
     # ---- kernel ------------------------------------------------------------------------------------------------------
 
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Counts of words in topics: those of a few random documents each, or (V, K) counts that are given."""
+    def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
+        """Return the counts of words in topics that a start stands for: (V, K) float64.
+
+        Each topic gets the words of a few random documents for "auto" and "documents". Given counts are checked.
+        """
         if isinstance(start, str):
             if start not in ("auto", "documents"):
                 raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
@@ -200,16 +216,16 @@ class TopicVariational(Kernel):
             raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
         return start
 
-    def stream(self, model, data, *, seed=None, start="auto"):
-        """State of a run that learns chunks of documents and keeps none; the first one is only looked at here.
+    def stream(self, model: AdmixtureModel, data: Dataset, *, seed: Any = None, start: Any = "auto") -> TopicStream:
+        """Make the state of a run that learns chunks of documents and keeps none of them.
 
         Parameters
         ----------
         model : AdmixtureModel
         data : Dataset
-            The first chunk: binds the family and draws the start.
+            The first chunk, which binds the family and draws the start. It is not learned here.
         seed, start
-            As of `init`.
+            See `init`.
 
         Returns
         -------
@@ -220,19 +236,19 @@ class TopicVariational(Kernel):
         stream.begin(data, counts)
         return stream
 
-    def resumed_stream(self, model, data, sums, *, seed):
-        """`stream` that goes on from the `TopicSums` of a finished fit, with a first further chunk."""
+    def resumed_stream(self, model: Any, data: Dataset, sums: TopicSums, *, seed: int) -> TopicStream:
+        """Make a stream that continues from the sums of a finished fit; `data` is the next chunk."""
         self.check_stream(model, data)
         stream = TopicStream(model, settings=self, seed=seed)
         stream.take_fit(sums, sums.weight)
         return stream
 
-    def init_state(self, model, data, labels, *, seed):
-        """State whose topics are those of the counts."""
+    def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> TopicState:
+        """Make the state whose topics follow from the counts `labels` (V, K)."""
         return TopicState(model, data, labels, settings=self, seed=seed)
 
-    def move(self, state):
-        """One pass."""
+    def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
+        """Make one pass over the documents."""
         seconds = perf_counter()
         before = state.log_joint
         counters = state.make_pass()
@@ -241,21 +257,21 @@ class TopicVariational(Kernel):
         extra = {"iterations": counters[0], "active": state.mean_active, "seconds_pass": perf_counter() - seconds}
         return int(counters[1]), int(counters[2]), extra
 
-    def is_done(self, state):
-        """Whether the last pass gained less than the tolerance."""
+    def is_done(self, state: Any) -> bool:
+        """Return whether the last pass gained less than the tolerance."""
         return state.converged
 
 
 class TopicState(UnsharedState, TopicPosterior):
-    """Expected counts of words in topics, and what is remembered of the documents.
+    """Expected counts of words in topics, and what the run remembers of the documents.
 
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
     word_counts : (V, K) float64 ndarray
-        Of the start.
+        Counts of the start.
     settings : TopicVariational
     seed : int
 
@@ -266,7 +282,7 @@ class TopicState(UnsharedState, TopicPosterior):
     labels : (D,) int32 ndarray
         Largest topic of each document.
     log_joint : float
-        Lower bound of the log evidence, nats: NaN before the first pass; of a stochastic schedule an estimate.
+        Lower bound of the log evidence, nats; NaN before the first pass, an estimate under a stochastic schedule.
     converged : bool
 
     Examples
@@ -282,23 +298,31 @@ class TopicState(UnsharedState, TopicPosterior):
 
     way_on = "state.word_counts"
 
-    def __init__(self, model, data, word_counts, *, settings, seed):
+    def __init__(
+        self,
+        model: AdmixtureModel,
+        data: Dataset,
+        word_counts: npt.NDArray[np.float64],
+        *,
+        settings: TopicVariational,
+        seed: int,
+    ) -> None:
         super().__init__(model, settings=settings, seed=seed)
         self.data, self.passes = data, TopicPass(data, model.n_topics, settings)
         self.sums = TopicSums.of_counts(word_counts)
         self.start_counts = word_counts.copy()
         self.n_steps = self.stamp = self.n_updates = 0
-        self.memory = {}
+        self.memory: dict[str, Any] = {}
         self.labels = np.zeros(data.n_rows, dtype=np.int32)
         self.mean_active, self.converged = np.nan, False
         schedule = settings.schedule_of()
         self.is_noisy = isinstance(schedule, Stochastic)
         self.batches = self._batches(schedule)
         B = len(self.batches)
-        self.remembered = [None] * B  # parts of each batch
-        self.counts = [None] * B  # Counts of each batch
-        self.batch_sums = [None] * B  # those of each batch without its counts of words
-        self._diagnostics = TopicDiagnostics()  # of the pass under way
+        self.remembered: list[Any] = [None] * B  # list of parts of each batch
+        self.counts: list[Any] = [None] * B  # Counts of each batch
+        self.batch_sums: list[Any] = [None] * B  # TopicSums of each batch, without counts of words
+        self._diagnostics = TopicDiagnostics()  # of the present pass
 
     def _batches(self, schedule):
         N = self.data.n_rows
@@ -308,8 +332,9 @@ class TopicState(UnsharedState, TopicPosterior):
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self):
-        """Make the local step of all documents; returns iterations, restarts tried and accepted."""
+    def make_pass(self) -> npt.NDArray[np.int64]:
+        """Make the local step of all documents; return iterations, restarts tried and accepted."""
+        schedule: Any
         schedule, self._diagnostics = self.settings.schedule_of(), TopicDiagnostics()
         if self.is_noisy:
             total = self.passes.weight_of(np.arange(self.data.n_rows))
@@ -340,14 +365,14 @@ class TopicState(UnsharedState, TopicPosterior):
         return local
 
     def _replace(self, b):
-        """Make the local step of a batch and put what it gives in the place of what it gave before."""
+        """Make the local step of a batch, and replace its former sums by the new ones."""
         keeps, remembered = len(self.batches) > 1, []
         take = (lambda part: remembered.append(part.copied())) if keeps else None
         local = self._local_step(self.batches[b], self.counts[b], take)
         self.counts[b], fresh = local.counts, local.sums
         if not keeps:
             self.sums = fresh
-        elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches to come
+        elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches that follow
             share = fresh.weight / self.passes.weight_of(np.arange(self.data.n_rows))
             started = TopicSums.of_counts(share * self.start_counts)
             self.sums = self.sums.copy().add(fresh).add(started, -1.0)
@@ -360,14 +385,14 @@ class TopicState(UnsharedState, TopicPosterior):
             self.learn_alpha()
 
     def _sums_of(self, b):
-        """Sums of a batch from what is remembered."""
+        """Return the sums of a batch, computed from what is remembered."""
         sums = self.batch_sums[b].with_counts(np.zeros_like(self.word_counts))
         for part in self.remembered[b]:
             self.passes.add(part, sums.counts)
         return sums
 
     def _resum(self):
-        """Sums from what is remembered, so that roundings do not gather."""
+        """Compute the sums anew from what is remembered, so that rounding errors do not grow."""
         total = self.empty_sums()
         for b, parts in enumerate(self.remembered):
             for part in parts:
@@ -376,7 +401,10 @@ class TopicState(UnsharedState, TopicPosterior):
         self.sums = total
 
     def _follow(self, rows, rho, total):
-        """One step of the natural gradient from a batch that stands for so many documents, or their weight."""
+        """Make one step of the natural gradient by a batch that stands for all documents.
+
+        `rho` is the size of the step, `total` the weight of all documents.
+        """
         local = self._local_step(rows)
         share = local.sums.weight
         if share == 0:
@@ -388,12 +416,12 @@ class TopicState(UnsharedState, TopicPosterior):
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 
-    def set_model(self, model):
-        """Use other pseudo-counts with the same expected counts."""
+    def set_model(self, model: AdmixtureModel) -> None:
+        """Use a model with other pseudo-counts; the expected counts stay the same."""
         self.model, self.converged = model, False
 
-    def check(self):
-        """Compare the counts with the documents; AssertionError names what differs."""
+    def check(self) -> None:
+        """Compare the counts with the documents; raise an AssertionError where they differ."""
         tokens = np.asarray(self.data.X.sum(axis=1)).ravel()
         tokens = tokens if self.data.weight is None else tokens * self.data.weight
         if not self.is_noisy and self.n_steps:
@@ -401,8 +429,8 @@ class TopicState(UnsharedState, TopicPosterior):
             found = self.word_counts.sum()
             assert abs(found - tokens.sum()) <= slack * max(1.0, tokens.sum()), "counts do not sum to the tokens"
 
-    def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all that a later step reads, exactly, as a dict of arrays."""
         arrays = {
             "labels": self.labels.copy(),
             "sums": self.sums.to_arrays(),
@@ -422,8 +450,8 @@ class TopicState(UnsharedState, TopicPosterior):
                 arrays[f"batch_{b}"] = joined
         return arrays
 
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
         found = arrays["sums"]["counts"].shape
         if found != self.word_counts.shape or int(arrays["n_batches"]) != len(self.batches):
             raise ExpFamError(
@@ -442,11 +470,11 @@ class TopicState(UnsharedState, TopicPosterior):
         self.counts, self.batch_sums, self.remembered = ([part[i] for part in kept] for i in range(3))
 
     def _stored_batch(self, arrays, b):
-        """Counts, sums and parts that are stored of a batch, None for those that are not."""
+        """Return the stored counts, sums and parts of a batch; None for each that is not stored."""
         n_rows, K = len(self.batches[b]), self.model.n_topics
         stored, light, joined = (arrays.get(f"{name}_{b}") for name in ("counts", "batch_sums", "batch"))
         if (light is None) != (joined is None):
-            raise ArchiveError(f"of batch {b} a part is missing: the file was altered")
+            raise ArchiveError(f"what is stored of batch {b} is incomplete: the file was altered")
         counts = None if stored is None else Counts.from_arrays(stored, n_rows, K)
         if light is None:
             return counts, None, None
@@ -457,12 +485,12 @@ TopicVariational.state_type = TopicState
 
 
 def _restored(arrays, rows, passes):
-    """The part of the documents of a batch; ArchiveError unless it is of these documents."""
+    """Return the stored part of a batch; raise an ArchiveError unless it has these documents."""
     part = Part.__new__(Part)
     part.documents = part.places = part.N = None
     part.rows = integers(arrays, "rows", (len(rows),), dtype=np.int64)
     if not np.array_equal(np.sort(part.rows), np.sort(rows)):
-        raise ArchiveError("what is remembered of a batch is of other documents: the file was altered")
+        raise ArchiveError("the stored results of a batch belong to other documents: the file was altered")
     part.sizes = integers(arrays, "sizes", (len(rows),), 0, passes.n_topics + 1, dtype=arrays["sizes"].dtype)
     part.bounds = numbers(arrays, "bounds", (len(rows),), dtype=arrays["bounds"].dtype)
     n_pairs, n_values = int(part.sizes.sum()), int((part.sizes.astype(np.int64) * passes.n_types[part.rows]).sum())
@@ -472,15 +500,19 @@ def _restored(arrays, rows, passes):
     return part
 
 
-def seed_counts(data, n_topics, rng):
-    """Counts (V, K) to begin with: a few random documents for each topic, over all documents shared out unevenly."""
+def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw counts of words in topics (V, K) for the start.
+
+    They are the mean of two parts with about the same total. In the first part all tokens are divided among the topics
+    in random shares; in the second part each topic has the words of a few random documents.
+    """
     rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
     D = len(rows)
     each = max(1, min(_SEED_DOCUMENTS, D // n_topics))
     chosen = rows[rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)]
     times, total = np.ones(data.n_rows) if data.weight is None else data.weight, np.zeros(data.n_features)
     size = data.X.nnz if data.is_sparse else data.X.size
-    for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # a product makes a float64 copy of counts
+    for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # in pieces: a product makes a float64 copy of the counts
         total += times[a:b] @ data.X[a:b]
     counts = (total[:, None] / n_topics) * rng.standard_gamma(1.0, (len(total), n_topics))
     for k in range(n_topics):

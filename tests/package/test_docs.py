@@ -94,6 +94,13 @@ def test_the_example_of_the_page_on_split_merge_finds_the_clusters(capsys):
     assert 28 <= int(capsys.readouterr().out) <= 34
 
 
+def test_the_example_of_the_page_on_kernels_that_keep_parameters_finds_the_clusters(capsys):
+    page = GUIDE.parent / "canopy.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    assert int(capsys.readouterr().out) == 5
+
+
 def test_the_guide_to_hierarchies_runs():
     mpl.use("Agg")
     page = GUIDE.with_name("hierarchies.md").read_text(encoding="utf-8")

@@ -15,17 +15,17 @@ PUBLIC = {
         load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
-        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy Checkpoint ClusterMoves ClusterTree
-        CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
-        Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs CellProposal GroupedState GroupedStream
+        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
+        ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge
+        CollapsedState Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization
+        ExpectationState FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedState GroupedStream
         GroupedVariational GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree
         Int8Proposal Kernel MemberMoves Memoized MergeState NearAnchors NearestProposal Progress Progressive
-        Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator SequentialAllocator Snapshot
-        SoftmaxMoves SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState
-        TopicGibbs TopicState TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel
-        UncollapsedMetropolis UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState
-        VariationalStream load_sampler merged_clusters merged_labels sample starting_labels steps
+        Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator SequentialAllocator Snapshot SoftmaxMoves
+        SparseVariational SplitMerge Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicState
+        TopicStream TopicVariational Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis
+        UncollapsedState UniformAnchors UpdateHyper UrnAllocator VariationalState VariationalStream load_sampler
+        merged_clusters merged_labels sample starting_labels steps tuned_alpha tuned_family
     """,
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists

@@ -1,7 +1,6 @@
 """The script that runs tests under sanitizers counts what they report, and does not take silence for health."""
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -91,20 +90,16 @@ def test_the_thread_sanitizer_runs_the_tests_that_set_threads(sanitize):
     assert "test_readers.py" not in run
 
 
-def test_c_files_older_than_their_sources_are_made_again(sanitize, tmp_path):
-    tree, old = tmp_path / "tree", tmp_path / "cython"
-    for folder in (tree / "samplers", old / "samplers"):
+def test_c_files_of_an_earlier_build_come_with_their_records(sanitize, tmp_path):
+    tree, old = tmp_path / "tree", tmp_path / "old" / "cython"
+    for folder in (tree, old / "samplers", old.parent / "records"):
         folder.mkdir(parents=True)
-    for name, made in (("fresh", 300), ("stale", 100)):
-        (tree / "samplers" / f"{name}.pyx").write_text("")
-        (old / "samplers" / f"{name}.c").write_text(name)
-        os.utime(tree / "samplers" / f"{name}.pyx", (200, 200))
-        os.utime(old / "samplers" / f"{name}.c", (made, made))
+    (old / "samplers" / "fresh.c").write_text("fresh")
+    (old.parent / "records" / "expfam.samplers.fresh.json").write_text("{}")
     assert sanitize.take_c_files(old, tree) == 1
-    assert [file.name for file in (tree / "build").rglob("*.c")] == ["fresh.c"]
-    (tree / "build" / "cython" / "samplers" / "fresh.c").unlink()
-    (tree / "samplers" / "new.pxd").write_text("")  # any declaration may be one that all were made from
-    assert sanitize.take_c_files(old, tree) == 0
+    assert (tree / "build" / "cython" / "samplers" / "fresh.c").read_text() == "fresh"
+    assert (tree / "build" / "records" / "expfam.samplers.fresh.json").exists()
+    assert sanitize.take_c_files(old, tree) == 0  # a copy that was built before has its own
 
 
 def test_each_suppression_has_a_reason(sanitize):

@@ -122,13 +122,13 @@ def test_broken_duplicate_stale_and_misnamed_plugins_are_told_apart(environment,
     assert "and other_noise 2.0" in said["rayleigh"]
     assert "'expfam_rayleigh:rayleigh' or 'other_noise:rayleigh'" in said["rayleigh"]
     assert said["other_noise:rayleigh"] == "Rayleigh(a=1.0, b=1.0)"
-    assert "a name of expfam's own is not taken over silently" in said["bernoulli"]
+    assert "other distributions do not replace a name of expfam silently" in said["bernoulli"]
     assert said["expfam:bernoulli"].startswith("Bernoulli(")
     assert said["broken"].startswith(
         "PluginError: family 'broken' of broken_noise 2.0 (entry point broken = broken_noise:"
     )
     assert "ModuleNotFoundError: No module named 'a_module_that_is_missing'" in said["broken"]
-    assert said["later"].endswith("speaks interface version 7, this expfam speaks 1 to 1: upgrade expfam")
+    assert said["later"].endswith("uses interface version 7, this expfam supports 1 to 1: upgrade expfam")
     assert "is misnamed: a name is made of lower-case letters" in said["LOUD"]
     assert "did you mean 'poisson'?" in said["poison"]
     assert said["geometric"].startswith("Geometric(")

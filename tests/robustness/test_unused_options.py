@@ -121,7 +121,7 @@ def test_an_option_that_is_used_is_taken(case):
 
 
 def test_a_hierarchy_refuses_before_it_tunes(monkeypatch):
-    monkeypatch.setattr(Poisson, "tune", None)
+    monkeypatch.setattr("expfam.estimators.hierarchy.tuned_family", None)
     with pytest.raises(CapabilityError, match="n_neighbors=4"):
         BayesianHierarchy("poisson", tune=True, n_neighbors=4).fit(X)
 

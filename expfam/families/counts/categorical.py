@@ -1,11 +1,13 @@
 """Columns of category codes, each with a Dirichlet prior on the probabilities of its levels.
 
-phi(x) is the one-hot coding of the row, a CSR row with one entry for each column that is not missing; theta = log p
-and g = 0 (the gauge used in every method). Each column is a block of statistics with its own total, which is smaller
-than n where values are missing. O(columns) for each datum and cluster.
+phi(x) is the one-hot coding of the row: a CSR row with one entry for each value that is not missing. All methods use
+theta = log p and g = 0. Each column is a block of statistics with its own total, which is smaller than n if values are
+missing. A score costs O(columns) for each datum and cluster.
 """
 
-from typing import ClassVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -17,12 +19,19 @@ from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
 
 
 class Categorical(Family):
-    """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each; -1 is missing.
+    """Independent columns of codes 0, 1, ... with a Dirichlet prior on the levels of each.
+
+    The code -1 means a missing value.
 
     Parameters
     ----------
@@ -30,9 +39,9 @@ class Categorical(Family):
         Pseudo-count of each level; an array runs over the levels of the first column, then of the second, and so on.
         ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation.
     n_levels : int or (V,) sequence of int, optional
-        Number of levels of each column, for levels that the data at hand may lack; else one more than the largest code
-        seen at `bind`. A column may have 2**20 levels, all columns together 2**24: each level takes memory, whether
-        the data hold it or not.
+        Number of levels of each column. Give it if later data may have levels that the data of `bind` lack; otherwise
+        it is one more than the largest code at `bind`. A column may have 2**20 levels, all columns together 2**24:
+        each level takes memory, whether the data hold it or not.
 
     Attributes
     ----------
@@ -52,16 +61,20 @@ class Categorical(Family):
     Notes
     -----
     A(n, S) = sum over columns j of sum_l [log G(a_jl + S_jl) - log G(a_jl)] - log G(a_j + S_j.) + log G(a_j).
-    A missing value adds nothing to S, and is thereby integrated out.
+    A missing value adds nothing to S, which integrates it out.
     """
 
     name = "categorical"
-    count_model: ClassVar[str] = "categorical"  # what the compiled components are to compute; subclasses inherit it
+    count_model: ClassVar[str] = "categorical"  # the model that the compiled components compute; subclasses inherit it
     support = "categories"
     accepts_sparse = False
     hyper: ClassVar[dict] = {"concentration": "positive"}
+    concentration: Any
+    n_levels: Any
+    levels_: npt.NDArray[np.int64]
+    offsets_: npt.NDArray[np.int64]
 
-    def __init__(self, concentration="auto", n_levels=None):
+    def __init__(self, concentration: npt.ArrayLike = "auto", n_levels: npt.ArrayLike | None = None) -> None:
         counts.check_positive(concentration, "concentration", self.name)
         if n_levels is not None:
             self._check_levels(n_levels)
@@ -77,8 +90,11 @@ class Categorical(Family):
             raise ValueError(f"categorical: n_levels must be at most {_MOST_LEVELS} (2**20); got {n_levels!r}")
         return levels.astype(np.int64)
 
-    def validate(self, X):
-        """Codes as a C-contiguous array: integers from -1, and known ones once bound."""
+    def validate(self, X: Any) -> Any:
+        """Check codes and return them as a C-contiguous array.
+
+        Codes are integers from -1; a bound family accepts only known ones.
+        """
         X = super().validate(X)
         bad = _support.first_where(X, lambda v: (v < -1) | (v != np.rint(v)))
         if bad is not None:
@@ -94,7 +110,10 @@ class Categorical(Family):
 
     @staticmethod
     def _check_size(codes):
-        """Refuse largest codes (V,) that ask for too many levels, by column, before anything of their size is made."""
+        """Raise SupportError if the largest code of each column (V,) asks for too many levels.
+
+        Call it before arrays of that size are made.
+        """
         column = int(np.argmax(codes))
         if codes[column] >= _MOST_LEVELS:
             rule = f"a column may have {_MOST_LEVELS} levels (2**20)"
@@ -117,8 +136,8 @@ class Categorical(Family):
                 f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1"
             )
 
-    def resolve(self, X):
-        """Levels of each column, and the concentration of each level."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the levels of each column, and the concentration of each level."""
         levels = np.maximum(X.max(axis=0).astype(np.int64) + 1, 1)
         if self.n_levels is not None:
             given = self._check_levels(self.n_levels)
@@ -133,21 +152,24 @@ class Categorical(Family):
             a = np.repeat(1.0 / levels, levels)
         return {"concentration": a, "levels_": levels, "offsets_": offsets}
 
-    def hot_columns(self, X):
-        """Column of phi of each value that is not missing, row by row, and the (N + 1,) starts of the rows."""
+    def hot_columns(self, X: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+        """Return columns of phi, starts of rows (N + 1,), and columns of X.
+
+        The first and third array have an entry for each value that is not missing, row by row.
+        """
         present = X >= 0
         columns = (X + self.offsets_[:-1])[present].astype(np.int64)
         return columns, np.concatenate([[0], np.cumsum(present.sum(axis=1))]), np.nonzero(present)[1]
 
-    def sufficient_statistics(self, X):
-        """One-hot coding of the rows: (N, F) CSR, F the sum of the numbers of levels."""
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return the one-hot coding of the rows: (N, F) CSR; F is the total number of levels."""
         self.require_bound()
         columns, starts, _ = self.hot_columns(X)
         shape = (X.shape[0], int(self.offsets_[-1]))
         return sparse.csr_array((np.ones(columns.size), columns, starts), shape=shape)
 
     def _blocks(self, values):
-        """Sums of the last axis by block: (..., V)."""
+        """Return the sums of the last axis by block: (..., V)."""
         return np.add.reduceat(np.asarray(values, dtype=np.float64), self.offsets_[:-1], axis=-1)
 
     def _block_totals(self, S):
@@ -158,44 +180,50 @@ class Categorical(Family):
         block = np.repeat(np.arange(width), self.levels_)[columns]
         return np.bincount(rows * width + block, weights=values, minlength=S.shape[0] * width).reshape(-1, width)
 
-    def pseudocounts(self):
-        """Prior counts of the levels (F,) and their total in each column (V,)."""
+    def pseudocounts(self) -> tuple[Floats, Floats]:
+        """Return the pseudo-counts of the levels (F,) and their total in each column (V,)."""
         self.require_bound()
         width = int(self.offsets_[-1])
         a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.concentration, dtype=np.float64), width))
         return a, self._blocks(a)
 
     def _spread(self, blocks):
-        """Values of the blocks (K, V) repeated over their levels (K, F)."""
+        """Return the values of blocks (K, V), repeated over their levels: (K, F)."""
         return np.repeat(blocks, self.levels_, axis=1)
 
-    def log_marginal(self, n, S):
-        """Log evidence of each cluster, nats, without log-base: (K,); `S` (K, F) dense or CSR."""
+    def log_marginal(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster: (K,) nats, without log-base.
+
+        `S` (K, F) may be dense or CSR.
+        """
         a, totals = self.pseudocounts()
         return counts.sum_log_rising(a, S) - counts.log_rising(totals, self._block_totals(S)).sum(axis=1)
 
-    def log_predictive(self, X, n, S):
-        """Log probability of each row given each cluster's data, nats: (N, K) float64."""
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of each row given each cluster's data: (N, K) nats."""
         self.require_bound()
         return counts.predict(self, X, n, S)
 
-    def expected_natural(self, n, S):
-        """Posterior mean of log p, (K, F), and g = 0, (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior mean of log p (K, F), and g = 0 (K,)."""
         a, totals = self.pseudocounts()
         return digamma(a + S) - self._spread(digamma(totals + self._blocks(S))), np.zeros(S.shape[0])
 
-    def draw_natural(self, n, S, rng):
-        """log p drawn from the posterior Dirichlet of each column, (K, F), and g = 0, (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw log p (K, F) from the Dirichlet posterior of each column; return it and g = 0 (K,)."""
         a, _ = self.pseudocounts()
         return self._log_normalise(counts.draw_log_gamma(a + S, rng)), np.zeros(S.shape[0])
 
-    def map_natural(self, n, S):
-        """Mode in natural coordinates, log of (a + S) over its column's total, (K, F), and g = 0, (K,)."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior mode in natural coordinates (K, F), and g = 0 (K,).
+
+        The mode is the log of (a + S) over the total of its column.
+        """
         a, totals = self.pseudocounts()
         return np.log((a + S) / self._spread(totals + self._blocks(S))), np.zeros(S.shape[0])
 
-    def log_prior(self, theta, g):
-        """Log density of the prior in natural coordinates, up to a constant, nats: (K,)."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the log prior density in natural coordinates, up to a constant: (K,) nats."""
         return (self.concentration * theta).sum(axis=1)
 
     def _block_log_sums(self, theta):
@@ -206,32 +234,41 @@ class Categorical(Family):
         theta = np.asarray(theta, dtype=np.float64)
         return theta - self._spread(self._block_log_sums(theta))
 
-    def log_partition(self, theta):
-        """Log normaliser of a row without missing values: (K,); 0 where each block holds log probabilities."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return the log normaliser of a row without missing values: (K,) nats.
+
+        It is 0 if each block of theta holds log probabilities.
+        """
         self.require_bound()
         return self._block_log_sums(np.asarray(theta, dtype=np.float64)).sum(axis=1)
 
-    def sample(self, theta, size, rng):
-        """Rows of codes, none missing, `size` of each cluster in turn: (K * size, V) float64."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows of codes under each parameter: (K * size, V), grouped by parameter.
+
+        No value is missing.
+        """
         p = np.repeat(np.exp(self._log_normalise(theta)), size, axis=0)
-        out = np.empty((p.shape[0], len(self.levels_)))
+        n_rows: int = p.shape[0]
+        out = np.empty((n_rows, len(self.levels_)))
         for j, (start, stop) in enumerate(zip(self.offsets_[:-1], self.offsets_[1:])):
             steps = np.cumsum(p[:, start:stop], axis=1)[:, :-1]
-            out[:, j] = (rng.random(p.shape[0])[:, None] >= steps).sum(axis=1)
+            out[:, j] = (rng.random(n_rows)[:, None] >= steps).sum(axis=1)
         return out
 
-    def to_params(self, theta, g):
-        """Probabilities of the levels, column after column: ``{"probability": (K, F)}``."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return the probabilities of the levels, column by column: ``{"probability": (K, F)}``."""
         return {"probability": np.exp(self._log_normalise(theta))}
 
-    def from_params(self, probability):
-        """Natural parameters (theta, g) of probabilities (K, F), which must be positive."""
+    def from_params(self, probability: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the natural parameters (theta, g) of positive probabilities (K, F)."""
         self.require_bound()
         p = np.asarray(probability, dtype=np.float64)
         if p.ndim != 2 or p.shape[1] != self.offsets_[-1] or not (p > 0).all():
             raise ValueError(f"categorical: probability must be a (K, {self.offsets_[-1]}) array of positive numbers")
         return self._log_normalise(np.log(p)), np.zeros(p.shape[0])
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts.components`."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> CountComponents:
+        """Return compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)

@@ -1,15 +1,17 @@
-"""Compiled components of the count families: a word-major table of counts, scored by products.
+"""Compiled components of the count families: a table of counts by word, scored by products.
 
-A row of the table holds the counts of one word in all slots, so a document is scored against K clusters by reading a
-few contiguous rows: factors (count + pseudo-count) are multiplied, up to 32 of them, before one logarithm is taken for
-each cluster. Beside the table each cluster lists its present words, so that evidences, merges and clearing cost the
-words present. Counts are int32, exact for ever; fractional data, or totals beyond 2^31 - 1, use a float64 table.
-With layout="clusters" there is no table: each cluster keeps its counts beside its list of words, found by hashing,
-so memory follows the words present. That suits hierarchies, where clusters are many and small; a scan is slower.
+A row of the table holds the counts of one word in all slots, so that a document is scored against K clusters by reading
+a few contiguous rows. Up to 32 factors (count + pseudo-count) are multiplied before one logarithm is computed for each
+cluster. Each cluster also has a list of its present words (words with a count above 0), so that evidences, merges and
+clearing cost O(present words). Counts are int32 and exact; fractional data, and totals beyond 2^31 - 1, use a float64
+table. With layout="clusters" there is no table: each cluster keeps its counts next to its list of words and finds them
+by hashing, so that memory grows with the present words. This suits hierarchies, which have many small clusters; a scan
+is slower.
 
-Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.):
-multinomial -[log G(a + S.) - log G(a)], Poisson a log b - (a + S.) log(b + n), categorical none, since there each
-column's total is kept as one more row of the table, with sign -1. Costs: predictive O(m nnz), add and remove O(nnz).
+Three models share the code. The evidence is sum_w sign_w [log G(a_w + S_w) - log G(a_w)] + a term of (n, S.). The term
+is -[log G(a + S.) - log G(a)] for the multinomial and a log b - (a + S.) log(b + n) for the Poisson. It is absent for
+the categorical model, where the total of each column is one more row of the table, with sign -1. A predictive under m
+slots costs O(m nnz), adding and removing a datum O(nnz).
 """
 
 import numpy as np
@@ -39,52 +41,52 @@ cdef enum:
     MULTINOMIAL = 0
     POISSON = 1
     CATEGORICAL = 2
-    MAX_FACTORS = 32        # factors of one product
-    MAX_REPEATS = 24        # a word repeated more often is scored by its rising factorial
-    TILE = 1024             # slots scored at a time: two buffers of 8 KiB stay in the first-level cache
-    N_TABLED = 256          # rising factorials kept for small counts under a symmetric prior
-    AHEAD = 16              # words of a list whose memory is asked for before it is their turn
-    SLACK = 64              # stale entries a list of words may hold beyond twice as many as it has present ones
+    MAX_FACTORS = 32        # largest number of factors in one product
+    MAX_REPEATS = 24        # the rising factorial scores a word with more repeats
+    TILE = 1024             # slots scored together: two buffers of 8 KiB fit in the first-level cache
+    N_TABLED = 256          # size of the table of rising factorials under a symmetric prior
+    AHEAD = 16              # number of words of a list that are prefetched
+    SLACK = 64              # stale entries of a list allowed in addition to twice its present words
     MAX_COUNT = 2147483647
 
-cdef double SAFE = 1e280    # bound of products and their inverses
-cdef double ROUNDING = 1e-8   # of a fractional count, relative, that adding and removing may leave or lack
+cdef double SAFE = 1e280    # bound of products and of their inverses
+cdef double ROUNDING = 1e-8   # relative error of fractional counts after adding and removing data
 
 cdef dict MODELS = {"multinomial": MULTINOMIAL, "poisson": POISSON, "categorical": CATEGORICAL}
 
 ctypedef struct word_list:
-    int32_t *words          # words whose bit is set; those counted 0 are stale
-    double *values          # their counts, and
-    int32_t *index          # (mask + 1,) place in `words` plus 1, hashed by word; both only where there is no table
+    int32_t *words          # listed words; those with count 0 are stale
+    double *values          # their counts; only if there is no table
+    int32_t *index          # (mask + 1,) hash table: place in `words` plus 1; only if there is no table
     Py_ssize_t mask
     Py_ssize_t length
     Py_ssize_t room
-    Py_ssize_t present      # words counted more than 0
+    Py_ssize_t present      # number of words with a count above 0
 
 ctypedef struct count_table:
     int model
-    int by_cluster          # no table: counts stand in the lists
-    int is_real             # float64 counts
-    double slack            # 0 where all counts are integers, hence exact; else ROUNDING
+    int by_cluster          # 1: no table, the lists hold the counts
+    int is_real             # 1: counts are float64, else int32
+    double slack            # 0 if all counts are integers, hence exact; else ROUNDING
     int max_factors
     Py_ssize_t n_rows
-    Py_ssize_t n_words      # rows of the table, those of the categorical totals last
+    Py_ssize_t n_words      # rows of the table; rows of categorical totals come last
     Py_ssize_t n_columns    # F: words that are columns of phi
     Py_ssize_t capacity
     Py_ssize_t stride       # entries of a row: capacity rounded up to EXPFAM_LINE
     csr_rows x
     const double *length    # (n_rows,) sum of each datum
-    void *counts            # (n_words, stride) int32, aligned to 64 bytes
-    uint8_t *listed         # (n_words, stride / 8) bits: the word is in the slot's list
+    void *counts            # (n_words, stride) int32 or float64, aligned to 64 bytes
+    uint8_t *listed         # (n_words, stride / 8) bits: whether the word is in the slot's list
     word_list *lists        # (capacity,)
-    double *n               # (stride,) data
+    double *n               # (stride,) number of data
     double *total           # (stride,) sum of the counts
     double *level           # (stride,) multinomial: S. + a; Poisson: (a + S.) log((b + n) / (b + n + 1))
     double *slope           # (stride,) Poisson: log(b + n + 1)
-    double *evidence        # (stride,) log evidence, NaN where it is not known
+    double *evidence        # (stride,) log evidence, NaN if not computed yet
     const double *prior     # (n_words,) pseudo-counts
     double prior_total      # their sum over the columns of phi
-    double rate             # b of the Poisson
+    double rate             # b of the Poisson family
     const double *tabled    # (N_TABLED,) log rising factorials of the symmetric prior, or NULL
     void *owner
 
@@ -97,7 +99,7 @@ cdef inline Py_ssize_t hash_of(Py_ssize_t w, Py_ssize_t mask) noexcept nogil:
 
 
 cdef inline Py_ssize_t place_of(const word_list *words, Py_ssize_t w) noexcept nogil:
-    """Place of a word in a list that holds counts, or -1."""
+    """Return the place of a word in a list that holds counts, or -1."""
     cdef Py_ssize_t h
     if words.room == 0:
         return -1
@@ -168,7 +170,10 @@ cdef inline void unset_listed(count_table *t, Py_ssize_t w, Py_ssize_t k) noexce
 
 
 cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexcept nogil:
-    """The count of w in k rises from 0; the list has room. To be called before the count is put."""
+    """List word w as present in slot k. Call it before the count rises from 0.
+
+    The list must have room.
+    """
     cdef word_list *words = &t.lists[k]
     words.present += 1
     if is_listed(t, w, k):
@@ -183,13 +188,13 @@ cdef inline void note_present(count_table *t, Py_ssize_t w, Py_ssize_t k) noexce
 
 
 cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogil:
-    """Room for further words in the list of k, amortised by doubling; false when memory is out."""
+    """Make room for more words in the list of k, at least by doubling; false if memory runs out."""
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t room = words.length + more, size = 8
     cdef void *grown
     cdef void *index
     if room > t.n_words:
-        room = t.n_words            # a list holds a word once
+        room = t.n_words            # a word is listed once
     if room <= words.room:
         return True
     if room < 2 * words.room:
@@ -216,7 +221,7 @@ cdef bint make_room(count_table *t, Py_ssize_t k, Py_ssize_t more) noexcept nogi
 
 
 cdef void drop_stale(count_table *t, Py_ssize_t k) noexcept nogil:
-    """Keep in the list of k the words that are present, in their order."""
+    """Remove the stale words from the list of k and keep the order of the others."""
     cdef word_list *words = &t.lists[k]
     cdef Py_ssize_t j, kept = 0
     for j in range(words.length):
@@ -246,7 +251,7 @@ cdef int out_of_memory(count_table *t) noexcept nogil:
 # ---- scalar arithmetic ---------------------------------------------------------------------------------------------
 
 cdef inline double log_rising(double z, double m) noexcept nogil:
-    """log Gamma(z + m) - log Gamma(z)."""
+    """Return log Gamma(z + m) - log Gamma(z)."""
     return expfam_log_rising1(z, m, 16 if z < 16 else 0)
 
 
@@ -256,7 +261,7 @@ ctypedef struct log_product:
 
 
 cdef inline void multiply_rising(log_product *value, double z, double m, int sign) noexcept nogil:
-    """Add sign * log_rising(z, m), by factors where m is a small integer."""
+    """Add sign * log_rising(z, m) to `value`; multiply factors if m is a small integer."""
     cdef double product = 1.0, t = 0.0
     if m > 8 or m != floor(m) or z > 1e15:
         value.sum += sign * log_rising(z, m)
@@ -278,7 +283,7 @@ cdef inline int sign_of(const count_table *t, Py_ssize_t w) noexcept nogil:
 
 
 cdef double total_term(const count_table *t, double n, double total) noexcept nogil:
-    """The evidence's term of (n, S.); 0 for an empty cluster."""
+    """Return the term of (n, S.) in the evidence; 0 for an empty cluster."""
     if t.model == MULTINOMIAL:
         return -log_rising(t.prior_total, total)
     if t.model == POISSON:
@@ -287,7 +292,7 @@ cdef double total_term(const count_table *t, double n, double total) noexcept no
 
 
 cdef void set_totals(count_table *t, Py_ssize_t k, double n, double total) noexcept nogil:
-    """Count and sum of a slot, and what follows from them."""
+    """Set number of data and total count of a slot, and the numbers that follow from them."""
     if t.lists[k].present == 0:
         total = 0.0
     t.n[k] = n
@@ -301,7 +306,7 @@ cdef void set_totals(count_table *t, Py_ssize_t k, double n, double total) noexc
 
 
 cdef double evidence_of(const count_table *t, Py_ssize_t k) noexcept nogil:
-    """Log evidence of a slot from its present words, kept until the slot changes."""
+    """Return the log evidence of a slot from its present words; cache it until the slot changes."""
     cdef double value = expfam_load_shared(&t.evidence[k]), count
     cdef log_product rest
     cdef Py_ssize_t j, w
@@ -334,7 +339,10 @@ cdef inline Py_ssize_t padded(Py_ssize_t m) noexcept nogil:
 
 cdef inline void multiply_rows(const count_table *t, const factor_block *block, const Py_ssize_t *ks, Py_ssize_t m,
                                double *product) noexcept nogil:
-    """product[j] = prod over the block of (count in slot j + a); `ks` NULL: the slots in order."""
+    """Set product[j] to the product over the block of (count in slot j + a).
+
+    If `ks` is NULL, j runs over consecutive slots.
+    """
     cdef Py_ssize_t j, width = padded(m)
     for j in range(width):
         product[j] = 1.0
@@ -351,7 +359,10 @@ cdef inline void multiply_rows(const count_table *t, const factor_block *block, 
 
 cdef void add_rising_row(const count_table *t, Py_ssize_t w, double count, const Py_ssize_t *ks, Py_ssize_t first,
                          Py_ssize_t m, double *out, double *z, double *result) noexcept nogil:
-    """out[j] += log_rising(count in slot j + a_w, count) for a word repeated often, or by a fraction."""
+    """Add log_rising(count in slot j + a_w, count) to out[j].
+
+    It is for words with a large or a fractional count.
+    """
     cdef Py_ssize_t j
     for j in range(m):
         z[j] = get(t, w, first + j if ks == NULL else ks[j]) + t.prior[w]
@@ -362,7 +373,10 @@ cdef void add_rising_row(const count_table *t, Py_ssize_t w, double count, const
 
 cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t first, Py_ssize_t m,
                      double *out, double *work) noexcept nogil:
-    """Log predictives of datum i under m <= TILE slots: ks[0..m-1], or first..first+m-1 where ks is NULL."""
+    """Compute the log predictives of datum i under m <= TILE slots.
+
+    The slots are ks[0..m-1], or first..first+m-1 if ks is NULL.
+    """
     cdef double *product = work
     cdef double *divisor = work + TILE
     cdef double *level = work + 2 * TILE
@@ -371,7 +385,7 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
     cdef double length = t.length[i], count, repeat = 0.0
     cdef bint by_product = False
     if t.model == CATEGORICAL:
-        half = (stop - p) // 2              # a datum holds its levels, then the total of each level's column
+        half = (stop - p) // 2              # first half: levels of the datum; second half: totals of their columns
         stop -= half
     if t.model == MULTINOMIAL:
         by_product = length <= t.max_factors and length == floor(length)
@@ -416,7 +430,7 @@ cdef void score_tile(const count_table *t, Py_ssize_t i, const Py_ssize_t *ks, P
                 level[j] = 1.0
             expfam_rising_products(level, <Py_ssize_t> length, divisor, padded(m))
         expfam_add_log_ratio(product, divisor if half or by_product else NULL, out, m)
-        by_product = False                  # a short document is one block
+        by_product = False                  # one block holds a short document
 
 
 cdef inline bint has_datum(const count_table *t, Py_ssize_t k) noexcept nogil:
@@ -424,7 +438,7 @@ cdef inline bint has_datum(const count_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-    """Whether slot k has a datum, and no count below that of datum i."""
+    """Return whether slot k has a datum, and no count that is smaller than in datum i."""
     cdef Py_ssize_t p
     cdef double count, slack = 1.0 - t.slack
     if not has_datum(t, k):
@@ -437,20 +451,21 @@ cdef inline bint holds(const count_table *t, Py_ssize_t i, Py_ssize_t k) noexcep
 
 
 cdef inline double rest_of(const count_table *t, double whole, double part) noexcept nogil:
-    """whole - part of counts or data; what rounding leaves of a fractional one is nothing."""
+    """Return whole - part of counts or numbers of data; 0 if only rounding is left."""
     cdef double rest = whole - part
     return 0.0 if rest < t.slack * part else rest
 
 
 cdef inline bint is_plain(const count_table *t) noexcept nogil:
-    """Whether all counts are whole and enter with a positive sign, and products of two factors are safe."""
+    """Return whether a table holds int32 counts, all signs are +1 and two factors are safe."""
     return not (t.is_real or t.by_cluster or t.model == CATEGORICAL) and t.max_factors >= 2
 
 
 cdef bint multiply_plain(const count_table *t, Py_ssize_t i, Py_ssize_t k, bint is_inside, double *sum_) noexcept nogil:
-    """Add the words of datum i under slot k of a plain table; false if it is said to be inside and cannot be.
+    """Add the terms of the words of datum i under slot k of a plain table to `sum_`.
 
-    A slot's counts lie in as many lines of memory as there are words: one pass, of few instructions.
+    Return false if `is_inside` is true but the slot cannot contain the datum. The counts of a slot lie in one cache
+    line for each word, so the function reads them in one pass, with few instructions.
     """
     cdef const int32_t *column = <const int32_t *> t.counts + k
     cdef double z, count, product = 1.0, least = 0.0
@@ -469,14 +484,17 @@ cdef bint multiply_plain(const count_table *t, Py_ssize_t i, Py_ssize_t k, bint 
         if n + 2 > t.max_factors:
             sum_[0] += expfam_log1(product)
             product, n = 1.0, 0
-        product *= z * (1.0 + <double> (count == 2) * z)    # once or twice, a branch less to mispredict
+        product *= z * (1.0 + <double> (count == 2) * z)    # count 1 or 2, without a branch to mispredict
         n += 2
     sum_[0] += expfam_log1(product)
     return least >= 0
 
 
 cdef double log_repeats(double z, double count, int max_factors) noexcept nogil:
-    """Log rising factorial of a word that occurs several times; as a product while it is safe."""
+    """Return the log rising factorial of a word that occurs several times.
+
+    It is computed as a product if that is safe.
+    """
     cdef double product = z
     if count > max_factors or count > MAX_REPEATS:
         return log_rising(z, count)
@@ -489,9 +507,10 @@ cdef double log_repeats(double z, double count, int max_factors) noexcept nogil:
 
 cdef double score_slot(const count_table *t, Py_ssize_t i, Py_ssize_t k, double n, double total,
                        bint is_inside) noexcept nogil:
-    """Log predictive of datum i under slot k of n data with this total; its own counts left out if it is inside.
+    """Return the log predictive of datum i under slot k with n data and this total.
 
-    NaN if it cannot be inside; to be found out by `holds` unless the table is plain.
+    If `is_inside`, the counts of the datum are left out. The result is NaN if a plain table shows that the datum cannot
+    be inside; for other tables the caller must check this by `holds`.
     """
     cdef double length = t.length[i], count, held
     cdef log_product value
@@ -557,9 +576,10 @@ cdef int counts_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, dou
 
 
 cdef bint is_read(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Whether of two clusters the list of slot k is the one to read: the shorter one, never by number of the slot.
+    """Return whether a merge of slots k and l reads the list of slot k: the shorter list.
 
-    So both orders give the same bits, and so do slots of equal content.
+    Ties are broken by the contents of the slots, never by their numbers. Both orders of the slots then give the same
+    bits, and so do slots of equal content.
     """
     cdef Py_ssize_t e = 0, w, other
     cdef double count, held
@@ -606,7 +626,7 @@ cdef int counts_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ss
 
 
 cdef inline bint includes(const count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Whether the statistics of slot l can be taken out of those of slot k."""
+    """Return whether the statistics of slot l can be subtracted from slot k."""
     cdef Py_ssize_t j, w
     cdef double slack = 1.0 - t.slack
     if min(k, l) < 0 or max(k, l) >= t.capacity or t.n[l] * slack > t.n[k]:
@@ -754,10 +774,10 @@ cdef inline void exchange(double *values, Py_ssize_t k, Py_ssize_t l) noexcept n
 
 
 cdef void exchange_columns(count_table *t, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Swap two columns of the table, at the words that either list holds; the lists stay."""
+    """Swap two columns of the table, at the words of either list; do not swap the lists."""
     cdef Py_ssize_t j, w
     cdef double count
-    # words of l alone first: bits of the words of k, on which the second pass decides, are not touched by it
+    # first the words that only l has: this pass does not change the bits of the words of k, which the second pass reads
     for j in range(t.lists[l].length):
         w = t.lists[l].words[j]
         if not is_listed(t, w, k):
@@ -796,7 +816,7 @@ cdef int counts_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 
 cdef void expect_row(const csr_rows *x, Py_ssize_t i) noexcept nogil:
-    """Ask for the memory of a datum's entries."""
+    """Prefetch the entries of datum i."""
     cdef Py_ssize_t start = row_start(x, i), n = row_start(x, i + 1) - start
     cdef Py_ssize_t width = 8 if x.wide_columns else 4
     expfam_prefetch(<const char *> x.columns + start * width, n * width)
@@ -816,7 +836,9 @@ cdef void counts_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
 
 
 def count_rows(X):
-    """Rows of counts as CSR arrays, the caller's own where they are CSR already; whole numbers to 1e-9 made whole.
+    """Return rows of counts as CSR arrays; counts within 1e-9 of integers are rounded.
+
+    CSR data keep the caller's arrays unless counts had to be rounded.
 
     Parameters
     ----------
@@ -825,9 +847,11 @@ def count_rows(X):
     Returns
     -------
     values, columns, starts : ndarray
+        Counts, columns and row starts.
     sums : (N,) float64 ndarray
         Sum of each row.
     is_fractional : bool
+        Whether a count is not an integer.
     heaviest : float
         Largest sum of a column.
     """
@@ -836,7 +860,7 @@ def count_rows(X):
     sums = row_sums(X)
     inexact = values.dtype.kind == "f" and first_where(X, lambda v: v != np.rint(v)) is not None
     is_fractional = inexact and first_where(X, lambda v: np.abs(v - np.rint(v)) > 1e-9) is not None
-    if inexact and not is_fractional:       # validation lets 1e-9 pass
+    if inexact and not is_fractional:       # validation allows differences of 1e-9
         X = sparse.csr_array((np.rint(values), columns, starts), shape=X.shape)
         X.eliminate_zeros()
         values, columns, starts, sums = X.data, X.indices, X.indptr, np.rint(sums)
@@ -851,26 +875,29 @@ cdef class CountComponents:
     Parameters
     ----------
     family : Family
-        Bound `Multinomial`, `Poisson` or `Categorical`.
+        A bound `Multinomial`, `Poisson` or `Categorical`.
     data : Dataset
     capacity : int
-        Number of slots to begin with.
+        Initial number of slots.
     layout : {"features", "clusters"}
-        The word-major table, or counts kept with each cluster.
+        A table with a row for each word, or counts in a list for each cluster.
 
     Attributes
     ----------
     capsule : PyCapsule
         Named "expfam.components_v1".
     capacity : int
+        Number of slots.
     is_fractional : bool
-        Whether counts are held as float64: fractional data or statistics, or totals beyond 2^31 - 1.
+        Whether counts are float64: for fractional data or statistics, for totals beyond 2^31 - 1, and for
+        layout="clusters".
     pending : BaseException or None
+        Exception of a function that returned EXPFAM_PYTHON.
 
     Notes
     -----
-    Memory: 4 bytes (8 if fractional) for each column and slot, 1 bit beside it, 4 to 8 bytes for each present word;
-    with layout="clusters" 20 to 56 bytes for each present word and nothing else.
+    Memory: 4 bytes (8 if fractional) and 1 bit for each column and slot, and 4 to 8 bytes for each present word. With
+    layout="clusters" it is 20 to 56 bytes for each present word, and nothing else.
     """
 
     cdef components_v1 api
@@ -880,7 +907,7 @@ cdef class CountComponents:
     cdef object family, arrays, prior, tabled, block
     cdef double[::1] lengths
     cdef double data_total          # sum of all counts of the data
-    cdef double data_slack          # ROUNDING where they are fractional
+    cdef double data_slack          # ROUNDING if they are fractional, else 0
 
     def __cinit__(self):
         memset(&self.t, 0, sizeof(count_table))
@@ -932,20 +959,23 @@ cdef class CountComponents:
 
     @property
     def capacity(self):
-        """Slots that can be used."""
+        """Return the number of slots that can be used."""
         return self.t.capacity
 
     @property
     def is_fractional(self):
-        """Whether counts are held as float64."""
+        """Return whether the counts are float64."""
         return bool(self.t.is_real)
 
     def _open(self, family, data):
-        """Point at the rows; dense counts become CSR, codes become their columns of phi and of the totals."""
+        """Point the table at the rows of the data.
+
+        Dense counts become CSR. Codes become columns of phi, followed by columns of the totals.
+        """
         if self.t.model == CATEGORICAL:
             columns, starts, block = family.hot_columns(data.X)
             values, sums = None, np.diff(starts).astype(np.float64)
-            # each row: its columns of phi, then the totals of the same columns of X
+            # each row holds its columns of phi, then the totals of the same columns of X
             at = np.arange(columns.size) + np.repeat(starts[0 : data.n_rows], np.diff(starts))
             both = np.empty(2 * columns.size, dtype=np.int32)
             both[at] = columns
@@ -963,7 +993,7 @@ cdef class CountComponents:
         self.data_total = float(sums.sum())
 
     def _set_family(self, family):
-        """Pseudo-counts, and tables that follow from them."""
+        """Copy the family's pseudo-counts and compute the tables that follow from them."""
         a, totals = family.pseudocounts()
         self.prior = np.concatenate([a, totals]) if self.t.model == CATEGORICAL else a
         cdef const double[::1] prior = self.prior
@@ -984,7 +1014,7 @@ cdef class CountComponents:
         self.family = family
 
     def _set_bounds(self, double loaded=0.0):
-        """Number of factors whose products, and ratios of products, stay within 1e+-280."""
+        """Set the number of factors whose products, and ratios of these, stay within 1e+-280."""
         cdef double most = max(self.data_total + loaded, <double> MAX_COUNT)
         most += self.t.prior_total + float(self.prior.max())
         cdef double least = min(1.0, float(self.prior.min()))
@@ -992,7 +1022,7 @@ cdef class CountComponents:
         self.t.max_factors = int(min(max(np.log10(SAFE) / max(digits, 1e-3), 1.0), MAX_FACTORS))
 
     def _allocate(self, Py_ssize_t capacity, bint is_real):
-        """Replace the table by one of `capacity` slots, keeping the statistics of those that fit."""
+        """Replace the table by one of `capacity` slots; keep the statistics of slots that fit."""
         cdef count_table old = self.t
         cdef count_table t = self.t
         cdef Py_ssize_t j, k
@@ -1004,9 +1034,9 @@ cdef class CountComponents:
         t.listed = <uint8_t *> PyMem_RawCalloc((n_entries >> 3) + 1, 1)
         t.lists = <word_list *> PyMem_RawCalloc(t.stride, sizeof(word_list))
         t.n = <double *> PyMem_RawCalloc(5 * t.stride, sizeof(double))
-        try:    # NumPy asks for large pages where it can: the words of a datum lie in as many small ones
+        try:    # NumPy uses huge pages where it can; with small pages each word of a datum lies in its own page
             block = np.zeros(n_entries * width + 64, dtype=np.uint8)
-        except (MemoryError, ValueError):       # the latter beyond all addresses
+        except (MemoryError, ValueError):       # ValueError: the size exceeds the address space
             block = None
         if block is None or t.listed == NULL or t.lists == NULL or t.n == NULL:
             PyMem_RawFree(t.listed)
@@ -1019,7 +1049,7 @@ cdef class CountComponents:
         t.counts = <void *> ((<size_t> block.ctypes.data + 63) & ~<size_t> 63)
         t.total, t.level = t.n + t.stride, t.n + 2 * t.stride
         t.slope, t.evidence = t.n + 3 * t.stride, t.n + 4 * t.stride
-        kept, self.block = self.block, block    # the old one until its counts are copied
+        kept, self.block = self.block, block    # keep the old block until its counts are copied
         self.t = t
         for k in range(t.stride):
             set_totals(&self.t, k, 0.0, 0.0)
@@ -1034,17 +1064,20 @@ cdef class CountComponents:
         del kept
 
     def _widen(self):
-        """Hold counts as float64 from now on."""
+        """Replace int32 counts by float64 counts."""
         if not self.t.is_real:
             self._allocate(self.t.capacity, True)
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for more slots, at least doubled."""
+        """Make room for `capacity` slots; grow at least to twice the present capacity."""
         if capacity > self.t.capacity:
             self._allocate(max(capacity, 2 * self.t.capacity), self.t.is_real)
 
     def refresh(self, labels):
-        """Statistics recomputed from the members of each slot; counts never need it."""
+        """Recompute the statistics of each slot from its members; `labels` (n_rows,) are slots.
+
+        Integer counts are exact, so they never need it.
+        """
         cdef const int[::1] label = np.ascontiguousarray(labels, dtype=np.int32)
         cdef Py_ssize_t i, k
         cdef int code = EXPFAM_OK
@@ -1061,7 +1094,7 @@ cdef class CountComponents:
                     raise SupportError(f"{self.family.name}: datum {i} does not fit into slot {label[i]}")
 
     def rebind(self, family):
-        """Other hyper-parameters, the same statistics."""
+        """Use the hyper-parameters of another family with the same statistics."""
         cdef Py_ssize_t k
         self._set_family(family)
         self._set_bounds(float(np.sum(<double[:self.t.capacity]> self.t.total)))
@@ -1069,7 +1102,10 @@ cdef class CountComponents:
             set_totals(&self.t, k, self.t.n[k], self.t.total[k])
 
     def load(self, n, S):
-        """Statistics set from arrays, (K,) and (K, F) dense or CSR; further slots are emptied."""
+        """Set the statistics of the slots 0..K-1 from arrays and empty the others.
+
+        `n` is (K,) and `S` (K, F), dense or CSR.
+        """
         n = np.ascontiguousarray(n, dtype=np.float64)
         S = sparse.csr_array(S)
         if S.shape != (n.shape[0], self.t.n_columns):
@@ -1087,7 +1123,7 @@ cdef class CountComponents:
         self._fill(n, np.asarray(S.sum(axis=1)).ravel(), S.indptr, S.indices, S.data)
 
     def _fill(self, n, totals, starts, words, values):
-        """Statistics from lists of words, in the order given."""
+        """Set the statistics of the slots from lists of words, in the given order."""
         values, words = np.ascontiguousarray(values, dtype=np.float64), np.ascontiguousarray(words, dtype=np.int64)
         starts = np.ascontiguousarray(starts, dtype=np.int64)
         sizes = np.diff(starts)
@@ -1120,7 +1156,7 @@ cdef class CountComponents:
             set_totals(&self.t, k, count[k], total[k])
 
     def export(self):
-        """Copies of (n, S): (capacity,) float64 and (capacity, F) CSR."""
+        """Return copies of n (capacity,) float64 and S (capacity, F) CSR."""
         state = self.to_arrays()
         shape = (self.t.capacity, self.t.n_words)
         S = sparse.csr_array((state["values"], state["words"], state["starts"]), shape=shape)
@@ -1129,7 +1165,10 @@ cdef class CountComponents:
         return state["n"], S[:, 0:self.t.n_columns]
 
     def to_arrays(self):
-        """All that a later call reads: the words of each slot in the order of its list, stale ones included."""
+        """Return all arrays that later calls read, by name.
+
+        The words of each slot are in the order of its list and include stale ones.
+        """
         cdef Py_ssize_t k, j, at = 0
         n, total = np.empty(self.t.capacity), np.empty(self.t.capacity)
         starts = np.zeros(self.t.capacity + 1, dtype=np.int64)
@@ -1153,7 +1192,7 @@ cdef class CountComponents:
         }
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`, bit for bit."""
+        """Restore the arrays that `to_arrays` returned, bit for bit."""
         cdef Py_ssize_t k
         n = np.ascontiguousarray(arrays["n"], dtype=np.float64)
         for k in range(self.t.capacity):

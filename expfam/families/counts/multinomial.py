@@ -1,12 +1,15 @@
-"""Count documents: multinomial rows with a Dirichlet prior on the probabilities of the words.
+"""Multinomial rows of counts with a Dirichlet prior on the probabilities of the words.
 
-phi(x) = x, theta = log p and g = 0 (the gauge used in every method), so a cluster is its summed counts. The evidence
-separates over words, which is what word-major tables and inverted indices live on. O(nnz) throughout.
+phi(x) = x, theta = log p and g = 0 in all methods, so the statistics of a cluster are its summed counts. The evidence
+is a sum over words plus a term of the total; word-major tables and inverted indices rely on it. All methods cost
+O(nnz).
 """
+
+from __future__ import annotations
 
 import math
 import warnings
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -16,6 +19,13 @@ from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class Multinomial(Family):
     """Rows of counts with a Dirichlet prior on the probabilities of the columns.
@@ -23,14 +33,14 @@ class Multinomial(Family):
     Parameters
     ----------
     concentration : "auto", float or (V,) array_like, positive
-        Pseudo-counts of the Dirichlet prior. ``"auto"`` is min(0.5, 500 / V): a total mass of at most 500.
+        Pseudo-counts of the Dirichlet prior. ``"auto"`` is min(0.5, 500 / V), so their total is at most 500.
     allow_fractional : bool
-        Accept non-negative weights that are not integers, such as tf-idf.
+        Whether to accept non-negative weights that are not integers, for example tf-idf.
 
     Attributes
     ----------
     length_ : int
-        Tokens of a typical row, the rounded mean (at least 1); what `sample` draws. Set by `bind`.
+        Rounded mean number of tokens of a row, at least 1; `sample` draws rows of this length. Set by `bind`.
 
     Examples
     --------
@@ -43,23 +53,25 @@ class Multinomial(Family):
     Notes
     -----
     A(n, S) = sum_w [log G(a_w + S_w) - log G(a_w)] - log G(a + S.) + log G(a) with a = sum a_w and S. = sum S_w
-    (Ahmed et al. 2012, eq. 18, is the difference of two of them). Empty rows are legal: their evidence is 0.
+    (Ahmed et al. 2012, eq. 18, is a difference of two of these terms). Empty rows are allowed: their evidence is 0.
     """
 
     name = "multinomial"
-    count_model: ClassVar[str] = "multinomial"  # what the compiled components are to compute; subclasses inherit it
+    count_model: ClassVar[str] = "multinomial"  # the model that the compiled components compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"concentration": "positive"}
     learned_by_default: ClassVar[tuple] = ("concentration",)
+    concentration: Any
+    length_: int
 
-    def __init__(self, concentration="auto", allow_fractional=False):
+    def __init__(self, concentration: npt.ArrayLike = "auto", allow_fractional: bool = False) -> None:
         counts.check_positive(concentration, "concentration", self.name)
         self.concentration = concentration
         self.allow_fractional = allow_fractional
 
-    def resolve(self, X):
-        """Concentration, and the typical number of tokens of a row."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the concentration, and the mean number of tokens of a row."""
         n_words = X.shape[1]
         a = counts.check_positive(self.concentration, "concentration", self.name, size=n_words)
         totals = counts.row_sums(X)
@@ -76,81 +88,98 @@ class Multinomial(Family):
             "length_": max(1, round(math.fsum(totals) / X.shape[0])),
         }
 
-    def sufficient_statistics(self, X):
-        """The rows themselves: (N, V), dense or CSR."""
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return the rows unchanged: (N, V), dense or CSR."""
         return X
 
-    def log_base(self, X):
-        """Log multinomial coefficient of each row, nats: (N,) float64."""
+    def log_base(self, X: Any) -> Floats:
+        """Return the log multinomial coefficient of each row: (N,) nats."""
         return gammaln(counts.row_sums(X) + 1.0) - counts.row_log_gamma(X)
 
     def _total(self, S):
         a = self.concentration
         return float(np.sum(a)) if np.ndim(a) else a * S.shape[1]
 
-    def log_marginal(self, n, S):
-        """Log evidence of each cluster, nats, without log-base: (K,); `S` (K, V) dense or CSR."""
+    def log_marginal(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster: (K,) nats, without log-base.
+
+        `S` (K, V) may be dense or CSR.
+        """
         return counts.sum_log_rising(self.concentration, S) - counts.log_rising(self._total(S), counts.row_sums(S))
 
-    def separable(self):
-        """Terms of the evidence by column: see `Family.separable`."""
+    def separable(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+        """Return the terms of the evidence by column; see `Family.separable`."""
         self.require_bound()
         a = self.concentration
         total = self._total(np.broadcast_to(a, self.n_features_in_)[None])
         return lambda n, s: -counts.log_rising(total, s), lambda w, s: counts.log_rising(counts.of_columns(a, w), s)
 
-    def log_predictive(self, X, n, S):
-        """Log probability of each row given each cluster's data, nats, without log-base: (N, K) float64."""
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of each row given each cluster's data: (N, K) nats.
+
+        The log base measure is left out.
+        """
         self.require_bound()
         return counts.predict(self, X, n, S)
 
-    def expected_natural(self, n, S):
-        """Posterior mean of log p, (K, V), and g = 0, (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior mean of log p (K, V), and g = 0 (K,)."""
         theta = digamma(self.concentration + S) - digamma(self._total(S) + S.sum(axis=1, keepdims=True))
         return theta, np.zeros(S.shape[0])
 
-    def draw_natural(self, n, S, rng):
-        """log p drawn from the posterior Dirichlet, (K, V), and g = 0, (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw log p (K, V) from the Dirichlet posterior; return it and g = 0 (K,)."""
         return counts.log_normalise(counts.draw_log_gamma(self.concentration + S, rng)), np.zeros(S.shape[0])
 
-    def map_natural(self, n, S):
-        """Mode in natural coordinates, log of (a_w + S_w) / (a + S.), (K, V), and g = 0, (K,)."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior mode in natural coordinates (K, V), and g = 0 (K,).
+
+        The mode is the log of (a_w + S_w) / (a + S.).
+        """
         p = (self.concentration + S) / (self._total(S) + S.sum(axis=1, keepdims=True))
         return np.log(p), np.zeros(S.shape[0])
 
-    def log_prior(self, theta, g):
-        """Log density of the prior in natural coordinates, up to a constant, nats: (K,)."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the log prior density in natural coordinates, up to a constant: (K,) nats."""
         return (self.concentration * theta).sum(axis=1)
 
-    def log_partition(self, theta):
-        """Log normaliser of a row of `length_` tokens: (K,); 0 where theta is a vector of log probabilities."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return the log normaliser of a row of `length_` tokens: (K,) nats.
+
+        It is 0 if theta holds log probabilities.
+        """
         top = theta.max(axis=1)
         return self._length() * (top + np.log(np.exp(theta - top[:, None]).sum(axis=1)))
 
     def _length(self):
         return getattr(self, "length_", 1)
 
-    def sample(self, theta, size, rng):
-        """Rows of `length_` tokens (1 if unbound), `size` of each cluster in turn: (K * size, V) float64."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows under each parameter: (K * size, V), grouped by parameter.
+
+        Each row has `length_` tokens, or 1 token if the family is unbound.
+        """
         p = np.exp(counts.log_normalise(np.asarray(theta, dtype=np.float64)))
         return np.concatenate([rng.multinomial(self._length(), row, size=size) for row in p]).astype(np.float64)
 
-    def to_params(self, theta, g):
-        """Probabilities of the columns: ``{"probability": (K, V)}``."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return the probabilities of the columns: ``{"probability": (K, V)}``."""
         return {"probability": np.exp(counts.log_normalise(np.asarray(theta, dtype=np.float64)))}
 
-    def from_params(self, probability):
-        """Natural parameters (theta, g) of rows of probabilities (K, V), which must be positive."""
+    def from_params(self, probability: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the natural parameters (theta, g) of positive probabilities (K, V)."""
         p = np.asarray(probability, dtype=np.float64)
         if p.ndim != 2 or not (p > 0).all():
             raise ValueError("multinomial: probability must be a (K, V) array of positive numbers")
         return np.log(p / p.sum(axis=1, keepdims=True)), np.zeros(p.shape[0])
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts.components`."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> CountComponents:
+        """Return compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
 
-    def pseudocounts(self):
-        """Prior counts of the columns of phi (F,) and of each block of columns that shares a total (one here)."""
+    def pseudocounts(self) -> tuple[Floats, Floats]:
+        """Return the pseudo-counts of the columns (V,) and their total (1,)."""
         a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.concentration, dtype=np.float64), self.n_features_in_))
         return a, np.array([self._total(a[None])])

@@ -1,10 +1,12 @@
 """Independent Poisson columns with gamma priors that share one rate.
 
-phi(x) = x, theta = log lambda, g = sum lambda. The shared rate keeps the predictive of a sparse row at O(nnz): the
-zeros enter through the cluster's total alone.
+phi(x) = x, theta = log lambda, g = sum lambda. Because the columns share one rate, the predictive of a sparse row
+costs O(nnz): zeros enter only through the total of the cluster.
 """
 
-from typing import ClassVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import digamma
@@ -13,17 +15,24 @@ from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class Poisson(Family):
-    """Independent Poisson counts with a Gamma(shape, rate) prior on the intensity of each column.
+    """Independent Poisson counts with a Gamma(shape, rate) prior on each column's intensity.
 
     Parameters
     ----------
     shape : "auto", float or (V,) array_like, positive
-        Shape a_w of the gamma prior. ``"auto"`` is rate * (mean of the column + 1 / N), so that prior and data agree
-        in the mean.
+        Shape a_w of the gamma prior. ``"auto"`` is rate * (mean of the column + 1 / N), so that prior and data have
+        nearly the same mean.
     rate : "auto" or float, positive
-        Rate b of the gamma prior, the number of rows it is worth; one for all columns. ``"auto"`` is 1.
+        Rate b of the gamma prior, one number for all columns: the prior is worth b rows. ``"auto"`` is 1.
 
     Examples
     --------
@@ -35,25 +44,26 @@ class Poisson(Family):
 
     Notes
     -----
-    A(n, S) = sum_w [log G(a_w + S_w) - log G(a_w)] + a log b - (a + S.) log(b + n) with a = sum a_w, S. = sum S_w;
-    the predictive of a column is negative binomial with size a_w + S_w and success probability
-    (b + n) / (b + n + 1).
+    A(n, S) = sum_w [log G(a_w + S_w) - log G(a_w)] + a log b - (a + S.) log(b + n) with a = sum a_w, S. = sum S_w.
+    The predictive of a column is negative binomial with size a_w + S_w and success probability (b + n) / (b + n + 1).
     """
 
     name = "poisson"
-    count_model: ClassVar[str] = "poisson"  # what the compiled components are to compute; subclasses inherit it
+    count_model: ClassVar[str] = "poisson"  # the model that the compiled components compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"shape": "positive", "rate": "positive"}
+    shape: Any
+    rate: Any
 
-    def __init__(self, shape="auto", rate="auto"):
+    def __init__(self, shape: npt.ArrayLike = "auto", rate: Literal["auto"] | float = "auto") -> None:
         counts.check_positive(shape, "shape", self.name)
         counts.check_positive(rate, "rate", self.name, scalar=True)
         self.shape = shape
         self.rate = rate
 
-    def resolve(self, X):
-        """Shape and rate."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return shape and rate."""
         rate = counts.check_positive(self.rate, "rate", self.name, scalar=True)
         rate = 1.0 if isinstance(rate, str) else rate
         shape = counts.check_positive(self.shape, "shape", self.name, size=X.shape[1])
@@ -61,12 +71,12 @@ class Poisson(Family):
             shape = rate * (counts.column_means(X) + 1.0 / X.shape[0])
         return {"shape": shape, "rate": rate}
 
-    def sufficient_statistics(self, X):
-        """The rows themselves: (N, V), dense or CSR."""
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return the rows unchanged: (N, V), dense or CSR."""
         return X
 
-    def log_base(self, X):
-        """Minus the sum of log x! of each row, nats: (N,) float64."""
+    def log_base(self, X: Any) -> Floats:
+        """Return minus the sum of log x! of each row: (N,) nats."""
         return -counts.row_log_gamma(X)
 
     def _total(self, S):
@@ -74,68 +84,79 @@ class Poisson(Family):
         return float(np.sum(a)) if np.ndim(a) else a * S.shape[1]
 
     def _length_term(self, total, n, s):
-        # a log b - (a + s) log(b + n), written so that an empty cluster gives exactly 0
+        # a log b - (a + s) log(b + n), in a form that is exactly 0 for an empty cluster
         return -total * np.log1p(n / self.rate) - s * np.log(self.rate + n)
 
-    def log_marginal(self, n, S):
-        """Log evidence of each cluster, nats, without log-base: (K,); `S` (K, V) dense or CSR."""
+    def log_marginal(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster: (K,) nats, without log-base.
+
+        `S` (K, V) may be dense or CSR.
+        """
         return counts.sum_log_rising(self.shape, S) + self._length_term(self._total(S), n, counts.row_sums(S))
 
-    def separable(self):
-        """Terms of the evidence by column: see `Family.separable`."""
+    def separable(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+        """Return the terms of the evidence by column; see `Family.separable`."""
         self.require_bound()
         a = self.shape
         total = self._total(np.broadcast_to(a, self.n_features_in_)[None])
         return lambda n, s: self._length_term(total, n, s), lambda w, s: counts.log_rising(counts.of_columns(a, w), s)
 
-    def log_predictive(self, X, n, S):
-        """Log probability of each row given each cluster's data, nats, without log-base: (N, K) float64."""
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of each row given each cluster's data: (N, K) nats.
+
+        The log base measure is left out.
+        """
         self.require_bound()
         return counts.predict(self, X, n, S)
 
-    def expected_natural(self, n, S):
-        """Posterior means of log lambda, (K, V), and of sum lambda, (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means of log lambda (K, V) and of sum lambda (K,)."""
         theta = digamma(self.shape + S) - np.log(self.rate + n)[:, None]
         return theta, (self._total(S) + S.sum(axis=1)) / (self.rate + n)
 
-    def draw_natural(self, n, S, rng):
-        """log lambda drawn from the posterior, (K, V), and sum lambda, (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw log lambda (K, V) from the posterior; return it and sum lambda (K,)."""
         theta = counts.draw_log_gamma(self.shape + S, rng) - np.log(self.rate + n)[:, None]
         return theta, self.log_partition(theta)
 
-    def map_natural(self, n, S):
-        """Mode in natural coordinates, log of (a_w + S_w) / (b + n), (K, V), and sum lambda, (K,)."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior mode in natural coordinates (K, V), and sum lambda (K,).
+
+        The mode is the log of (a_w + S_w) / (b + n).
+        """
         theta = np.log(self.shape + S) - np.log(self.rate + n)[:, None]
         return theta, self.log_partition(theta)
 
-    def log_prior(self, theta, g):
-        """Log density of the prior in natural coordinates, up to a constant, nats: (K,)."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the log prior density in natural coordinates, up to a constant: (K,) nats."""
         return (self.shape * theta).sum(axis=1) - self.rate * np.asarray(g)
 
-    def log_partition(self, theta):
-        """Sum of the intensities: (K,)."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return the sum of the intensities: (K,)."""
         return np.exp(theta).sum(axis=1)
 
-    def sample(self, theta, size, rng):
-        """Rows of counts, `size` of each cluster in turn: (K * size, V) float64."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows of counts under each parameter: (K * size, V), grouped by parameter."""
         return rng.poisson(np.repeat(np.exp(theta), size, axis=0)).astype(np.float64)
 
-    def to_params(self, theta, g):
-        """Intensities: ``{"rate": (K, V)}``."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return the intensities: ``{"rate": (K, V)}``."""
         return {"rate": np.exp(theta)}
 
-    def from_params(self, rate):
-        """Natural parameters (theta, g) of intensities (K, V), which must be positive."""
+    def from_params(self, rate: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the natural parameters (theta, g) of positive intensities (K, V)."""
         rate = np.asarray(rate, dtype=np.float64)
         if rate.ndim != 2 or not (rate > 0).all():
             raise ValueError("poisson: rate must be a (K, V) array of positive numbers")
         return np.log(rate), rate.sum(axis=1)
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled components; see `expfam.families.counts.components`."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> CountComponents:
+        """Return compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
 
-    def pseudocounts(self):
-        """Prior counts of the columns of phi (F,) and their total as an array of one."""
+    def pseudocounts(self) -> tuple[Floats, Floats]:
+        """Return the pseudo-counts of the columns (V,) and their total (1,)."""
         a = np.ascontiguousarray(np.broadcast_to(np.asarray(self.shape, dtype=np.float64), self.n_features_in_))
         return a, np.array([self._total(a[None])])

@@ -1,8 +1,12 @@
-"""Arithmetic shared by the count families: pseudo-counts, rising factorials, Dirichlet and gamma draws in logs.
+"""Arithmetic shared by the count families: pseudo-counts, rising factorials, draws in logs.
 
-A conjugate prior of counts is a set of pseudo-counts, and every evidence is a sum of
-log Gamma(z + m) - log Gamma(z), here `log_rising`. Sums over columns visit stored (non-zero) entries only: O(nnz).
+A conjugate prior of counts is a set of pseudo-counts, and every evidence is a sum of terms
+log Gamma(z + m) - log Gamma(z), computed by `log_rising`. Sums over columns read only non-zero entries: O(nnz).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -11,12 +15,20 @@ from scipy.special import gammaln
 from expfam.families.components import Components
 from expfam.families.support import first_where
 
-_BLOCK = 1 << 20  # stored entries summed in one go
-LEAST, MOST = 1e-100, 1e100  # products of a few hundred-digit factors must stay within the range of a double
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.families.base import Family
+    from expfam.protocols import Floats
+
+_BLOCK = 1 << 20  # stored entries summed in one step
+LEAST, MOST = 1e-100, 1e100  # a product of a few factors in this range must not overflow a float64
 
 
-def check_positive(value, name, family, *, size=None, scalar=False):
-    """`value` as a float or a (V,) float64 array of positive numbers; ``"auto"`` passes through.
+def check_positive(
+    value: Any, name: str, family: str, *, size: int | None = None, scalar: bool = False
+) -> str | float | Floats:
+    """Return `value` as a positive float or (V,) float64 array; return ``"auto"`` unchanged.
 
     Parameters
     ----------
@@ -24,14 +36,14 @@ def check_positive(value, name, family, *, size=None, scalar=False):
     name, family : str
         Names used in messages.
     size : int, optional
-        The length that an array must have.
+        Required length of an array.
     scalar : bool
         Whether arrays are refused.
 
     Raises
     ------
     ValueError
-        Naming family, parameter, value and rule.
+        The message names family, parameter, value and rule.
     """
     if isinstance(value, str):
         if value == "auto":
@@ -55,8 +67,11 @@ def check_positive(value, name, family, *, size=None, scalar=False):
     return array if array.ndim else float(array)
 
 
-def entries(S):
-    """Cluster, column and value of each non-zero entry of `S` (K, F), dense or CSR: three arrays, row by row."""
+def entries(S: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Floats]:
+    """Return cluster, column and value of each non-zero entry of `S`: three arrays, row by row.
+
+    `S` (K, F) may be dense or CSR.
+    """
     if sparse.issparse(S):
         S = S.tocsr()
         return np.repeat(np.arange(S.shape[0]), np.diff(S.indptr)), S.indices, np.asarray(S.data, dtype=np.float64)
@@ -65,8 +80,11 @@ def entries(S):
     return rows, columns, S[rows, columns]
 
 
-def row_sums(S):
-    """Sum of each row of `S`, dense or CSR, as (K,) float64; sparse entries in blocks, without copies of all."""
+def row_sums(S: Any) -> Floats:
+    """Return the sum of each row of `S`, dense or CSR: (K,) float64.
+
+    Sparse entries are summed in blocks, so that there is no full copy.
+    """
     n_rows = S.shape[0]
     step = max(1, _BLOCK * n_rows // max(S.nnz, 1)) if sparse.issparse(S) else max(n_rows, 1)
     total = np.empty(n_rows)
@@ -76,8 +94,11 @@ def row_sums(S):
     return total
 
 
-def column_sums(X):
-    """Sum of each column of `X`, dense or CSR, as (V,) float64; sparse entries in blocks, without copies of all."""
+def column_sums(X: Any) -> Floats:
+    """Return the sum of each column of `X`, dense or CSR: (V,) float64.
+
+    Sparse entries are summed in blocks, so that there is no full copy.
+    """
     if not sparse.issparse(X):
         return X.sum(axis=0, dtype=np.float64)
     total = np.zeros(X.shape[1])
@@ -87,8 +108,11 @@ def column_sums(X):
     return total
 
 
-def column_means(X):
-    """Mean of each column, the same bits for any order of the rows: (V,) float64."""
+def column_means(X: Any) -> Floats:
+    """Return the mean of each column: (V,) float64.
+
+    Its bits do not depend on the order of the rows.
+    """
     if X.dtype.kind != "f" or first_where(X, lambda v: v != np.rint(v)) is None:
         return column_sums(X) / X.shape[0]  # sums of integers are exact in any order
     _, columns, values = entries(X)
@@ -96,13 +120,16 @@ def column_means(X):
     return np.bincount(columns[order], weights=values[order], minlength=X.shape[1]) / X.shape[0]
 
 
-def log_rising(z, m):
-    """log Gamma(z + m) - log Gamma(z) for z > 0, m >= 0, without cancellation at large z; elementwise, broadcast.
+def log_rising(z: Any, m: Any) -> Any:
+    """Return log Gamma(z + m) - log Gamma(z) for z > 0 and m >= 0, elementwise.
+
+    The arguments are broadcast.
 
     Notes
     -----
-    From z = 16 on the difference of two Stirling series, whose remainder is below 1e-15; else the two log-gammas, of
-    which only one can be large. Many small counts over one z are looked up in a table of its values.
+    From z = 16 on it is the difference of two Stirling series, which does not cancel and whose remainder is below
+    1e-15. Below 16 it is the difference of two log-gammas, of which only one can be large. Many small counts with one z
+    are looked up in a table.
     """
     if np.ndim(z) == 0 and np.ndim(m) == 1 and np.size(m) > 1024:
         most = m.max()
@@ -126,20 +153,23 @@ def _stirling_tail(z):
     return inverse * (1.0 / 12 - square * (1.0 / 360 - square * (1.0 / 1260 - square * (1.0 / 1680))))
 
 
-def of_columns(prior, columns):
-    """Pseudo-counts of these columns; a scalar stays one."""
+def of_columns(prior: float | Floats, columns: npt.NDArray[Any]) -> Any:
+    """Return the pseudo-counts of these columns; return a scalar prior unchanged."""
     return np.take(prior, columns) if np.ndim(prior) else prior
 
 
-def sum_log_rising(prior, S):
-    """Sum over columns of `log_rising` (prior_w, S_kw): (K,) float64; `prior` a float or (F,)."""
+def sum_log_rising(prior: float | Floats, S: Any) -> Floats:
+    """Return the sum over columns w of `log_rising` (prior_w, S_kw): (K,) float64.
+
+    `prior` is a float or (F,); `S` (K, F) may be dense or CSR.
+    """
     rows, columns, values = entries(S)
     terms = log_rising(of_columns(prior, columns), values)
-    return np.bincount(rows, weights=terms, minlength=S.shape[0])
+    return cast("Floats", np.bincount(rows, weights=terms, minlength=S.shape[0]))
 
 
-def draw_log_gamma(shape, rng):
-    """Logarithms of gamma variates of unit rate, finite for shapes far below 1.
+def draw_log_gamma(shape: npt.ArrayLike, rng: np.random.Generator) -> Floats:
+    """Draw the logs of gamma variates of unit rate; they are finite for shapes far below 1.
 
     Notes
     -----
@@ -149,22 +179,28 @@ def draw_log_gamma(shape, rng):
     return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
 
 
-def log_normalise(logits):
-    """`logits` minus the log of the sum of their exponentials along the last axis."""
+def log_normalise(logits: Floats) -> Floats:
+    """Return `logits` minus the log of the sum of their exponentials along the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def row_log_gamma(X):
-    """Sum over columns of log Gamma(x + 1) of each row, dense or CSR: (N,) float64."""
+def row_log_gamma(X: Any) -> Floats:
+    """Return the sum of log Gamma(x + 1) over the columns of each row: (N,) float64.
+
+    `X` may be dense or CSR.
+    """
     rows, _, values = entries(X)
-    return np.bincount(rows, weights=gammaln(values + 1.0), minlength=X.shape[0])
+    return cast("Floats", np.bincount(rows, weights=gammaln(values + 1.0), minlength=X.shape[0]))
 
 
 class Rows:
-    """Validated rows of a bound family, with what components read of a data set; for prediction inside families."""
+    """Validated rows of a bound family, with the attributes of a data set that components read.
 
-    def __init__(self, X, family):
+    Families use it for prediction.
+    """
+
+    def __init__(self, X: Any, family: Family) -> None:
         self.X, self.family = X, family
         self.n_rows, self.n_features = (int(size) for size in X.shape)
         self.n_statistics = family.n_statistics_
@@ -174,10 +210,11 @@ class Rows:
 _TABLE_BYTES = 1 << 28
 
 
-def predict(family, X, n, S):
-    """Log predictive of each row given each cluster, by compiled components: (N, K) float64, nats.
+def predict(family: Family, X: Any, n: npt.ArrayLike, S: Any) -> Floats:
+    """Return the log predictive of each row given each cluster: (N, K) float64, nats.
 
-    Clusters are taken in groups whose table of counts stays near 256 MiB.
+    Compiled components score groups of clusters one after the other, so that the table of counts of a group takes at
+    most about 256 MiB.
     """
     rows = Rows(family.validate(X), family)
     n = np.asarray(n, dtype=np.float64)

@@ -1,5 +1,5 @@
-# Rows of a CSR matrix in the caller's own memory, whatever its types; inline readers, a predictable branch an entry.
-# The holder of a `csr_rows` keeps the three arrays alive. Column numbers and starts may be int32 or int64 each.
+# Readers of the rows of a CSR matrix in the caller's memory, for all types of values, at one predictable branch per
+# entry. The owner of a `csr_rows` must keep its three arrays alive. Columns and starts may each be int32 or int64.
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -20,21 +20,21 @@ ctypedef struct csr_rows:
 
 
 cdef inline Py_ssize_t row_start(const csr_rows *x, Py_ssize_t i) noexcept nogil:
-    """First entry of row i; that of row i + 1 is its end."""
+    """Return the first entry of row i; row i ends where row i + 1 starts."""
     if x.wide_starts:
         return (<const int64_t *> x.starts)[i]
     return (<const int32_t *> x.starts)[i]
 
 
 cdef inline Py_ssize_t entry_column(const csr_rows *x, Py_ssize_t p) noexcept nogil:
-    """Column of entry p."""
+    """Return the column of entry p."""
     if x.wide_columns:
         return (<const int64_t *> x.columns)[p]
     return (<const int32_t *> x.columns)[p]
 
 
 cdef inline double entry_value(const csr_rows *x, Py_ssize_t p) noexcept nogil:
-    """Value of entry p."""
+    """Return the value of entry p."""
     if x.kind == ROWS_FLOAT64:
         return (<const double *> x.values)[p]
     if x.kind == ROWS_INT64:

@@ -1,9 +1,9 @@
 """Compiled components of the diagonal and the spherical Gaussian.
 
-Cached numbers stand in blocks of eight clusters, so one datum is scored against eight at a time: for the diagonal
-family by a product of 1 + w (x - m)^2 over eight columns and one logarithm of it, for the spherical one by a sum of
-squares. Sparse data of the spherical family are scored by inner products with S over their nonzeros; |S|^2 is kept in
-two doubles. Add, remove and a predictive cost O(d), or O(nonzeros).
+Cached numbers are stored in blocks of eight clusters, so that one datum is scored against eight clusters together. The
+diagonal family multiplies 1 + w (x - m)^2 over eight columns and computes one logarithm of the product; the spherical
+family sums squares. Sparse data of the spherical family are scored by inner products with S over their nonzeros; |S|^2
+is kept in two doubles. Adding, removing and scoring a datum cost O(d), or O(nonzeros).
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ cdef extern from *:
     #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
     #endif
 
-    /* Takes the powers of two out of positive normal numbers, lane by lane, and adds them to `powers`: a product can go
-     * on for a fraction of what its logarithm costs. */
+    /* Divides positive normal numbers by their powers of two, lane by lane, and adds the exponents to `powers`. A long
+     * product then stays in range, at a fraction of the cost of a logarithm. */
     EXPFAM_INLINE void expfam_split_lanes(double *lanes, double *powers, ptrdiff_t width) {
         EXPFAM_SIMD
         for (ptrdiff_t l = 0; l < width; l++) {
@@ -49,9 +49,10 @@ cdef extern from *:
         }
     }
 
-    /* Sums of the logarithms of the posterior rates of statistics a + rows[l], EXPFAM_LANES of them with n[l] data,
-     * a lane each, so that the bits of a lane depend on nothing else. All columns share a logarithm, the powers of two
-     * being taken out of the product every four; NaN where a rate does not lie within 1e-70 .. 1e70. */
+    /* Computes the sum of the logarithms of the posterior rates for each of the statistics a + rows[l] with n[l] data.
+     * Each of the EXPFAM_LANES statistics has a lane, so that its bits do not depend on the others. All columns share
+     * one logarithm; powers of two are divided out of the product after every four columns. The result is NaN where a
+     * rate lies outside 1e-70 .. 1e70. */
     #define EXPFAM_MERGED_RATES(NAME, TARGET, VECTOR)                                                                 \
         TARGET static void NAME(const double *a, const double *const *all, const double *n, const double *shift,      \
                                const double *strength, const double *rate, ptrdiff_t d, double *out) {                \
@@ -95,11 +96,11 @@ cdef extern from *:
     void (*expfam_merged_rates)(const double *a, const double *const *rows, const double *n, const double *shift,
                                 const double *strength, const double *rate, Py_ssize_t d, double *out) noexcept nogil
 
-cdef Py_ssize_t TABLE = 4096        # counts up to here find their gamma terms in a table
+cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
 cdef double EPSILON = 2.0 ** -52
 cdef enum:
-    N_SLOPES = 6                    # lines that a cluster's growth chooses from
-cdef double LARGEST_SUM = 1e150     # of the spherical family, whose evidence needs squares of sums
+    N_SLOPES = 6                    # number of slopes that diagonal_line compares
+cdef double LARGEST_SUM = 1e150     # of the spherical family: the evidence needs squares of sums
 
 # ---- diagonal ------------------------------------------------------------------------------------------------------
 
@@ -110,18 +111,18 @@ ctypedef struct diagonal_state:
     const double *strength
     const double *shape
     const double *rate
-    const double *above             # (d,) shape beyond the shape that the columns have in common
-    double common                   # that shape, or 0 where the columns differ
-    int uniform                     # whether they have one shape, so that a product of columns can share its logarithm
+    const double *above             # (d,) shape minus `common`
+    double common                   # shape of all columns, or 0 if their shapes differ
+    int uniform                     # whether all columns have one shape, so that they can share a logarithm
     double prior_rates              # sum of a0 log b0
     const double *rising            # (table,) sum over columns of lgamma(an + 1/2) - lgamma(an)
     const double *gammas            # (table,) sum over columns of lgamma(an) - lgamma(a0)
     const double *shrinks           # (table,) half the sum over columns of log(strength / (strength + n))
     Py_ssize_t table
-    double *logs                    # (2 d,) the writer's scratch
-    void *growth                    # (d,) column_growth: likewise
+    double *logs                    # (2 d,) scratch of the writing thread
+    void *growth                    # (d,) column_growth: scratch too
     int (*merged_each)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
-                       double *out, double *work) noexcept nogil        # pair by pair, for columns of several shapes
+                       double *out, double *work) noexcept nogil        # one by one, for columns of several shapes
 
 
 cdef double diagonal_rising(const diagonal_state *s, double n) noexcept nogil:
@@ -147,20 +148,23 @@ cdef double diagonal_gammas(const diagonal_state *s, double n) noexcept nogil:
 
 cdef inline double diagonal_rate(const diagonal_state *s, Py_ssize_t f, double n, const double *S,
                                  double *about) noexcept nogil:
-    """Posterior rate of a column; `about` becomes the sum of its data about the prior location."""
+    """Return the posterior rate of a column; set `about` to the sum about the prior location."""
     cdef double t = S[f] - n * s.shift[f]
     about[0] = t
     return s.rate[f] + 0.5 * (S[s.base.d + f] - s.shift[f] * (S[f] + t) - t * t / (s.strength[f] + n))
 
 
 cdef double log1p_square(double weight, double t) noexcept nogil:
-    """log(1 + weight t^2) where t^2 may leave the range of doubles."""
+    """Return log(1 + weight t^2), also if t^2 would overflow."""
     cdef double u = sqrt(weight) * fabs(t)
     return 2.0 * log(u) if u > 1e100 else log1p(u * u)
 
 
 cdef double diagonal_score(const diagonal_state *s, const double *x, Py_ssize_t k) noexcept nogil:
-    """Predictive under one cluster, one logarithm for each column: for outliers and for columns of different shapes."""
+    """Return the log predictive under one cluster, with one logarithm for each column.
+
+    It is for outliers, and for columns with different shapes.
+    """
     cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double total = row[0], half = row[EXPFAM_LANES]
     cdef Py_ssize_t f
@@ -171,7 +175,10 @@ cdef double diagonal_score(const diagonal_state *s, const double *x, Py_ssize_t 
 
 
 cdef double diagonal_product(const diagonal_state *s, const double *x, Py_ssize_t k) noexcept nogil:
-    """The same with one logarithm for eight columns; not finite when a product overflows."""
+    """Return the log predictive under one cluster, with one logarithm for eight columns.
+
+    The result is not finite if a product overflows.
+    """
     cdef const double *row = s.block + (k // EXPFAM_LANES) * (2 + 2 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
     cdef double half = row[EXPFAM_LANES], constant = row[0], product = 1.0, total = 0.0, t
     cdef Py_ssize_t f
@@ -210,7 +217,10 @@ cdef int diagonal_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks,
 
 cdef int diagonal_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out,
                                       double *work) noexcept nogil:
-    """From the statistics without the datum, so nothing cancels but what S itself has lost."""
+    """Compute the log predictive of a member from the statistics without it.
+
+    No digits are lost except those that S has lost.
+    """
     cdef diagonal_state *s = <diagonal_state *> self
     cdef Py_ssize_t f, d = s.base.d
     cdef double *x = work
@@ -310,7 +320,10 @@ cdef double diagonal_shrink(const diagonal_state *s, double n) noexcept nogil:
 
 cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                              double *out, double *work) noexcept nogil:
-    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company."""
+    """Compute the log evidences of pairs, eight pairs together, each in a lane of its own.
+
+    The bits of a result depend neither on which cluster of the pair is k, nor on the other pairs of the call.
+    """
     cdef diagonal_state *s = <diagonal_state *> self
     cdef Py_ssize_t start = 0, i, other, size, place
     cdef const double *rows[EXPFAM_LANES]
@@ -344,20 +357,21 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
     return EXPFAM_OK
 
 
-# ---- diagonal: how much a cluster that takes in another one can gain on any datum ----------------------------------
+# ---- diagonal: bound on how much a merge of two clusters raises the density of any datum ---------------------------
 
 cdef struct column_growth:          # of one column; a predictive density is proportional to (1 + w (x - m)^2)^-half
-    double weight, more             # w before and after
-    double half, further
-    double shift                    # of m
-    double split                    # of (x - m)^2 into the square about the later m, and the shift's
+    double weight, more             # w before and after the merge
+    double half, further            # half before and after the merge
+    double shift                    # change of m
+    double split                    # weight of the square about the later m in the bound of (x - m)^2
 
 
 cdef double highest_gain(const column_growth *c, double slope) noexcept nogil:
-    """Bound of (1 - slope) half log(1 + w y^2) - further log(1 + w' (y - shift)^2) over all y.
+    """Return a bound of the rise of the log density in one column, over all data.
 
-    y^2 <= (1 + split) v + (1 + 1 / split) shift^2 with v = (y - shift)^2, after which the highest v >= 0 has a formula:
-    the derivative changes its sign at most once.
+    The rise is (1 - slope) half log(1 + w y^2) - further log(1 + w' (y - shift)^2), for any y.
+    It uses y^2 <= (1 + split) v + (1 + 1 / split) shift^2 with v = (y - shift)^2. The v >= 0 at which this bound is
+    largest has a closed form, because the derivative changes its sign at most once.
     """
     cdef double half = (1.0 - slope) * c.half, base = 1.0 + c.weight * (1.0 + 1.0 / c.split) * c.shift * c.shift
     cdef double rise = c.weight * (1.0 + c.split)
@@ -369,7 +383,10 @@ cdef double highest_gain(const column_growth *c, double slope) noexcept nogil:
 
 cdef void take_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ssize_t f, column_growth *c,
                       double *top, double *later_top, double *rounding) noexcept nogil:
-    """A column's part, the log densities at its locations, but for gamma terms, and what rounding can do."""
+    """Compute the growth of one column; add its terms to log densities and rounding bound.
+
+    `top` and `later_top` are the log densities at the locations before and after the merge, without gamma terms.
+    """
     cdef Py_ssize_t d = s.base.d
     cdef const double *own = s.base.S + k * s.base.F
     cdef const double *both = s.base.fresh
@@ -381,10 +398,10 @@ cdef void take_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ss
     c.half = s.shape[f] + 0.5 * n + 0.5
     c.further = s.shape[f] + 0.5 * total + 0.5
     c.shift = later_about / later - about / strength
-    c.split = max(0.5 * fabs(c.shift) * sqrt(2.0 * c.weight * c.half), 1e-9)    # least gain two scales away
+    c.split = max(0.5 * fabs(c.shift) * sqrt(2.0 * c.weight * c.half), 1e-9)    # the bound is lowest two scales away
     top[0] += 0.5 * log(2.0 * c.weight)
     later_top[0] += 0.5 * log(2.0 * c.more)
-    # squares that cancel in a rate, relative to it; those of one more datum are no larger than these and the rate's own
+    # bound of the squares that cancel in a rate; the squares of one more datum do not exceed these and the rate itself
     size = own[d + f] + both[d + f] + 4.0 * fabs(s.shift[f]) * (fabs(own[f]) + fabs(both[f]) + fabs(about)
                                                                 + fabs(later_about))
     size += 8.0 * (about * about / strength + later_about * later_about / later + s.shift[f] * s.shift[f])
@@ -392,7 +409,7 @@ cdef void take_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ss
 
 
 cdef int diagonal_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_line *out) noexcept nogil:
-    """Of several slopes the one whose line is lowest at `depth`."""
+    """Compute the lines of several slopes and write the line that is lowest at `depth`."""
     cdef diagonal_state *s = <diagonal_state *> self
     cdef column_growth *columns = <column_growth *> s.growth
     cdef double top = 0.0, later_top = 0.0, rounding = 0.0, slope, level, lowest = INFINITY, ratio
@@ -476,7 +493,7 @@ cdef class DiagonalComponents(RealComponents):
         return slots
 
     def take_prior(self):
-        """Point the state at the family's hyper-parameters and at tables of gamma terms by count."""
+        """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
         cdef diagonal_state *s = &self.mine
         family = self.family
         d = s.base.d
@@ -512,8 +529,8 @@ ctypedef struct spherical_state:
     double *block                   # dense data: (slots / 8, 2 + d, 8): constant, half inverse variance, locations
     double *columns                 # sparse data: (F, slots), S by feature
     Py_ssize_t slots
-    double *norm                    # sparse data: (slots, 2), |S|^2 as an unevaluated sum
-    double *constant                # sparse data, (slots,) each: score = constant + gain x.S + lift |x|^2
+    double *norm                    # sparse data: (slots, 2), |S|^2 as a sum of two doubles
+    double *constant                # sparse data: three (slots,) arrays, score = constant + gain x.S + lift |x|^2
     double *gain
     double *lift
     const double *shift             # (d,) prior location about the centre
@@ -550,7 +567,10 @@ cdef inline double normal_constant(const spherical_state *s, double variance) no
 
 cdef double spherical_score(const spherical_state *s, const double *x, double n, const double *S,
                             const double *without) noexcept nogil:
-    """Predictive in the expanded form, which overflows to infinity at worst; `without` is a datum to leave out."""
+    """Return the log predictive in expanded form, which overflows to infinity, not to NaN.
+
+    `without`, if not NULL, is a datum (d,) to subtract from S.
+    """
     cdef double v = posterior_variance(s, n), inverse = 0.5 / (s.variance + v), m, product = 0.0, length = 0.0
     cdef double square = 0.0
     cdef Py_ssize_t f
@@ -662,7 +682,10 @@ cdef void spherical_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept no
 # ---- spherical, sparse data ----------------------------------------------------------------------------------------
 
 cdef void add_square(double *norm, double value, double sign) noexcept nogil:
-    """norm += sign value^2 in twice the working precision (Knuth's two-sum of an exact product)."""
+    """Add sign value^2 to norm (2,) in twice the working precision.
+
+    The product is exact, and the sum is Knuth's two-sum.
+    """
     cdef double square = value * value, rest = fma(value, value, -square), total, part
     square *= sign
     total = norm[0] + square
@@ -672,7 +695,7 @@ cdef void add_square(double *norm, double value, double sign) noexcept nogil:
 
 
 cdef void sparse_finish(spherical_state *s, Py_ssize_t k, double n) noexcept nogil:
-    """Coefficients of the score from the count and |S|^2."""
+    """Compute the coefficients of the score of slot k from the count and |S|^2."""
     cdef double v = posterior_variance(s, n), inverse = 0.5 / (s.variance + v), scale = v / s.variance
     s.base.n[k] = n
     s.constant[k] = normal_constant(s, v) - inverse * scale * scale * (s.norm[2 * k] + s.norm[2 * k + 1])
@@ -681,7 +704,7 @@ cdef void sparse_finish(spherical_state *s, Py_ssize_t k, double n) noexcept nog
 
 
 cdef double sparse_inner(const spherical_state *s, Py_ssize_t i, Py_ssize_t k, double *square) noexcept nogil:
-    """x_i . S_k, and |x_i|^2."""
+    """Return x_i . S_k and set `square` to |x_i|^2."""
     cdef const double *S = s.base.S + k * s.base.F
     cdef Py_ssize_t t
     cdef double x, product = 0.0
@@ -777,7 +800,7 @@ cdef int sparse_commit(void *self, Py_ssize_t k, double n, const double *S) noex
     s.norm[2 * k] = 0.0
     s.norm[2 * k + 1] = 0.0
     for f in range(s.base.F):
-        # features present in neither row are passed over: their column would be a cache line each
+        # features that are zero in both rows are skipped: each of their columns would cost a cache line
         if S[f] != 0.0 or own[f] != 0.0:
             add_square(s.norm + 2 * k, S[f], 1.0)
             s.columns[f * s.slots + k] = S[f]
@@ -787,7 +810,7 @@ cdef int sparse_commit(void *self, Py_ssize_t k, double n, const double *S) noex
 
 
 cdef void sparse_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Caches of two slots whose rows of S were just exchanged."""
+    """Exchange the caches of two slots whose rows of S were just exchanged."""
     cdef spherical_state *s = <spherical_state *> self
     cdef Py_ssize_t f, j
     cdef double t
@@ -804,7 +827,10 @@ cdef void sparse_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil
 
 
 cdef class SphericalComponents(RealComponents):
-    """Statistics of the clusters of a `SphericalGaussian`, over dense or CSR data; see `RealComponents`."""
+    """Statistics of the clusters of a `SphericalGaussian`; see `RealComponents`.
+
+    The data may be dense or CSR.
+    """
 
     cdef spherical_state mine
     cdef object block, columns, coefficients, shift
@@ -857,14 +883,17 @@ cdef class SphericalComponents(RealComponents):
         RealComponents.settle(self)
 
     def to_arrays(self):
-        """Statistics; of sparse data also |S|^2, whose last bits depend on the order of changes."""
+        """Return the statistics by name; for sparse data also |S|^2.
+
+        The last bits of |S|^2 depend on the order of changes.
+        """
         arrays = RealComponents.to_arrays(self)
         if self.data.is_sparse:
             arrays["norm"] = self.coefficients[: 2 * self.capacity].reshape(-1, 2).copy()
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
+        """Restore the arrays that `to_arrays` returned."""
         cdef Py_ssize_t k
         RealComponents.from_arrays(self, arrays)
         if self.data.is_sparse:

@@ -1,11 +1,12 @@
-"""Compiled components of the Gaussians with a full covariance, with unknown mean and with mean zero.
+"""Compiled components of Gaussians with a full covariance, for unknown mean and mean zero.
 
-Each slot keeps the inverse of the Cholesky factor of its posterior scale, contiguous and in panels of rows: a score is
-a triangular product without a chain of rows, and a change of one datum rotates the inverse (rank one, O(d^2)), with a
-factorisation when a datum leaves that carried nearly all of a direction, after 1000 changes of a cluster, and at
-refresh. Up to 24 columns a copy is woven into blocks of eight clusters, so that a datum is scored against eight at a
-time by the shortest stream through memory; beyond, weaving would cost more than it saves.
-A predictive costs O(d^2); leaving a datum out needs no change: |Psi - c v v'| = |Psi| (1 - c v' Psi^-1 v).
+Each slot keeps the inverse of the Cholesky factor of its posterior scale, contiguous and in panels of rows. A score is
+then a triangular product, whose rows do not wait for each other as in a triangular solve. Adding or removing a datum
+rotates the inverse (rank one, O(d^2)). The scale is factorised again at a refresh, after 1000 changes of a cluster, and
+when the removed datum carried nearly all of the scale in one direction. Up to 24 columns a copy of the inverse is
+interleaved ("woven") in blocks of eight clusters, so that one datum is scored against eight clusters in one pass
+through memory; with more columns weaving would cost more than it saves. A predictive costs O(d^2). The predictive of a
+member needs no change of its cluster: |Psi - c v v'| = |Psi| (1 - c v' Psi^-1 v).
 """
 
 import numpy as np
@@ -36,10 +37,11 @@ cdef extern from *:
     #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
     #endif
 
-    /* Log determinants of the posterior scales of statistics a + rows[l], EXPFAM_LANES of them with n[l] data each: the
-     * pivots of L D L', a lane each, so that the bits of a lane depend on nothing else. Eight pivots share a logarithm
-     * unless their product leaves the range of doubles; `first` is where sums begin that are not squares: d, or 0 for
-     * mean zero. 1 when a pivot is not positive. `scratch` holds (d (d + 1) / 2 + 3 d + 1) EXPFAM_LANES numbers. */
+    /* Computes the log determinants of the posterior scales of the EXPFAM_LANES statistics a + rows[l] with n[l] data,
+     * from the pivots of L D L'. Each of the statistics has a lane, so that its bits do not depend on the others. Eight
+     * pivots share one logarithm unless their product leaves the range of doubles. `first` is the place in a row where
+     * the packed squares begin: d, or 0 for mean zero. Returns 1 if a pivot is not positive. `scratch` holds
+     * (d (d + 1) / 2 + 3 d + 1) EXPFAM_LANES numbers. */
     #define EXPFAM_MERGED_GAUSS(NAME, TARGET, VECTOR)                                                                 \
         TARGET static int NAME(const double *a, const double *const *all, const double *n, ptrdiff_t first,           \
                                const double *prior, const double *shift, double strength, ptrdiff_t d, double *out,   \
@@ -121,9 +123,10 @@ cdef extern from *:
     EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_GAUSS, int, expfam_merged_gauss,
                           (const double *, const double *const *, const double *, ptrdiff_t, const double *,
                            const double *, double, ptrdiff_t, double *, double *))
-    /* Log determinants of the posterior scales of two data, about that of the prior, a partner in each lane: `own` and
-     * all[l] hold whitened data y, so that the scale is L (I + y y' + z z' - t (y + z)(y + z)') L', and then |y|^2.
-     * Sums and products of two numbers alone: the same bits from either side. */
+    /* Computes the log determinants of the posterior scales of pairs of data, minus the log determinant of the prior
+     * scale, with a partner in each lane. `own` and all[l] hold a whitened datum y, followed by |y|^2. The scale of y
+     * and z is L (I + y y' + z z' - t (y + z)(y + z)') L'. The formula is symmetric in y and z in every operation, so
+     * that the bits do not depend on their order. */
     #define EXPFAM_DATA_PAIRS(NAME, TARGET, VECTOR)                                                                   \
         TARGET static void NAME(const double *own, const double *const *all, double t, ptrdiff_t d, double *out) {    \
             enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                                    \
@@ -144,9 +147,9 @@ cdef extern from *:
     EXPFAM_LANE_INSTANCES(EXPFAM_DATA_PAIRS, void, expfam_data_pairs,
                           (const double *, const double *const *, double, ptrdiff_t, double *))
 
-    /* log(1 + weight |W (x - location)|^2), a datum x in each lane, which is what it adds to the log determinant of a
-     * cluster's scale, or NaN where the square is too large; the woven rows of W have EXPFAM_LANES numbers for each
-     * entry, of which the first is read. `scratch` holds (d + 1) EXPFAM_LANES numbers. */
+    /* Computes log(1 + weight |W (x - location)|^2), with a datum x in each lane: the amount that x adds to the log
+     * determinant of a cluster's scale. It is NaN where the square is too large. The woven rows of W have EXPFAM_LANES
+     * numbers for each entry, of which the first is read. `scratch` holds (d + 1) EXPFAM_LANES numbers. */
     #define EXPFAM_DATUM_GROWTH(NAME, TARGET, VECTOR)                                                                 \
         TARGET static void NAME(const double *woven, const double *location, double weight,                           \
                                 const double *const *all, ptrdiff_t d, double *out, double *scratch) {                \
@@ -183,31 +186,31 @@ cdef extern from *:
     void (*expfam_datum_growth)(const double *woven, const double *location, double weight, const double *const *rows,
                                 Py_ssize_t d, double *out, double *scratch) noexcept nogil
 
-cdef Py_ssize_t MERGED_UP_TO = 48       # columns; the triangles of eight pairs then stay in the second-level cache
-cdef Py_ssize_t TABLE = 4096            # counts up to here find their gamma terms in a table
-cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 a woven change costs twice as much, a scan a third less
+cdef Py_ssize_t MERGED_UP_TO = 48       # columns; up to here the triangles of eight pairs fit in the second-level cache
+cdef Py_ssize_t TABLE = 4096            # tables hold the gamma terms of smaller counts
+cdef Py_ssize_t WOVEN_UP_TO = 24        # columns; at 32 weaving doubles the cost of a change, saves a third of a scan
 cdef int64_t REFACTOR_AFTER = 1000      # rotations of one cluster
-cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: the rest is factorised itself
-cdef double LONGEST_PAIRED = 1e4        # |y|^2 of whitened data up to which a product of two has digits to spare
-cdef double LARGEST_ROTATED = 1e140     # entries of a datum whose squares cannot make sums overflow
+cdef double LEAST_REST = 1e-3           # below it 1 - c v' Psi^-1 v has lost digits: factorise the rest instead
+cdef double LONGEST_PAIRED = 1e4        # largest |y|^2 of whitened data for which products of two keep enough digits
+cdef double LARGEST_ROTATED = 1e140     # entries of a datum up to here: sums of squares cannot overflow
 
 ctypedef struct gauss_state:
     real_state base
     int zero_mean
-    int woven                       # whether blocks hold factors too
+    int woven                       # whether blocks also hold the factors
     Py_ssize_t padded               # d rounded up to whole panels
     Py_ssize_t rows                 # of a block: 3, or 3 + d + d (d + 1) / 2 if woven
     double *block                   # (slots / 8, rows, 8): see expfam_gauss_scan, expfam_panel_scan
     double *factor                  # (slots, width): location (padded), panels, their diagonal (padded)
-    Py_ssize_t diagonal             # where in a factor the diagonal begins
+    Py_ssize_t diagonal             # place in a factor where the diagonal begins
     Py_ssize_t width
-    Py_ssize_t room                 # numbers behind a factor that is being made: scratch
+    Py_ssize_t room                 # numbers of scratch behind a factor that is computed
     double *log_det                 # (slots,)
     int64_t *changes                # (slots,) rotations since the last factorisation
-    int pairs_data                  # whether lone data are kept for merged evidences: few columns, a mean to find
-    double *datum                   # (slots, 2 d + 1) of lone data: whitened by the prior, its square, plain
-    double *spare                   # (width + room,) the writer's scratch
-    double *vector                  # (6 padded + 8,) likewise
+    int pairs_data                  # whether `datum` is in use: unknown mean and few columns
+    double *datum                   # (slots, 2 d + 1) for slots with one datum: whitened datum, its square, datum
+    double *spare                   # (width + room,) scratch of the writing thread
+    double *vector                  # (6 padded + 8,) scratch too
     const double *shift             # (d,) prior location about the centre, zeros for mean zero
     const double *scale             # (d (d + 1) / 2,) prior scale by columns
     double strength
@@ -239,7 +242,7 @@ cdef double gauss_gammas(const gauss_state *s, double n) noexcept nogil:
 
 cdef int gauss_triangle(const gauss_state *s, double n, const double *S, double *location, double *triangle,
                         double *diagonal) noexcept nogil:
-    """Location of the posterior of (n, S), and factor of its scale; nonzero if not definite."""
+    """Compute location and Cholesky factor of the posterior of (n, S); nonzero if not definite."""
     cdef Py_ssize_t j, d = s.base.d
     cdef double strength = s.strength + n
     cdef const double *second = S if s.zero_mean else S + d
@@ -259,7 +262,10 @@ cdef int gauss_triangle(const gauss_state *s, double n, const double *S, double 
 
 
 cdef int gauss_factor(const gauss_state *s, double n, const double *S, double *out) noexcept nogil:
-    """The factor that slots keep, made from (n, S); nonzero if not definite. `out` holds width + room numbers."""
+    """Compute the factor that a slot with (n, S) keeps; return nonzero if it is not definite.
+
+    `out` holds width + room numbers.
+    """
     cdef Py_ssize_t d = s.base.d
     cdef double *triangle = out + s.width
     if gauss_triangle(s, n, S, out, triangle, out + s.diagonal):
@@ -269,7 +275,10 @@ cdef int gauss_factor(const gauss_state *s, double n, const double *S, double *o
 
 
 cdef double log_det_of(const double *diagonal, Py_ssize_t d, double *logs) noexcept nogil:
-    """Log determinant of a matrix from the reciprocals of its triangle's diagonal; `logs` holds d numbers."""
+    """Return the log determinant from reciprocals of the diagonal of the Cholesky factor.
+
+    `logs` is scratch for d numbers.
+    """
     cdef Py_ssize_t j
     cdef double total = 0.0
     expfam_log(diagonal, logs, d)
@@ -279,7 +288,10 @@ cdef double log_det_of(const double *diagonal, Py_ssize_t d, double *logs) noexc
 
 
 cdef inline double gauss_square(const gauss_state *s, const double *factor, double *v) noexcept nogil:
-    """v' Psi^-1 v; `v` holds 2 padded numbers, whose second half becomes the solution, with the padding in front."""
+    """Return v' Psi^-1 v.
+
+    `v` holds 2 padded numbers. The second half becomes the solution, with the padding in front of it.
+    """
     return expfam_panel_square(factor + s.padded, v, s.base.d, v + s.padded)
 
 
@@ -296,7 +308,10 @@ cdef double gauss_weight(const gauss_state *s, double n) noexcept nogil:
 
 cdef double gauss_score(const gauss_state *s, const double *x, const double *factor, double constant, double half,
                         double weight, double *v) noexcept nogil:
-    """Predictive under one factor; an outlier is scaled so that its square stays in the range of doubles."""
+    """Return the log predictive of x under one factor.
+
+    An outlier is scaled so that its square stays in the range of doubles.
+    """
     cdef Py_ssize_t j, d = s.base.d
     cdef double square, largest = 0.0
     for j in range(d):
@@ -330,7 +345,7 @@ cdef int gauss_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py
         if s.woven:
             wild = expfam_gauss_scan(work, s.block, d, m, out, work + d)
         else:
-            for j in range(d, s.padded):    # whole vectors are subtracted
+            for j in range(d, s.padded):    # the scan subtracts whole vectors
                 work[j] = 0.0
             wild = expfam_panel_scan(work, s.block, s.factor, s.width, d, m, out, work + s.padded)
         if wild:
@@ -395,7 +410,7 @@ cdef void gauss_shifted(void *self, Py_ssize_t i, double sign, const double *S, 
 
 
 cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:
-    """Everything that is read of slot k, from its count and its factor."""
+    """Compute the caches of slot k from its count and its factor."""
     cdef Py_ssize_t j, d = s.base.d
     cdef const double *factor = s.factor + k * s.width
     cdef double *row = s.block + (k // EXPFAM_LANES) * s.rows * EXPFAM_LANES + k % EXPFAM_LANES
@@ -413,7 +428,10 @@ cdef void gauss_install(gauss_state *s, Py_ssize_t k, double n) noexcept nogil:
 
 
 cdef void gauss_keep_datum(gauss_state *s, Py_ssize_t k) noexcept nogil:
-    """What merged evidences read of a slot whose statistics are those of one datum; a square of -1 says otherwise."""
+    """Store the datum of slot k for merged evidences, if the slot holds exactly one datum.
+
+    Otherwise the stored square becomes -1.
+    """
     cdef Py_ssize_t j, d = s.base.d
     cdef size_t size = (s.base.F - d) * sizeof(double)
     cdef const double *S = s.base.S + k * s.base.F
@@ -424,7 +442,7 @@ cdef void gauss_keep_datum(gauss_state *s, Py_ssize_t k) noexcept nogil:
         return
     memset(s.spare, 0, size)
     expfam_svec_add(s.spare, S, 1.0, s.spare, d)
-    if memcmp(s.spare, S + d, size):        # a fraction of several data, or what is left of many
+    if memcmp(s.spare, S + d, size):        # fractions of several data, or rounding left by many
         return
     for j in range(d):
         v[j] = S[j] - s.shift[j]
@@ -454,7 +472,10 @@ cdef int gauss_commit(void *self, Py_ssize_t k, double n, const double *S) noexc
 
 
 cdef int gauss_move(gauss_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
-    """Change of one datum by rotating the factor, or by factorising anew where that would lose digits."""
+    """Add or remove one datum by rotating the factor of slot k.
+
+    The scale is factorised again if the rotation would lose digits.
+    """
     cdef Py_ssize_t j, d = s.base.d
     cdef double n = s.base.n[k], strength = s.strength + n, root = 1.0, largest = 0.0
     cdef double *x = s.base.fresh + s.base.F
@@ -497,7 +518,7 @@ cdef int gauss_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
 
 
 cdef double gauss_size_term(const gauss_state *s, double n) noexcept nogil:
-    """What the evidence owes to the number of data alone."""
+    """Return the terms of the evidence that depend only on the number of data."""
     cdef double shrink = 0.0 if s.zero_mean else 0.5 * s.base.d * log(s.strength / (s.strength + n))
     return gauss_gammas(s, n) + 0.5 * s.dof * s.prior_log_det + shrink
 
@@ -527,7 +548,11 @@ cdef int gauss_log_marginal(void *self, const Py_ssize_t *ks, Py_ssize_t m, doub
 
 
 cdef inline bint has_short_way(const gauss_state *s, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
-    """Whether one of two slots has one datum, or both data near enough to the prior; the same from either side."""
+    """Return whether the pair of slots needs no factorisation of its merged scale.
+
+    That is so if exactly one slot holds one datum, or if both do and their data are close to the prior. The answer does
+    not depend on the order of the slots.
+    """
     cdef double own, other
     if not s.pairs_data:
         return False
@@ -540,7 +565,7 @@ cdef inline bint has_short_way(const gauss_state *s, Py_ssize_t k, Py_ssize_t l)
 
 cdef void grow_cluster(const gauss_state *s, Py_ssize_t k, const double **data, const double *woven, double *log_det,
                        double *work) noexcept nogil:
-    """Log determinants of cluster k with each of EXPFAM_LANES data."""
+    """Compute the log determinants of cluster k together with each of EXPFAM_LANES data."""
     cdef Py_ssize_t i
     expfam_datum_growth(woven, s.factor + k * s.width, gauss_weight(s, s.base.n[k]), data, s.base.d, log_det, work)
     for i in range(EXPFAM_LANES):
@@ -549,7 +574,10 @@ cdef void grow_cluster(const gauss_state *s, Py_ssize_t k, const double **data, 
 
 cdef void merge_short(const gauss_state *s, Py_ssize_t k, const Py_ssize_t *others, const double *woven,
                       double *log_det, double *work) noexcept nogil:
-    """Log determinants of the pairs of k that have a short way; anything in the other lanes."""
+    """Compute the log determinants of the pairs with k that need no factorisation.
+
+    Lanes of other pairs are undefined.
+    """
     cdef Py_ssize_t i, j, d = s.base.d, step = 2 * d + 1, n_data = 0
     cdef const double *data[EXPFAM_LANES]
     cdef double each[EXPFAM_LANES]
@@ -567,7 +595,7 @@ cdef void merge_short(const gauss_state *s, Py_ssize_t k, const Py_ssize_t *othe
         log_det[i] += s.prior_log_det
     if n_data == EXPFAM_LANES:
         return
-    for i in range(EXPFAM_LANES):   # the datum stands in every lane: rare, since younger clusters look for older ones
+    for i in range(EXPFAM_LANES):   # k is the datum, in every lane; rare, since younger clusters look for older ones
         if s.datum[others[i] * step + d] < 0.0:
             for j in range(EXPFAM_LANES):
                 data[j] = s.datum + k * step + d + 1
@@ -578,10 +606,10 @@ cdef void merge_short(const gauss_state *s, Py_ssize_t k, const Py_ssize_t *othe
 
 cdef int gauss_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
                           double *out, double *work) noexcept nogil:
-    """Pairs of eight at a time, each in a lane of its own: the same bits from either side and in any company.
+    """Compute the log evidences of pairs, eight pairs together, each in a lane of its own.
 
-    Two data, and a datum with a cluster, take a way without a factorisation; which way a pair goes depends on the two
-    slots alone.
+    The bits of a result depend neither on which cluster of the pair is k, nor on the other pairs of the call. Pairs of
+    two data, and of a datum and a cluster, need no factorisation; the choice depends only on the two slots.
     """
     cdef gauss_state *s = <gauss_state *> self
     cdef Py_ssize_t start = 0, i, size, place, other = 0, n_short, d = s.base.d
@@ -697,7 +725,10 @@ cdef class GaussianComponents(RealComponents):
         return slots
 
     def take_prior(self):
-        """Copy the family's hyper-parameters, with the prior's factor and tables of gamma terms by count."""
+        """Copy the family's hyper-parameters; compute the prior's factor and tables of gamma terms.
+
+        The tables are indexed by the number of data.
+        """
         cdef gauss_state *s = &self.mine
         family = self.family
         d = s.base.d
@@ -720,18 +751,21 @@ cdef class GaussianComponents(RealComponents):
         s.prior_log_det = log_det_of(s.prior_factor + s.diagonal, d, s.prior_factor + s.width)
 
     def to_arrays(self):
-        """Statistics, and the factors, whose last bits depend on the order of changes."""
+        """Return the statistics and the factors by name.
+
+        The last bits of the factors depend on the order of changes.
+        """
         arrays = RealComponents.to_arrays(self)
         arrays["factor"] = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1).copy()
         arrays["changes"] = self.changes[: self.capacity].copy()
         return arrays
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
+        """Restore the arrays that `to_arrays` returned."""
         cdef Py_ssize_t k
         RealComponents.from_arrays(self, arrays)
         factor = self.factor[: self.capacity * self.mine.width].reshape(self.capacity, -1)
-        kept = np.asarray(arrays["n"]) != 0     # an empty slot has the prior's factor
+        kept = np.asarray(arrays["n"]) != 0     # an empty slot keeps the prior's factor
         factor[kept] = np.asarray(arrays["factor"])[kept]
         self.changes[: self.capacity] = arrays["changes"]
         for k in range(self.capacity):

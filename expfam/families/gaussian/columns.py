@@ -1,12 +1,15 @@
-"""What the real-valued families share: column summaries, checks of hyper-parameters, packed symmetric matrices.
+"""Shared parts of Gaussian families: column summaries, checks, packed symmetric matrices.
 
-Statistics are taken about `center_`, the column means at binding, because S2 - n m m' loses every digit far from the
-origin. Summaries run over sorted columns, so that they are the same bits whatever the order of the rows.
-Cost of binding: O(V N log N), one column in memory at a time.
+Statistics are sums about `center_`, the column means at binding, because S2 - n m m' would lose all digits if the data
+lie far from the origin. Column summaries sum over sorted columns, so that their bits do not depend on the order of the
+rows. Binding costs O(V N log N) and copies one column at a time.
 """
+
+from __future__ import annotations
 
 import warnings
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,19 +21,30 @@ from expfam.families.gaussian.definite import invert_definite
 from expfam.families.support import check_scales, dense_rows
 from expfam.structures.ground.threads import single_blas
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 LOG_2PI = float(np.log(2.0 * np.pi))
-PRIOR_SHARE = 0.1  # prior mean of a within-cluster variance, as a share of the column's
+PRIOR_SHARE = 0.1  # prior mean of a variance within a cluster, as a share of the column's variance
 _TINY = np.finfo(np.float64).tiny
-LEARNED_SHARE = 0.03  # below it the evidence of tied values grows without end while the clusters get worse
+LEARNED_SHARE = 0.03  # least learned share: below it the evidence of tied values grows without bound
 
 
 class RealFamily(Family):
-    """Common ground of the Gaussian families: centring, bounds of learned scales, compiled prediction."""
+    """Base class of Gaussian families: centring, bounds of learned scales, compiled prediction."""
 
     support = "real"
+    center_: Floats
+    resolution_: Floats
+    variance_floor_: Floats
 
-    def resolve_center(self, X):
-        """Attributes learned from the columns: center_, variance_floor_ and resolution_, and the column variances."""
+    def resolve_center(self, X: Any) -> tuple[dict[str, Floats], Floats]:
+        """Return the attributes learned from the columns, and the column variances (V,).
+
+        The attributes are center_, resolution_ and variance_floor_, each (V,).
+        """
         mean, variance, resolution = column_summaries(X)
         check_scales(variance, family=self.name)
         learned = {
@@ -40,13 +54,16 @@ class RealFamily(Family):
         }
         return learned, variance
 
-    def scale_bounds(self, name, variance):
-        """Bounds of a learned scale whose value at binding means the prior variances `variance` (V,)."""
+    def scale_bounds(self, name: str, variance: Floats) -> tuple[float, float]:
+        """Return the bounds of a learned scale, as factors of its value at binding.
+
+        `variance` (V,) are the prior variances that follow from the value at binding.
+        """
         share = self.variance_floor_ / variance
         low = float(share.max())
         rounding = self.resolution_**2 / 12.0
         tied = np.flatnonzero((rounding >= self.variance_floor_) & (share > LEARNED_SHARE / PRIOR_SHARE))
-        if tied.size and name not in self.__dict__.get("hyper_factors_", {}):  # said before the first update only
+        if tied.size and name not in self.__dict__.get("hyper_factors_", {}):  # warn before the first update only
             warnings.warn(
                 f"{self.name}: {_listed(tied)} hold{'s' if tied.size == 1 else ''} many tied values; {name} is not"
                 " learned below the variance of rounding to the smallest gap",
@@ -56,11 +73,14 @@ class RealFamily(Family):
         return min(1.0, low), 1e6
 
     def _learned_base(self, name):
-        """Value of a hyper-parameter at binding, before its learned factor."""
+        """Return the value that a hyper-parameter had at binding, without its learned factor."""
         return np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
 
-    def log_predictive(self, X, n, S):
-        """Log probability of each row given each cluster's data: (N, K) nats, without log-base; see `Family`."""
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of each row given each cluster's data: (N, K) nats.
+
+        The log base measure is left out; see `Family.log_predictive`.
+        """
         self.require_bound()
         rows, n = Rows(self.validate(X), self.n_statistics_), np.asarray(n, dtype=np.float64)
         if n.shape[0] == 0:
@@ -71,9 +91,9 @@ class RealFamily(Family):
 
 
 class Rows:
-    """The part of a data set that compiled components read."""
+    """Data with the attributes of a data set that compiled components read."""
 
-    def __init__(self, X, n_statistics):
+    def __init__(self, X: Any, n_statistics: int) -> None:
         self.X, self.n_statistics = X, n_statistics
         self.n_rows, self.n_features = X.shape
         self.is_sparse = sparse.issparse(X)
@@ -82,8 +102,10 @@ class Rows:
 # ---- columns -------------------------------------------------------------------------------------------------------
 
 
-def column_summaries(X):
-    """Mean, variance (division by N) and resolution of each column, independent of the order of rows.
+def column_summaries(X: Any) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance (divided by N) and resolution of each column.
+
+    The bits of the results do not depend on the order of the rows.
 
     Parameters
     ----------
@@ -92,8 +114,8 @@ def column_summaries(X):
     Returns
     -------
     mean, variance, resolution : (V,) float64 ndarrays
-        The resolution of a column of which at least half of the values are repeats is the smallest gap between its
-        distinct values; 0.0 for other columns, and not looked for in CSR data.
+        The resolution of a column is the smallest gap between its distinct values, if at least half of the values
+        are repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data.
 
     Notes
     -----
@@ -116,7 +138,7 @@ def _column(values):
         mean = from_least.sum() / values.size
         variance = ((from_least - mean) ** 2).sum() / values.size
     gaps = np.diff(values)
-    # 0.3 and 0.1 * 3 are one value: a gap of rounding errors is none
+    # gaps of rounding errors do not count: 0.3 and 0.1 * 3 are one value
     gaps = gaps[gaps > 1e-9 * (values[-1] - values[0])]
     variance = max(variance, _TINY)  # squares that underflow do not make a column constant
     return values[0] + mean, variance, gaps.min() if 2 * (gaps.size + 1) <= values.size else 0.0
@@ -132,14 +154,16 @@ def _sparse_moments(X):
     return mean, np.where((mean != 0) & (np.abs(mean) < np.sqrt(_TINY)), np.maximum(variance, _TINY), variance)
 
 
-def usable_variance(variance, family):
-    """Column variances for a prior: zero ones replaced by the mean of the others (1 if there is none), with a warning.
+def usable_variance(variance: Floats, family: str) -> Floats:
+    """Return column variances for a prior, with zeros replaced by the mean of the others.
+
+    The replacement is 1 if all variances are zero. A DataWarning names the constant columns.
 
     Parameters
     ----------
     variance : (V,) float64
     family : str
-        Name used in the message.
+        Name used in the warning.
 
     Returns
     -------
@@ -160,7 +184,7 @@ def usable_variance(variance, family):
 
 
 def _listed(columns, most=4):
-    """The first few columns by number, and how many they are in all."""
+    """Return text with the numbers of the first few columns, and their count if there are more."""
     text = ", ".join(str(int(j)) for j in columns[:most])
     if columns.size > most:
         return f"{columns.size} columns ({text}, ...)"
@@ -170,13 +194,16 @@ def _listed(columns, most=4):
 # ---- hyper-parameters ----------------------------------------------------------------------------------------------
 
 
-def is_auto(value):
-    """Whether a hyper-parameter is to be chosen from the data."""
+def is_auto(value: Any) -> bool:
+    """Return whether a hyper-parameter is "auto", to be chosen from the data."""
     return isinstance(value, str) and value == "auto"
 
 
-def check_hyper(family, name, value, *, positive=True, vector=True):
-    """Raise ValueError unless `value` is "auto" or finite (and positive): a number or, if allowed, one per column."""
+def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, vector: bool = True) -> None:
+    """Raise ValueError unless `value` is "auto", a finite number or an array of one per column.
+
+    Numbers must be positive if `positive`; arrays are allowed if `vector`.
+    """
     if is_auto(value):
         return
     rule = f"{'positive and ' * positive}finite: a number{', or one per column' * vector}"
@@ -188,8 +215,11 @@ def check_hyper(family, name, value, *, positive=True, vector=True):
         raise ValueError(f"{family}: {name} must be {rule}; got {value!r}")
 
 
-def check_scale(family, value, dof):
-    """Raise ValueError unless `value` is "auto", positive (a number or one per column) or positive definite."""
+def check_scale(family: str, value: Any, dof: float | None) -> None:
+    """Raise ValueError unless `value` is "auto", positive or a positive definite matrix.
+
+    A positive value is a number, or one number per column. The degrees of freedom are checked too.
+    """
     if dof is not None and not (np.ndim(dof) == 0 and np.isfinite(dof) and dof > 0):
         raise ValueError(f"{family}: dof must be a number above d - 1, for d columns; got {dof!r}")
     if is_auto(value) or np.ndim(value) < 2:
@@ -202,22 +232,25 @@ def check_scale(family, value, dof):
     check_dof(family, dof, matrix.shape[0])
 
 
-def check_dof(family, dof, d):
-    """Raise ValueError unless the degrees of freedom exceed d - 1; None is d + 3."""
+def check_dof(family: str, dof: float | None, d: int) -> None:
+    """Raise ValueError unless the degrees of freedom exceed d - 1; None passes, it means d + 3."""
     if dof is not None and dof <= d - 1:
         raise ValueError(f"{family}: dof must exceed d - 1 = {d - 1}; got {dof!r}")
 
 
-def per_column(family, name, value, d):
-    """A hyper-parameter as (d,) float64: numbers are repeated, vectors checked."""
+def per_column(family: str, name: str, value: npt.ArrayLike, d: int) -> Floats:
+    """Return a hyper-parameter as (d,) float64, with a number repeated.
+
+    A vector must have length d.
+    """
     array = np.asarray(value, dtype=np.float64)
     if array.ndim and array.shape != (d,):
         raise ValueError(f"{family}: {name} must be a number or have length {d}; got shape {array.shape}")
     return np.full(d, float(array)) if array.ndim == 0 else array.copy()
 
 
-def require_dense(family, X):
-    """Raise DataTypeError for sparse data."""
+def require_dense(family: str, X: Any) -> None:
+    """Raise DataTypeError if the data are sparse."""
     if sparse.issparse(X):
         raise DataTypeError(
             f"{family} subtracts the column means of its dense data; got a sparse matrix: pass X.toarray()"
@@ -228,7 +261,10 @@ def require_dense(family, X):
 
 
 def _triangle(d):
-    """Rows and columns of the upper triangle, and the weights to pack it and to unpack it: four read-only arrays."""
+    """Return four read-only arrays: rows and columns of the upper triangle, and two weights.
+
+    The first weights are for packing a matrix, the second ones for unpacking it.
+    """
     rows, columns = np.triu_indices(d)
     arrays = rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0)), np.where(rows == columns, 1.0, np.sqrt(0.5))
     for array in arrays:
@@ -236,35 +272,38 @@ def _triangle(d):
     return arrays
 
 
-_small_triangle = lru_cache(maxsize=16)(_triangle)  # finding the indices takes longer than packing a few columns
+_small_triangle = lru_cache(maxsize=16)(_triangle)  # making the indices takes longer than packing a small matrix
 
 
 def _upper_triangle(d):
-    return _small_triangle(d) if d <= 64 else _triangle(d)  # larger ones take memory that must not outlive the fit
+    # the cache would keep the memory of larger triangles after the fit
+    return _small_triangle(d) if d <= 64 else _triangle(d)
 
 
-def svec(M):
-    """Rows of the upper triangle, off-diagonals times sqrt 2: (K, d, d) to (K, d (d + 1) / 2).
+def svec(M: Floats) -> Floats:
+    """Pack symmetric matrices (K, d, d) into vectors (K, d (d + 1) / 2).
 
-    Inner products and norms of the packed vectors are the Frobenius ones of the matrices.
+    A vector holds the upper triangle by rows, with off-diagonal entries times sqrt 2. Inner products and norms of the
+    vectors then equal the Frobenius inner products and norms of the matrices.
     """
     d = M.shape[-1]
     rows, columns, weights, _ = _upper_triangle(d)
-    packed = M.reshape(-1, d * d).take(rows * d + columns, axis=1)  # two index arrays would leave it column-major
+    # indexing with two arrays would give a column-major result
+    packed = M.reshape(-1, d * d).take(rows * d + columns, axis=1)
     packed *= weights
     return packed
 
 
-def unsvec(v, d):
-    """Inverse of `svec`: (K, d (d + 1) / 2) to symmetric (K, d, d)."""
+def unsvec(v: Floats, d: int) -> Floats:
+    """Unpack vectors of `svec` (K, d (d + 1) / 2) into symmetric matrices (K, d, d)."""
     rows, columns, _, weights = _upper_triangle(d)
     M = np.empty((v.shape[0], d, d))
     M[:, rows, columns] = M[:, columns, rows] = v * weights
     return M
 
 
-def svec_outer(X):
-    """Packed x x' of each row: (N, d) to (N, d (d + 1) / 2)."""
+def svec_outer(X: Floats) -> Floats:
+    """Return x x' of each row, packed as by `svec`: (N, d) to (N, d (d + 1) / 2)."""
     d = X.shape[1]
     rows, columns, weights, _ = _upper_triangle(d)
     packed = X.take(rows, axis=1)
@@ -273,17 +312,17 @@ def svec_outer(X):
     return packed
 
 
-def factor(M, family):
-    """Cholesky factors of (K, d, d) matrices.
+def factor(M: Floats, family: str) -> Floats:
+    """Return the lower Cholesky factors of symmetric matrices (K, d, d).
 
     Raises
     ------
     FloatingPointError
-        Naming family and cluster when one is not positive definite.
+        A matrix is not positive definite; the message names family and cluster.
     """
     try:
         if np.isfinite(M).all():
-            return np.linalg.cholesky(M)
+            return cast("Floats", np.linalg.cholesky(M))
     except np.linalg.LinAlgError:
         pass
     for k, matrix in enumerate(M):
@@ -292,19 +331,19 @@ def factor(M, family):
     raise FloatingPointError(f"{family}: a posterior scale is not positive definite")
 
 
-def inverse(M, family):
-    """Inverses and log determinants of (K, d, d) matrices, which are overwritten.
+def inverse(M: Floats, family: str) -> tuple[Floats, Floats]:
+    """Return inverses (K, d, d) and log determinants (K,) of symmetric matrices; overwrite `M`.
 
     Raises
     ------
     FloatingPointError
-        Naming family and cluster when one is not positive definite.
+        A matrix is not positive definite; the message names family and cluster.
     """
     log_dets = np.empty(M.shape[0])
     M = np.ascontiguousarray(M)
     finite = np.isfinite(M).all(axis=(1, 2))
     if finite.all():
-        with single_blas():  # several threads for each small matrix take longer than one
+        with single_blas():  # one thread is faster for small matrices
             bad = invert_definite(M, log_dets)
     else:
         bad = int(np.argmin(finite))
@@ -321,13 +360,13 @@ def _is_definite(matrix):
     return bool(np.isfinite(matrix).all())
 
 
-def log_det(factors):
-    """Log determinants of matrices from their Cholesky factors."""
+def log_det(factors: Floats) -> Floats:
+    """Return the log determinants (K,) of matrices from their Cholesky factors (K, d, d)."""
     return 2.0 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
 
 
-def log_det_or_none(M):
-    """Log determinant of each symmetric matrix, -inf where it is not positive definite."""
+def log_det_or_none(M: Floats) -> Floats:
+    """Return the log determinant of each symmetric matrix; -inf if it is not positive definite."""
     definite = np.array([_is_definite(matrix) for matrix in M], dtype=bool)
     out = np.full(M.shape[0], -np.inf)
     if definite.any():

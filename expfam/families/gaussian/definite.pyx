@@ -1,20 +1,23 @@
-"""Many positive definite matrices inverted through their Cholesky factors: a third of the work of general inverses."""
+"""Inverses of many positive definite matrices, by their Cholesky factors.
+
+This takes a third of the work of general inverses.
+"""
 
 from libc.math cimport log
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 
 
 def invert_definite(double[:, :, ::1] M, double[::1] log_dets):
-    """Replace symmetric matrices (K, d, d) by their inverses and write the log determinants of the former (K,).
+    """Replace symmetric matrices (K, d, d) by inverses and write their log determinants (K,).
 
     Returns
     -------
     int
-        First matrix that is not positive definite, where the work stopped, or -1.
+        Number of the first matrix that is not positive definite, at which the work stopped, or -1.
     """
     cdef Py_ssize_t k, i, j, d = M.shape[1], bad = -1
     cdef int size = <int> d, info = 0
-    cdef char upper = b"U"  # of LAPACK's columns: the lower triangle of our rows
+    cdef char upper = b"U"  # LAPACK stores by columns: its upper triangle is the lower one of these rows
     cdef double total
     with nogil:
         for k in range(M.shape[0]):

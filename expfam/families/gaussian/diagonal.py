@@ -1,4 +1,8 @@
-"""Gaussian clusters with independent columns: O(K d) a datum, statistics about the column means at binding."""
+"""Gaussian clusters with independent columns; scoring a datum costs O(K d)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, psi
@@ -14,6 +18,11 @@ from expfam.families.gaussian.columns import (
     usable_variance,
 )
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class DiagonalGaussian(RealFamily):
     """Independent Gaussian columns with unknown means and variances under normal-gamma priors.
@@ -23,17 +32,17 @@ class DiagonalGaussian(RealFamily):
     mean : "auto", float or (V,) array_like
         Prior location m0 in the coordinates of the data; the column means if "auto".
     mean_strength : "auto", float or (V,) array_like
-        Data to which the prior location is worth, k0; 0.1 if "auto".
+        Strength k0 of the prior location, as a number of data; 0.1 if "auto".
     shape : float or (V,) array_like
         Shape a0 of the gamma prior on each precision.
     rate : "auto", float or (V,) array_like
-        Rate b0 of it; if "auto", the prior mean of each variance is a tenth of the column's (for shapes up to 1.5 the
-        factor shape - 1 is taken as 0.5).
+        Rate b0 of the gamma prior. If "auto", it is max(shape - 1, 0.5) times a tenth of the column's variance: for
+        shapes from 1.5 on the prior mean of each variance is a tenth of the column's variance.
 
     Attributes
     ----------
     center_ : (V,) float64 ndarray
-        Column means at binding, subtracted before statistics are taken.
+        Column means at binding; statistics are sums about them.
 
     Examples
     --------
@@ -47,14 +56,24 @@ class DiagonalGaussian(RealFamily):
     -----
     phi = (x, x^2) about `center_`, theta = (lam mu, -lam / 2), g = sum lam mu^2 / 2 - log(lam) / 2.
     With kn = k0 + n, an = a0 + n/2, bn = b0 + (S2 + k0 m0^2 - kn mn^2) / 2,
-    A = sum lG(an) - lG(a0) + a0 log b0 - an log bn + log(k0/kn) / 2; predictive: product of Student's t with 2 an
-    degrees of freedom (Murphy 2007, sec. 3).
+    A = sum lG(an) - lG(a0) + a0 log b0 - an log bn + log(k0/kn) / 2. The predictive is a product of Student's t
+    densities with 2 an degrees of freedom (Murphy 2007, sec. 3).
     """
 
     name = "gaussian_diag"
     hyper = {"mean_strength": "positive", "rate": "positive"}  # noqa: RUF012
+    mean: Any
+    mean_strength: Any
+    shape: Any
+    rate: Any
 
-    def __init__(self, mean="auto", mean_strength="auto", shape=2.0, rate="auto"):
+    def __init__(
+        self,
+        mean: npt.ArrayLike = "auto",
+        mean_strength: npt.ArrayLike = "auto",
+        shape: npt.ArrayLike = 2.0,
+        rate: npt.ArrayLike = "auto",
+    ) -> None:
         check_hyper("gaussian_diag", "mean", mean, positive=False)
         check_hyper("gaussian_diag", "mean_strength", mean_strength)
         if is_auto(shape):
@@ -63,8 +82,11 @@ class DiagonalGaussian(RealFamily):
         check_hyper("gaussian_diag", "rate", rate)
         self.mean, self.mean_strength, self.shape, self.rate = mean, mean_strength, shape, rate
 
-    def resolve(self, X):
-        """Hyper-parameters as (V,) arrays, and the learned center_, resolution_ and variance_floor_."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the hyper-parameters as (V,) arrays, and the learned attributes.
+
+        These are center_, resolution_ and variance_floor_.
+        """
         learned, variance = self.resolve_center(X)
         d, name = X.shape[1], self.name
         shape = per_column(name, "shape", self.shape, d)
@@ -77,26 +99,27 @@ class DiagonalGaussian(RealFamily):
         strength = per_column(name, "mean_strength", strength, d)
         return {**learned, "mean": mean, "mean_strength": strength, "shape": shape, "rate": rate}
 
-    def hyper_bounds(self, name):
-        """Interval of a learned hyper-parameter as factors of its value at binding; see `Family.hyper_bounds`.
+    def hyper_bounds(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
-        A rate stays above 0.03 of each column's variance, and above the rounding variance of tied columns.
+        The rate stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
+        variance of rounding in columns with many tied values.
         """
         if name != "rate":
             return super().hyper_bounds(name)
         return self.scale_bounds(name, self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
 
-    def sufficient_statistics(self, X):
-        """phi of each row, (x, x^2) about center_: (N, 2 V) float64."""
+    def sufficient_statistics(self, X: Any) -> Floats:
+        """Return phi of each row, (x, x^2) about center_: (N, 2 V) float64."""
         X = X.astype(np.float64) - self.center_
         return np.concatenate([X, X * X], axis=1)
 
-    def log_base(self, X):
-        """Log base measure, -(d/2) log 2 pi: (N,) nats."""
+    def log_base(self, X: Any) -> Floats:
+        """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
         return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
 
     def _posterior(self, n, S):
-        """Posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
+        """Return posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
         n, S = np.asarray(n, dtype=np.float64)[:, None], np.asarray(S, dtype=np.float64)
         d = self.n_features_in_
         m0 = self.mean - self.center_
@@ -109,28 +132,31 @@ class DiagonalGaussian(RealFamily):
             raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad[0]} is not finite and positive")
         return strength, m0 + about / strength, self.shape + 0.5 * n, rate
 
-    def log_marginal(self, n, S):
-        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         strength, _, shape, rate = self._posterior(n, S)
         gammas = gammaln(shape) - gammaln(self.shape)
         rates = self.shape * np.log(self.rate) - shape * np.log(rate)
         return (gammas + rates + 0.5 * np.log(self.mean_strength / strength)).sum(axis=1)
 
-    def expected_natural(self, n, S):
-        """Posterior means (E theta, E g): (K, F) and (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         strength, mean, shape, rate = self._posterior(n, S)
         precision = shape / rate
         g = 0.5 * (1.0 / strength + mean * mean * precision - psi(shape) + np.log(rate))
         return np.concatenate([mean * precision, -0.5 * precision], axis=1), g.sum(axis=1)
 
-    def draw_natural(self, n, S, rng):
-        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
         strength, mean, shape, rate = self._posterior(n, S)
         precision = rng.standard_gamma(shape) / rate
         return self._natural(mean + rng.standard_normal(mean.shape) / np.sqrt(strength * precision), precision)
 
-    def map_natural(self, n, S):
-        """Mode (Theta, G) of each posterior in natural coordinates: mean mn, precision (an - 3/2) / bn."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode (Theta, G) of each posterior in natural coordinates: (K, F) and (K,).
+
+        It has mean mn and precision (an - 3/2) / bn, with an - 3/2 at least 0.5.
+        """
         _, mean, shape, rate = self._posterior(n, S)
         return self._natural(mean, np.maximum(shape - 1.5, 0.5) / rate)
 
@@ -140,41 +166,49 @@ class DiagonalGaussian(RealFamily):
         return theta, 0.5 * (mean * mean * precision - np.log(precision)).sum(axis=1)
 
     def _usual(self, theta):
-        """Centred means and precisions (NaN outside the domain), and which rows lie inside it."""
+        """Return centred means and precisions (K, d), and which rows lie inside the domain (K,).
+
+        Means and precisions are NaN outside the domain.
+        """
         d = self.n_features_in_
         inside = (theta[:, d:] < 0).all(axis=1)
         precision = np.where(inside[:, None], -2.0 * theta[:, d:], np.nan)
         return theta[:, :d] / precision, precision, inside
 
-    def log_prior(self, theta, g):
-        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the unnormalised log prior density in natural coordinates: (K,) nats.
+
+        It is -inf outside the domain.
+        """
         mean, precision, inside = self._usual(theta)
         off = mean - (self.mean - self.center_)
         quadratic = (self.rate + 0.5 * self.mean_strength * off * off) * precision
         return np.where(inside, ((self.shape - 1.5) * np.log(precision) - quadratic).sum(axis=1), -np.inf)
 
-    def log_partition(self, theta):
-        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
         mean, precision, inside = self._usual(theta)
         return np.where(inside, self._natural(mean, precision)[1], np.inf)
 
-    def to_params(self, theta, g):
-        """Means (K, V) and variances (K, V) in the coordinates of the data."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return means (K, V) and variances (K, V) in the coordinates of the data."""
         mean, precision, _ = self._usual(theta)
         return {"mean": mean + self.center_, "variance": 1.0 / precision}
 
-    def from_params(self, mean, variance):
-        """Natural parameters (Theta, G) from means (K, V) and variances (K, V)."""
+    def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the natural parameters (Theta, G) of means (K, V) and variances (K, V)."""
         mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
         return self._natural(mean - self.center_, 1.0 / variance)
 
-    def sample(self, theta, size, rng):
-        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
         mean, precision, _ = self._usual(theta)
         noise = rng.standard_normal((theta.shape[0], size, self.n_features_in_))
         rows = (mean + self.center_)[:, None, :] + noise / np.sqrt(precision)[:, None, :]
         return rows.reshape(-1, self.n_features_in_)
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled owner of the statistics of `capacity` clusters."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> DiagonalComponents:
+        """Return the compiled owner of the statistics of `capacity` clusters."""
         return DiagonalComponents(self, data, capacity)

@@ -1,9 +1,13 @@
 """Gaussians with a full covariance under Wishart-type priors: unknown mean, and mean zero.
 
-The precision is Wishart, so the evidence of a cluster is a ratio of multivariate gamma functions and determinants:
-one Cholesky factorisation of the posterior scale, O(d^3), carries every method. Symmetric matrices are packed by
-`svec`, under which inner products and norms are the Frobenius ones.
+The precision has a Wishart prior, so the evidence of a cluster is a ratio of multivariate gamma functions and
+determinants. Every method needs one Cholesky factorisation of the posterior scale, O(d^3). Symmetric matrices are
+packed by `svec`, which keeps Frobenius inner products and norms.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import multigammaln, psi
@@ -29,14 +33,23 @@ from expfam.families.gaussian.columns import (
 )
 from expfam.families.support import check_ratio
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 def _multipsi(x, d):
-    """Derivative of the multivariate log-gamma function of order d."""
+    """Return the derivative of the multivariate log-gamma function of order d at each x: (K,)."""
     return psi(x[:, None] - 0.5 * np.arange(d)).sum(axis=1)
 
 
 class _Wishart(RealFamily):
-    """What the two families share: dof and scale, and the evidence given the posterior scale."""
+    """Base class of both families: dof and scale, and the evidence given the posterior scale."""
+
+    has_linear_part: ClassVar[bool]
+    dof: Any
+    scale: Any
 
     def _resolve_scale(self, d, variance):
         check_ratio(variance, family=self.name)
@@ -52,34 +65,37 @@ class _Wishart(RealFamily):
                 raise ValueError(f"{self.name}: scale must have shape ({d}, {d}); got {scale.shape}")
         return {"dof": dof, "scale": scale}
 
-    def hyper_bounds(self, name):
-        """Interval of a learned hyper-parameter as factors of its value at binding; see `Family.hyper_bounds`.
+    def hyper_bounds(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
-        A scale stays above 0.03 of each column's variance, and above the rounding variance of tied columns.
+        The scale stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
+        variance of rounding in columns with many tied values.
         """
         if name != "scale":
             return super().hyper_bounds(name)
         d = self.n_features_in_
         return self.scale_bounds(name, np.diag(self._learned_base("scale")) / max(self.dof - d - 1, 1.0))
 
-    def log_base(self, X):
-        """Log base measure, -(d/2) log 2 pi: (N,) nats."""
+    def log_base(self, X: Any) -> Floats:
+        """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
         return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
 
-    def in_coordinates(self, linear_map):
-        """The same prior for data y = M (x - centre), M (d, d) invertible: a bound family.
+    def in_coordinates(self, linear_map: Floats) -> _Wishart:
+        """Return a bound family with the same prior for data y = M (x - centre).
 
-        Evidences in y are those in x minus n log|det M|; the centre is 0 for the family of mean zero.
+        `linear_map` M (d, d) must be invertible. The log evidence of n data y equals the log evidence
+        of the data x minus n log|det M|. The centre is 0 for the family of mean zero.
         """
-        other = self._moved(linear_map) if self.has_linear_part else self
+        family: Any = self
+        other = family._moved(linear_map) if self.has_linear_part else self
         return other.with_hyper(scale=linear_map @ self.scale @ linear_map.T)
 
-    def mapped_statistics(self, S, linear_map):
-        """Sums of statistics (K, F) of centred data, for those data after a linear map (d, d)."""
+    def mapped_statistics(self, S: Floats, linear_map: Floats) -> Floats:
+        """Return the sums of statistics (K, F) of centred data after a linear map (d, d)."""
         d = self.n_features_in_
         first, second = S[:, : -d * (d + 1) // 2], unsvec(S[:, -d * (d + 1) // 2 :], d)
-        first = [first @ linear_map.T] if self.has_linear_part else []
-        return np.concatenate([*first, svec(linear_map @ second @ linear_map.T)], axis=1)
+        linear = [first @ linear_map.T] if self.has_linear_part else []
+        return np.concatenate([*linear, svec(linear_map @ second @ linear_map.T)], axis=1)
 
     def _log_evidence(self, n, log_det_n):
         d = self.n_features_in_
@@ -93,7 +109,10 @@ class _Wishart(RealFamily):
         return _multipsi(0.5 * (self.dof + n), d) + d * np.log(2.0) - log_det_n
 
     def _draw_precision(self, dof, factors, rng):
-        """Bartlett's M with Lam = M M', the triangle B behind it, and log|Lam|."""
+        """Draw Wishart precisions Lam = M M' by Bartlett's method.
+
+        Return M, the triangle B from which it is made, and log|Lam|.
+        """
         K, d = factors.shape[:2]
         B = np.zeros((K, d, d))
         diagonal = np.arange(d)
@@ -117,17 +136,17 @@ class Gaussian(_Wishart):
     mean : "auto", float or (V,) array_like
         Prior location m0 in the coordinates of the data; the column means if "auto".
     mean_strength : "auto" or float
-        Data to which the prior location is worth, k0; 0.1 if "auto".
+        Strength k0 of the prior location, as a number of data; 0.1 if "auto".
     dof : float, optional
         Degrees of freedom nu0 > V - 1; V + 3 if not given.
     scale : "auto", float, (V,) or (V, V) array_like
-        Scale matrix Psi0, or its diagonal; if "auto", the prior mean of the covariance is a tenth of the column
-        variances (for dof <= V + 2 the factor dof - V - 1 is taken as 1).
+        Scale matrix Psi0, or its diagonal. If "auto", it is max(dof - V - 1, 1) times a tenth of the column variances:
+        for dof >= V + 2 the prior mean of the covariance is a tenth of these.
 
     Attributes
     ----------
     center_ : (V,) float64 ndarray
-        Column means at binding, subtracted before statistics are taken.
+        Column means at binding; statistics are sums about them.
 
     Examples
     --------
@@ -141,7 +160,7 @@ class Gaussian(_Wishart):
     Notes
     -----
     phi = (x, svec xx') about `center_`, theta = (Lam mu, -svec(Lam) / 2), g = mu'Lam mu / 2 - log|Lam| / 2.
-    With kn = k0 + n, nun = nu0 + n, mn and Psin the posterior's,
+    With kn = k0 + n, nun = nu0 + n, and the posterior location mn and scale Psin,
     A = (n d / 2) log 2 + lgG_d(nun/2) - lgG_d(nu0/2) + (nu0/2) log|Psi0| - (nun/2) log|Psin| + (d/2) log(k0/kn).
     The predictive is Student's t with nun - d + 1 degrees of freedom (Murphy 2007, sec. 8).
     """
@@ -149,15 +168,26 @@ class Gaussian(_Wishart):
     name = "gaussian"
     has_linear_part = True
     hyper = {"mean_strength": "positive", "scale": "positive"}  # noqa: RUF012
+    mean: Any
+    mean_strength: Any
 
-    def __init__(self, mean="auto", mean_strength="auto", dof=None, scale="auto"):
+    def __init__(
+        self,
+        mean: npt.ArrayLike = "auto",
+        mean_strength: Literal["auto"] | float = "auto",
+        dof: float | None = None,
+        scale: npt.ArrayLike = "auto",
+    ) -> None:
         check_hyper("gaussian", "mean", mean, positive=False)
         check_hyper("gaussian", "mean_strength", mean_strength, vector=False)
         check_scale("gaussian", scale, dof)
         self.mean, self.mean_strength, self.dof, self.scale = mean, mean_strength, dof, scale
 
-    def resolve(self, X):
-        """Hyper-parameters as arrays, and the learned center_, resolution_ and variance_floor_."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the hyper-parameters as arrays, and the learned attributes.
+
+        These are center_, resolution_ and variance_floor_.
+        """
         learned, variance = self.resolve_center(X)
         d = X.shape[1]
         center = learned["center_"]
@@ -165,8 +195,8 @@ class Gaussian(_Wishart):
         strength = PRIOR_SHARE if is_auto(self.mean_strength) else float(self.mean_strength)
         return {**learned, "mean": mean, "mean_strength": strength, **self._resolve_scale(d, variance)}
 
-    def sufficient_statistics(self, X):
-        """phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
+    def sufficient_statistics(self, X: Any) -> Floats:
+        """Return phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
         X = X.astype(np.float64) - self.center_
         return np.concatenate([X, svec_outer(X)], axis=1)
 
@@ -176,7 +206,7 @@ class Gaussian(_Wishart):
         return moved
 
     def _posterior(self, n, S):
-        """Posterior strength (K,), location (K, d), scale (K, d, d), in centred coordinates."""
+        """Return posterior strength (K,), location (K, d) and scale (K, d, d), centred."""
         n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
         d = self.n_features_in_
         m0 = self.mean - self.center_
@@ -184,20 +214,20 @@ class Gaussian(_Wishart):
         first = S[:, :d]
         about = first - n[:, None] * m0
         cross = first[:, :, None] * m0
-        # sums about m0 keep the prior's own scale intact when m0 lies far from the data
+        # sums about m0 do not cancel the digits of the prior scale when m0 lies far from the data
         second = unsvec(S[:, d:], d) - cross - cross.transpose(0, 2, 1) + n[:, None, None] * np.outer(m0, m0)
         scale = self.scale + second - about[:, :, None] * about[:, None, :] / strength[:, None, None]
         return strength, m0 + about / strength[:, None], scale
 
-    def log_marginal(self, n, S):
-        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         n = np.asarray(n, dtype=np.float64)
         strength, _, scale = self._posterior(n, S)
         shrink = 0.5 * self.n_features_in_ * np.log(self.mean_strength / strength)
         return self._log_evidence(n, log_det(factor(scale, self.name))) + shrink
 
-    def expected_natural(self, n, S):
-        """Posterior means (E theta, E g): (K, F) and (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         n = np.asarray(n, dtype=np.float64)
         strength, mean, scale = self._posterior(n, S)
         precision, log_dets = inverse(scale, self.name)
@@ -207,8 +237,8 @@ class Gaussian(_Wishart):
         theta = np.concatenate([first, -0.5 * svec(precision)], axis=1)
         return theta, 0.5 * (spread - self._expected_log_det(n, log_dets))
 
-    def draw_natural(self, n, S, rng):
-        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
         n = np.asarray(n, dtype=np.float64)
         strength, mean, scale = self._posterior(n, S)
         C = factor(scale, self.name)
@@ -217,8 +247,11 @@ class Gaussian(_Wishart):
         mu = mean + (C @ np.linalg.solve(B.transpose(0, 2, 1), noise))[:, :, 0] / np.sqrt(strength)[:, None]
         return self._natural(mu, M @ M.transpose(0, 2, 1), log_dets)
 
-    def map_natural(self, n, S):
-        """Mode (Theta, G) of each posterior in natural coordinates: mean mn, covariance Psin / (nun - d - 2)."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode (Theta, G) of each posterior in natural coordinates: (K, F) and (K,).
+
+        It has mean mn and covariance Psin / (nun - d - 2), with nun - d - 2 at least 1.
+        """
         n = np.asarray(n, dtype=np.float64)
         _, mean, scale = self._posterior(n, S)
         weight = np.maximum(self.dof + n - self.n_features_in_ - 2.0, 1.0)
@@ -232,7 +265,10 @@ class Gaussian(_Wishart):
         return theta, 0.5 * (np.einsum("ki,ki->k", first, mean) - log_dets)
 
     def _usual(self, theta):
-        """Centred mean, precision and its log determinant (-inf outside the domain) from natural parameters."""
+        """Return centred mean, precision and its log determinant from natural parameters.
+
+        The log determinant is -inf outside the domain.
+        """
         d = self.n_features_in_
         precision = -2.0 * unsvec(theta[:, d:], d)
         log_dets = log_det_or_none(precision)
@@ -241,8 +277,11 @@ class Gaussian(_Wishart):
         mean[inside] = np.linalg.solve(precision[inside], theta[inside, :d, None])[:, :, 0]
         return mean, precision, log_dets
 
-    def log_prior(self, theta, g):
-        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the unnormalised log prior density in natural coordinates: (K,) nats.
+
+        It is -inf outside the domain.
+        """
         mean, precision, log_dets = self._usual(theta)
         off = mean - (self.mean - self.center_)
         away = self.mean_strength * np.einsum("ki,kij,kj->k", off, precision, off)
@@ -250,41 +289,46 @@ class Gaussian(_Wishart):
         density = 0.5 * (self.dof - self.n_features_in_ - 2.0) * np.where(np.isfinite(log_dets), log_dets, 0.0)
         return np.where(np.isfinite(log_dets), density - 0.5 * (inside + away), -np.inf)
 
-    def log_partition(self, theta):
-        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
         mean, _, log_dets = self._usual(theta)
         return 0.5 * (np.einsum("ki,ki->k", theta[:, : self.n_features_in_], mean) - log_dets)
 
-    def to_params(self, theta, g):
-        """Means (K, V) and covariances (K, V, V) in the coordinates of the data."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return means (K, V) and covariances (K, V, V) in the coordinates of the data."""
         mean, precision, _ = self._usual(theta)
         return {"mean": mean + self.center_, "covariance": np.linalg.inv(precision)}
 
-    def from_params(self, mean, covariance):
-        """Natural parameters (Theta, G) from means (K, V) and covariances (K, V, V)."""
+    def from_params(self, mean: npt.ArrayLike, covariance: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the natural parameters (Theta, G) of means (K, V) and covariances (K, V, V)."""
         covariance = np.asarray(covariance, dtype=np.float64)
         log_dets = -log_det(factor(covariance, self.name))
         return self._natural(np.asarray(mean, dtype=np.float64) - self.center_, np.linalg.inv(covariance), log_dets)
 
-    def sample(self, theta, size, rng):
-        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
         mean, precision, _ = self._usual(theta)
         return self._sample(mean + self.center_, precision, size, rng)
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled owner of the statistics of `capacity` clusters."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> GaussianComponents:
+        """Return the compiled owner of the statistics of `capacity` clusters."""
         return GaussianComponents(self, data, capacity)
 
 
 class ZeroMeanGaussian(_Wishart):
-    """Gaussian of mean zero with full covariance under the inverse-Wishart prior, as for image patches.
+    """Gaussian of mean zero with full covariance under the inverse-Wishart prior.
+
+    Use it for data whose mean is known to be zero, for example for centred image patches.
 
     Parameters
     ----------
     dof : float, optional
         Degrees of freedom nu0 > V - 1; V + 3 if not given.
     scale : "auto", float, (V,) or (V, V) array_like
-        Scale matrix Psi0, or its diagonal; "auto" is a tenth of the columns' mean squares.
+        Scale matrix Psi0, or its diagonal. If "auto", it is max(dof - V - 1, 1) times a tenth of the columns' mean
+        squares.
 
     Examples
     --------
@@ -303,44 +347,47 @@ class ZeroMeanGaussian(_Wishart):
     has_linear_part = False
     hyper = {"scale": "positive"}  # noqa: RUF012
 
-    def __init__(self, dof=None, scale="auto"):
+    def __init__(self, dof: float | None = None, scale: npt.ArrayLike = "auto") -> None:
         check_scale("gaussian_zero", scale, dof)
         self.dof, self.scale = dof, scale
 
-    def resolve(self, X):
-        """Hyper-parameters as arrays, and the learned resolution_ and variance_floor_."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the hyper-parameters as arrays, and the learned resolution_ and variance_floor_."""
         learned, variance = self.resolve_center(X)
         center = learned.pop("center_")
         return {**learned, **self._resolve_scale(X.shape[1], variance + center**2)}
 
-    def sufficient_statistics(self, X):
-        """phi of each row, svec xx': (N, V (V + 1) / 2) float64."""
+    def sufficient_statistics(self, X: Any) -> Floats:
+        """Return phi of each row, svec xx': (N, V (V + 1) / 2) float64."""
         return svec_outer(X.astype(np.float64))
 
     def _posterior(self, n, S):
-        """Posterior scale (K, d, d)."""
+        """Return the posterior scale (K, d, d)."""
         return self.scale + unsvec(np.asarray(S, dtype=np.float64), self.n_features_in_)
 
-    def log_marginal(self, n, S):
-        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         return self._log_evidence(np.asarray(n, dtype=np.float64), log_det(factor(self._posterior(n, S), self.name)))
 
-    def expected_natural(self, n, S):
-        """Posterior means (E theta, E g): (K, F) and (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         n, scale = np.asarray(n, dtype=np.float64), self._posterior(n, S)
         precision, log_dets = inverse(scale, self.name)
         theta = svec(precision)
         theta *= -0.5 * (self.dof + n)[:, None]
         return theta, -0.5 * self._expected_log_det(n, log_dets)
 
-    def draw_natural(self, n, S, rng):
-        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
         C = factor(self._posterior(n, S), self.name)
         M, _, log_dets = self._draw_precision(self.dof + np.asarray(n, dtype=np.float64), C, rng)
         return -0.5 * svec(M @ M.transpose(0, 2, 1)), -0.5 * log_dets
 
-    def map_natural(self, n, S):
-        """Mode (Theta, G) of each posterior in natural coordinates: covariance Psin / (nun - d - 1)."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode (Theta, G) of each posterior in natural coordinates: (K, F) and (K,).
+
+        Its covariance is Psin / (nun - d - 1), with nun - d - 1 at least 1.
+        """
         d, scale = self.n_features_in_, self._posterior(n, S)
         weight = np.maximum(self.dof + np.asarray(n, dtype=np.float64) - d - 1.0, 1.0)
         log_dets = d * np.log(weight) - log_det(factor(scale, self.name))
@@ -349,33 +396,41 @@ class ZeroMeanGaussian(_Wishart):
     def _precision(self, theta):
         return -2.0 * unsvec(theta, self.n_features_in_)
 
-    def log_prior(self, theta, g):
-        """Unnormalised log prior density in natural coordinates: (K,) nats; -inf outside the domain."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the unnormalised log prior density in natural coordinates: (K,) nats.
+
+        It is -inf outside the domain.
+        """
         precision = self._precision(theta)
         log_dets = log_det_or_none(precision)
         density = 0.5 * (self.dof - self.n_features_in_ - 1.0) * np.where(np.isfinite(log_dets), log_dets, 0.0)
         return np.where(np.isfinite(log_dets), density - 0.5 * np.einsum("ij,kij->k", self.scale, precision), -np.inf)
 
-    def log_partition(self, theta):
-        """g of each natural parameter: (K,) nats; +inf outside the domain."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
         return -0.5 * log_det_or_none(self._precision(theta))
 
-    def to_params(self, theta, g):
-        """Means (K, V), all zero, and covariances (K, V, V)."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return means (K, V), all zero, and covariances (K, V, V)."""
         covariance = np.linalg.inv(self._precision(theta))
         return {"mean": np.zeros(covariance.shape[:2]), "covariance": covariance}
 
-    def from_params(self, covariance, mean=None):
-        """Natural parameters (Theta, G) from covariances (K, V, V); a mean, if given, must be zero."""
+    def from_params(self, covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
+        """Return the natural parameters (Theta, G) of covariances (K, V, V).
+
+        A mean, if given, must be zero.
+        """
         if mean is not None and np.any(mean):
             raise ValueError(f"{self.name}: mean must be zero; got {mean!r}")
         covariance = np.asarray(covariance, dtype=np.float64)
         return -0.5 * svec(np.linalg.inv(covariance)), 0.5 * log_det(factor(covariance, self.name))
 
-    def sample(self, theta, size, rng):
-        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
         return self._sample(np.zeros((theta.shape[0], self.n_features_in_)), self._precision(theta), size, rng)
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled owner of the statistics of `capacity` clusters."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> GaussianComponents:
+        """Return the compiled owner of the statistics of `capacity` clusters."""
         return GaussianComponents(self, data, capacity)

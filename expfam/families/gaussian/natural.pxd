@@ -1,10 +1,10 @@
-# Posterior means of the natural parameters of one cluster, without the gil, where a closed form is short.
+# Posterior means of the natural parameters of one cluster, without the gil, for families with a short closed form.
 
 ctypedef struct natural_law:
-    # theta (F,) and g from (n, S); EXPFAM_NUMERICAL where the statistics are impossible
+    # computes theta (F,) and g from (n, S); returns EXPFAM_NUMERICAL if the statistics are impossible
     int (*at)(const natural_law *law, double n, const double *S, double *theta, double *g, double *work) noexcept nogil
     Py_ssize_t d
-    Py_ssize_t work_size            # doubles
+    Py_ssize_t work_size            # number of doubles in `work`
     const double *shift             # (d,) prior location, centred
     const double *strength          # (d,), or one number
     const double *shape             # (d,), or one number: degrees of freedom
@@ -16,5 +16,5 @@ ctypedef struct natural_law:
 
 cdef class NaturalLaw:
     cdef natural_law law
-    cdef object arrays              # what the pointers point into
+    cdef object arrays              # arrays behind the pointers
     cdef const double *keep(self, values) except NULL

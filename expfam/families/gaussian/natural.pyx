@@ -1,7 +1,8 @@
-"""Posterior means (E theta, E g) of one cluster of a Gaussian family, in C: O(d), with a full covariance O(d^3).
+"""Posterior means (E theta, E g) of one cluster of a Gaussian family, computed in C.
 
-The same numbers as `Family.expected_natural`, for proposals whose tables follow single moves: a call into NumPy for
-one cluster costs more than all else that such a move does.
+They equal the results of `Family.expected_natural`. Proposals whose tables follow single moves use them, because a
+call of NumPy for one cluster would cost more than the rest of a move. The cost is O(d), or O(d^3) with a full
+covariance.
 """
 
 import numpy as np
@@ -20,7 +21,10 @@ cdef double LOG_2 = 0.69314718055994531
 
 
 cdef double digamma(double x) noexcept nogil:
-    """psi(x) for x > 0: recurrence up to 10, then the asymptotic series, whose first term left out is 2e-14."""
+    """Return psi(x) for x > 0, by recurrence up to 10 and the asymptotic series from there.
+
+    The first neglected term of the series is at most 2e-14.
+    """
     cdef double below = 0.0, inverse, square
     while x < 10.0:
         below -= 1.0 / x
@@ -39,12 +43,12 @@ cdef int diagonal_at(const natural_law *law, double n, const double *S, double *
     for f in range(d):
         strength = law.strength[f] + n
         about = S[f] - n * law.shift[f]
-        # sums about the prior location keep the prior's own rate intact where it lies far from the data
+        # sums about the prior location do not cancel the digits of the prior rate if that lies far from the data
         rate = law.scale[f] + 0.5 * (S[d + f] - law.shift[f] * (S[f] + about) - about * about / strength)
         if not rate > 0.0:
             return EXPFAM_NUMERICAL
         shape = law.shape[f] + 0.5 * n
-        if shape != last:               # columns mostly share one shape
+        if shape != last:               # most columns have the same shape
             last, psi = shape, digamma(shape)
         mean = law.shift[f] + about / strength
         precision = shape / rate
@@ -68,12 +72,12 @@ cdef int spherical_at(const natural_law *law, double n, const double *S, double 
 
 cdef int full_at(const natural_law *law, double n, const double *S, double *theta, double *g,
                  double *work) noexcept nogil:
-    """From the Cholesky factor L of the posterior scale: its inverse is the product of two inverses of L.
+    """Compute theta and g from the Cholesky factor L of the posterior scale.
 
-    Triangles lie by columns of L, each from its diagonal on, which is also the order of the packed statistics.
+    Triangles are stored by columns of L, each from its diagonal on. The packed statistics have the same order.
     """
     cdef Py_ssize_t i, j, k, d = law.d, size = d * (d + 1) // 2
-    cdef double *location = work                # sums about the prior location, then the posterior one
+    cdef double *location = work                # sums about the prior location, later the posterior location
     cdef double *solved = work + d              # one column of the inverse
     cdef double *triangle = work + 2 * d
     cdef double *inverse = triangle + size
@@ -131,12 +135,12 @@ cdef int full_at(const natural_law *law, double n, const double *S, double *thet
 
 
 cdef class NaturalLaw:
-    """The law of one bound Gaussian family.
+    """Function from statistics to posterior means of theta and g, for one bound Gaussian family.
 
     Parameters
     ----------
     family : Family
-        Bound; one that `knows` accepts.
+        A bound family that `knows` accepts.
 
     Examples
     --------
@@ -168,7 +172,7 @@ cdef class NaturalLaw:
 
     @staticmethod
     def knows(family):
-        """Whether the family's expected_natural is one of those that are written here."""
+        """Return whether this module computes the expected_natural of the family."""
         known = (DiagonalGaussian, SphericalGaussian, Gaussian, ZeroMeanGaussian)
         return any(getattr(type(family), "expected_natural", None) is kind.expected_natural for kind in known)
 
@@ -178,7 +182,7 @@ cdef class NaturalLaw:
         return &view[0]
 
     def __call__(self, double n, S):
-        """Theta (F,) and g of one cluster."""
+        """Return the posterior means of theta (F,) and g of one cluster."""
         cdef const double[::1] statistics = np.ascontiguousarray(S, dtype=np.float64)
         out = np.empty(statistics.shape[0])
         cdef double[::1] theta = out

@@ -1,4 +1,8 @@
-"""Gaussian clusters with one variance for all columns: O(K d) a datum, statistics about the column means."""
+"""Gaussian clusters with one variance for all columns; scoring a datum costs O(K d)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -16,9 +20,16 @@ from expfam.families.gaussian.columns import (
     usable_variance,
 )
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class SphericalGaussian(RealFamily):
-    """Gaussian with one known variance for all columns and clusters, and a Gaussian prior on the mean.
+    """Gaussian with one known variance and a Gaussian prior on the mean of a cluster.
+
+    The variance is the same for all columns and clusters.
 
     Parameters
     ----------
@@ -32,7 +43,7 @@ class SphericalGaussian(RealFamily):
     Attributes
     ----------
     center_ : (V,) float64 ndarray
-        Column means at binding, subtracted before statistics are taken; zeros for sparse data, which stay sparse.
+        Column means at binding; statistics are sums about them. Zeros for sparse data, so that these stay sparse.
 
     Examples
     --------
@@ -47,28 +58,36 @@ class SphericalGaussian(RealFamily):
     -----
     phi = x about `center_`, theta = mu / s2, g = |mu|^2 / (2 s2), log_base = -|x|^2 / (2 s2) - (d/2) log(2 pi s2).
     vn = 1 / (1/v0 + n/s2), mn = vn (m0/v0 + S/s2); A = (d/2) log(vn/v0) + |mn|^2 / (2 vn) - |m0|^2 / (2 v0).
-    The base measure depends on `variance`, so the evidence alone cannot teach it; `mean_variance` can be learned.
+    Only `mean_variance` can be learned: the base measure depends on `variance`, and A does not contain it.
     """
 
     name = "gaussian_spherical"
     accepts_sparse = True
     hyper = {"mean_variance": "positive"}  # noqa: RUF012
+    variance: Any
+    mean: Any
+    mean_variance: Any
 
-    def __init__(self, variance="auto", mean="auto", mean_variance="auto"):
+    def __init__(
+        self,
+        variance: Literal["auto"] | float = "auto",
+        mean: npt.ArrayLike = "auto",
+        mean_variance: Literal["auto"] | float = "auto",
+    ) -> None:
         check_hyper("gaussian_spherical", "variance", variance, vector=False)
         check_hyper("gaussian_spherical", "mean", mean, positive=False)
         check_hyper("gaussian_spherical", "mean_variance", mean_variance, vector=False)
         self.variance, self.mean, self.mean_variance = variance, mean, mean_variance
 
-    def validate(self, X):
-        """Data checked, dense or canonical CSR; see `Family.validate`."""
+    def validate(self, X: Any) -> Any:
+        """Check data and return them as a dense array or canonical CSR; see `Family.validate`."""
         X = super().validate(X)
         if self.is_bound and np.any(self.center_):
             require_dense(self.name, X)
         return X
 
-    def resolve(self, X):
-        """Hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
+    def resolve(self, X: Any) -> dict[str, Any]:
+        """Return the hyper-parameters, and the learned center_, resolution_ and variance_floor_."""
         learned, variance = self.resolve_center(X)
         d = X.shape[1]
         if sparse.issparse(X):
@@ -83,26 +102,29 @@ class SphericalGaussian(RealFamily):
             scales = {name: auto[name] if is_auto(value) else value for name, value in scales.items()}
         return {**learned, "mean": mean, **{name: float(value) for name, value in scales.items()}}
 
-    def sufficient_statistics(self, X):
-        """phi of each row, x about center_: (N, V) float64, CSR for sparse X."""
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return phi of each row, x about center_: (N, V) float64, CSR for sparse X."""
         return X.astype(np.float64) if sparse.issparse(X) else X.astype(np.float64) - self.center_
 
-    def log_base(self, X):
-        """Log base measure, -|x - center|^2 / (2 s2) - (d/2) log(2 pi s2): (N,) nats."""
+    def log_base(self, X: Any) -> Floats:
+        """Return the log base measure of each row: (N,) nats.
+
+        It is -|x - center|^2 / (2 s2) - (d/2) log(2 pi s2).
+        """
         phi = self.sufficient_statistics(X)
         squares = phi.multiply(phi).sum(axis=1) if sparse.issparse(phi) else np.einsum("ij,ij->i", phi, phi)
         normal = 0.5 * X.shape[1] * (LOG_2PI + np.log(self.variance))
         return -0.5 * np.asarray(squares, dtype=np.float64).ravel() / self.variance - normal
 
     def _posterior(self, n, S):
-        """Posterior variance (K,) of the mean, and its location (K, d), centred."""
+        """Return posterior variance (K,) and location (K, d) of the mean, in centred coordinates."""
         n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
         variance = 1.0 / (1.0 / self.mean_variance + n / self.variance)
         m0 = self.mean - self.center_
         return variance, variance[:, None] * (m0 / self.mean_variance + S / self.variance)
 
-    def log_marginal(self, n, S):
-        """Log evidence A(n, S) of each cluster: (K,) nats, without log-base; see `Family.log_marginal`."""
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
         variance, mean = self._posterior(n, S)
         m0 = self.mean - self.center_
         lengths = np.einsum("kd,kd->k", mean, mean) / variance - m0 @ m0 / self.mean_variance
@@ -112,49 +134,54 @@ class SphericalGaussian(RealFamily):
             raise FloatingPointError(f"{self.name}: the evidence of cluster {bad[0]} is not finite")
         return out
 
-    def expected_natural(self, n, S):
-        """Posterior means (E theta, E g): (K, F) and (K,)."""
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
         variance, mean = self._posterior(n, S)
         squares = np.einsum("kd,kd->k", mean, mean) + self.n_features_in_ * variance
         return mean / self.variance, 0.5 * squares / self.variance
 
-    def draw_natural(self, n, S, rng):
-        """Parameters (Theta, G) drawn from each cluster's posterior: (K, F) and (K,)."""
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
         variance, mean = self._posterior(n, S)
         return self._natural(mean + np.sqrt(variance)[:, None] * rng.standard_normal(mean.shape))
 
-    def map_natural(self, n, S):
-        """Mode (Theta, G) of each posterior: mean mn."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode (Theta, G) of each posterior: (K, F) and (K,). Its mean is mn."""
         return self._natural(self._posterior(n, S)[1])
 
     def _natural(self, mean):
         return mean / self.variance, 0.5 * np.einsum("kd,kd->k", mean, mean) / self.variance
 
-    def log_prior(self, theta, g):
-        """Unnormalised log prior density in natural coordinates: (K,) nats."""
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
+        """Return the unnormalised log prior density in natural coordinates: (K,) nats."""
         off = self.variance * theta - (self.mean - self.center_)
         return -0.5 * np.einsum("kd,kd->k", off, off) / self.mean_variance
 
-    def log_partition(self, theta):
-        """g of each natural parameter, s2 |theta|^2 / 2: (K,) nats."""
+    def log_partition(self, theta: Floats) -> Floats:
+        """Return g of each natural parameter, s2 |theta|^2 / 2: (K,) nats."""
         return 0.5 * self.variance * np.einsum("kd,kd->k", theta, theta)
 
-    def to_params(self, theta, g):
-        """Means (K, V) in the coordinates of the data, and the known variance (K,)."""
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
+        """Return means (K, V) in the coordinates of the data, and the known variance (K,)."""
         return {"mean": self.variance * theta + self.center_, "variance": np.full(theta.shape[0], self.variance)}
 
-    def from_params(self, mean, variance=None):
-        """Natural parameters (Theta, G) from means (K, V); a variance, if given, must be the family's."""
+    def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
+        """Return the natural parameters (Theta, G) of means (K, V).
+
+        A variance, if given, must equal the variance of the family.
+        """
         if variance is not None and not np.allclose(variance, self.variance):
             raise ValueError(f"{self.name}: variance must be {self.variance}, the family's; got {variance!r}")
         return self._natural(np.asarray(mean, dtype=np.float64) - self.center_)
 
-    def sample(self, theta, size, rng):
-        """Data drawn under each parameter, `size` rows for one after the other: (K * size, V)."""
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
         mean = self.variance * theta + self.center_
         noise = rng.standard_normal((theta.shape[0], size, mean.shape[1]))
         return (mean[:, None, :] + np.sqrt(self.variance) * noise).reshape(-1, mean.shape[1])
 
-    def components(self, data, capacity, *, layout="features"):
-        """Compiled owner of the statistics of `capacity` clusters."""
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> SphericalComponents:
+        """Return the compiled owner of the statistics of `capacity` clusters."""
         return SphericalComponents(self, data, capacity)

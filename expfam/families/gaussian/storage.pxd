@@ -1,4 +1,4 @@
-# What the compiled components of the real-valued families share: storage, rows of the data, the struct's functions.
+# Shared parts of the compiled Gaussian components: storage, rows of the data, functions of the struct.
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
 from expfam.structures.simd.probe cimport EXPFAM_LANES
@@ -9,9 +9,9 @@ cdef extern from *:
     """
     void prefetch "EXPFAM_PREFETCH" (const void *p) noexcept nogil
 
-# First member of each family's own struct, so that a pointer to the one is a pointer to the other.
+# Each family's own struct begins with this one, so that a pointer to it is also a pointer to a real_state.
 ctypedef struct real_state:
-    Py_ssize_t capacity             # slots in use by callers; storage is padded to whole blocks of lanes
+    Py_ssize_t capacity             # slots that callers may use; storage is padded to whole blocks of lanes
     Py_ssize_t d, F                 # columns of X and of phi
     const void *x                   # dense rows, or the values of CSR
     int value_kind                  # 0 float64, 1 float32, 2 int64, 3 int32
@@ -25,11 +25,11 @@ ctypedef struct real_state:
     double *fresh                   # (F + d,) the writer's scratch
     # out = S + sign phi(x_i)
     void (*shifted)(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil
-    # makes (n, S) the statistics of k, with all that is cached; nothing changes unless it returns EXPFAM_OK
+    # sets the statistics of k to (n, S) and updates its caches; changes nothing unless it returns EXPFAM_OK
     int (*commit)(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil
-    # log evidence of statistics that belong to no slot
+    # computes the log evidence of statistics that belong to no slot
     int (*evidence)(void *self, double n, const double *S, double *out, double *work) noexcept nogil
-    void (*exchange)(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil     # of what is cached
+    void (*exchange)(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil     # exchanges the caches
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil
@@ -43,7 +43,7 @@ cdef enum:
     MOST_FETCHED = 64
 
 
-ctypedef struct size_terms:         # what depends on the number of data alone, for sizes that were met before
+ctypedef struct size_terms:         # cache of the terms that depend only on the number of data
     double n[N_SIZES]
     double term[N_SIZES]
 
@@ -60,9 +60,10 @@ cdef inline Py_ssize_t place_of_size(double n) noexcept nogil:
 
 cdef inline Py_ssize_t gather_pairs(const real_state *state, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t start,
                                     Py_ssize_t m, const double **rows, double *n) noexcept nogil:
-    """Statistics of the partners of k from `start` on, a lane each, and the data of each pair: how many there are.
+    """Write statistics of partners of k, and numbers of data of the pairs, one per lane.
 
-    Lanes without a partner repeat the last one. EXPFAM_RANGE if a slot does not exist.
+    The partners begin at `start`; return their number, or EXPFAM_RANGE if a slot does not exist. Lanes without a
+    partner repeat the last partner.
     """
     cdef Py_ssize_t size = m - start, i, j, other = 0
     if size > EXPFAM_LANES:
@@ -74,7 +75,7 @@ cdef inline Py_ssize_t gather_pairs(const real_state *state, Py_ssize_t k, const
                 return EXPFAM_RANGE
         rows[i] = state.S + other * state.F
         n[i] = state.n[k] + state.n[other]
-    if ls != NULL:                  # partners stand anywhere, where no processor expects them
+    if ls != NULL:                  # partners lie anywhere in memory: the processor cannot predict where
         for i in range(start + EXPFAM_LANES, start + 2 * EXPFAM_LANES):
             if i < m and 0 <= ls[i] < state.capacity:
                 j = 0
@@ -90,7 +91,7 @@ cdef class RealComponents:
     cdef readonly object capsule, family
     cdef readonly Py_ssize_t capacity
     cdef public object pending
-    cdef object data, X, arrays     # what the pointers point into
+    cdef object data, X, arrays     # arrays behind the pointers
     cdef object center, n, S, fresh
     cdef int prepare(self, real_state *state) except -1
     cdef int resize(self, Py_ssize_t capacity) except -1

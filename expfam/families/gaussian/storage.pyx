@@ -1,8 +1,9 @@
-"""Storage and the struct's functions that the compiled Gaussian components share.
+"""Storage and functions of the C struct that all compiled Gaussian components share.
 
-The statistics (n, S) of each slot are the truth; a family's own part caches what prediction reads, and is told of a
-change by one function, `commit`, which either takes the new statistics or leaves everything as it was. A slot without
-data holds exact zeros and the prior's cached numbers.
+Each slot stores its statistics (n, S); all other numbers are caches that follow from them. The code of each family
+caches the numbers that prediction reads. One function, `commit`, changes the statistics of a slot with its caches; if
+the new statistics are not usable, it changes nothing. A slot without data holds exact zeros and the caches of the
+prior.
 """
 
 import numpy as np
@@ -19,7 +20,10 @@ cdef dict KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np
 
 
 cdef object aligned(Py_ssize_t size):
-    """Zeros on a 64-byte boundary, so that no vector of a block straddles two cache lines."""
+    """Return zeros (size,) that begin on a 64-byte boundary.
+
+    No vector of a block then lies across two cache lines.
+    """
     raw = np.zeros(size + 8)
     skip = (-raw.ctypes.data % 64) // 8
     return raw[skip : skip + size]
@@ -30,7 +34,7 @@ cdef double *pointer(object array) except? NULL:
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
-    """Dense row i about the centre, from either precision."""
+    """Write dense row i minus the centre to `out` (d,); the data are float64 or float32."""
     cdef Py_ssize_t f
     cdef const double *wide = <const double *> state.x + i * state.d
     cdef const float *narrow = <const float *> state.x + i * state.d
@@ -173,18 +177,24 @@ cdef int real_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 
 cdef class RealComponents:
-    """Owner of the statistics of a Gaussian family; a family's part adds its caches and its predictives.
+    """Base class of the owners of the statistics of Gaussian families.
+
+    A subclass adds the caches and the predictives of its family.
 
     Parameters
     ----------
     family : Family
-        Bound to the data.
+        A family that is bound to the data.
     data : Dataset
     capacity : int
+        Initial number of slots.
     """
 
     cdef int prepare(self, real_state *state) except -1:
-        """Point the state at the data and fill the struct; a family's constructor then adds its own functions."""
+        """Point the state at the data and fill the struct with the shared functions.
+
+        The constructor of the subclass then adds the functions of its family.
+        """
         X = self.X = self.data.X
         self.state = state
         state.d = X.shape[1]
@@ -222,7 +232,10 @@ cdef class RealComponents:
         return 0
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
-        """Fresh storage of whole blocks for n and S, all slots empty; a family's part adds its caches."""
+        """Allocate n and S in whole blocks, with all slots empty; return the number of slots.
+
+        The subclass then allocates its caches.
+        """
         cdef Py_ssize_t slots = max(1, (capacity + EXPFAM_LANES - 1) // EXPFAM_LANES) * EXPFAM_LANES
         self.n, self.S = aligned(slots), aligned(slots * self.state.F)
         self.state.n, self.state.S = pointer(self.n), pointer(self.S)
@@ -230,30 +243,30 @@ cdef class RealComponents:
         return slots
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for more slots, at least doubled."""
+        """Make room for `capacity` slots; grow at least to twice the present capacity."""
         if capacity > self.capacity:
             arrays = self.to_arrays()
             more = max(capacity, 2 * self.capacity) - self.capacity
             self.from_arrays({name: _extended(value, more) for name, value in arrays.items()})
 
     def refresh(self, labels):
-        """Statistics recomputed from the members of each slot."""
+        """Recompute the statistics of each slot from its members; `labels` (n_rows,) are slots."""
         n, S = self.data.statistics(labels, self.capacity)
         self.load(n, S)
 
     def rebind(self, family):
-        """Other hyper-parameters, the same statistics."""
+        """Use the hyper-parameters of another family with the same statistics."""
         self.family = family
         self.take_prior()
         self.settle()
 
     def load(self, n, S):
-        """Statistics set from arrays; further slots are emptied.
+        """Set the statistics of the slots 0..len(n)-1 from arrays and empty the others.
 
         Raises
         ------
         FloatingPointError
-            Naming the first slot whose statistics are not usable.
+            The statistics of a slot are not usable; the message names the first of them.
         """
         self.reserve(len(n))
         S = dense_rows(S)
@@ -275,16 +288,16 @@ cdef class RealComponents:
                 )
 
     def export(self):
-        """Copies of (n, S)."""
+        """Return copies of n (capacity,) and S (capacity, F)."""
         return self.n[: self.capacity].copy(), self.S[: self.capacity * self.state.F].reshape(self.capacity, -1).copy()
 
     def to_arrays(self):
-        """All that a later call reads and that (n, S) alone do not determine to the bit."""
+        """Return (n, S) and the numbers that they do not determine to the last bit, by name."""
         n, S = self.export()
         return {"n": n, "S": S}
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
+        """Restore the arrays that `to_arrays` returned."""
         n, S = arrays["n"], arrays["S"]
         self.resize(len(n))
         self.n[: n.size], self.S[: S.size] = n, np.asarray(S).ravel()

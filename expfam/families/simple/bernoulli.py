@@ -1,10 +1,19 @@
 """Independent yes / no columns with beta priors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from scipy.special import betaln, digamma, expit
 
 from expfam.families.base import Family
 from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
 
 
 class Bernoulli(Family):
@@ -13,7 +22,8 @@ class Bernoulli(Family):
     Parameters
     ----------
     a, b : "auto", float or (V,) array_like, positive
-        Prior counts of ones and of zeros. Both ``"auto"`` give each column its own prior worth 5 observations.
+        Pseudo-counts of ones and of zeros. If both are ``"auto"``, each column has a prior of its own, worth 5
+        observations.
 
     Examples
     --------
@@ -25,51 +35,53 @@ class Bernoulli(Family):
     Notes
     -----
     theta = logit p, g = -sum log(1 - p); A(n, S) = sum_j log B(a_j + S_j, b_j + n - S_j) - log B(a_j, b_j).
-    A prior shared by all columns suits sparse binary data badly, hence the default by column.
+    The default prior differs by column because one prior for all columns fits sparse binary data badly.
     """
 
     support = "binary"
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
+    a: Any
+    b: Any
 
-    def __init__(self, a="auto", b="auto"):
+    def __init__(self, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
         _check_positive(self)
 
-    def resolve(self, X):
+    def resolve(self, X: Any) -> dict[str, Any]:
         share = (_column_sums(X) + 0.5) / (X.shape[0] + 1.0)
         return _resolved(self, X, a=5.0 * share, b=5.0 * (1.0 - share))
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Any) -> Any:
         return X
 
-    def log_marginal(self, n, S):
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
         return (betaln(self.a + S, self.b + n[:, None] - S) - betaln(self.a, self.b)).sum(axis=1)
 
-    def expected_natural(self, n, S):
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         m = n[:, None]
         no = digamma(self.b + m - S)
         return digamma(self.a + S) - no, (digamma(self.a + self.b + m) - no).sum(axis=1)
 
-    def draw_natural(self, n, S, rng):
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         yes = _draw_log_gamma(self.a + S, rng)
         return self._with_partition(yes - _draw_log_gamma(self.b + n[:, None] - S, rng))
 
-    def map_natural(self, n, S):
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         return self._with_partition(np.log(self.a + S) - np.log(self.b + n[:, None] - S))
 
-    def log_prior(self, theta, g):
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
         return (self.a * theta - (self.a + self.b) * np.logaddexp(0.0, theta)).sum(axis=1)
 
-    def log_partition(self, theta):
+    def log_partition(self, theta: Floats) -> Floats:
         return np.logaddexp(0.0, theta).sum(axis=1)
 
     def _with_partition(self, theta):
         return theta, self.log_partition(theta)
 
-    def to_params(self, theta, g):
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         return {"probability": expit(theta)}
 
-    def sample(self, theta, size, rng):
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         p = np.repeat(expit(theta), size, axis=0)
         return (rng.random(p.shape) < p).astype(np.float64)

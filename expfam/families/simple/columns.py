@@ -1,4 +1,4 @@
-"""Parts that families with independent columns share: checks, defaults and draws."""
+"""Shared parts of the families with independent columns: checks, defaults and draws."""
 
 import numpy as np
 
@@ -20,7 +20,10 @@ def _check_positive(family, names=None):
 
 
 def _resolved(family, X, **auto):
-    """Values in place of ``"auto"``, and given sequences as arrays of the right length."""
+    """Return hyper-parameters of a family as numbers or arrays.
+
+    The value in `auto` replaces ``"auto"``. Sequences become arrays, which must have one value for each column of X.
+    """
     out = {}
     for name, default in auto.items():
         value = getattr(family, name)
@@ -32,8 +35,9 @@ def _resolved(family, X, **auto):
 
 
 def _column_sums(X):
-    """Sums by column in float64, as if rows had no order: exactly rounded for dense columns would cost too much, so
-    rows are sorted within each column where the sum could depend on them.
+    """Return the sum of each column in float64; its bits do not depend on the order of the rows.
+
+    Dense columns are sorted before they are summed; exactly rounded sums would cost too much.
     """
     if hasattr(X, "indptr"):
         return np.asarray(X.astype(np.float64).sum(axis=0), dtype=np.float64).ravel()
@@ -41,5 +45,8 @@ def _column_sums(X):
 
 
 def _draw_log_gamma(shape, rng):
-    """Logs of Gamma(shape, 1) variates; log G(a) = log G(a + 1) + log(U) / a stays finite for shapes down to 1e-300."""
+    """Draw the logs of Gamma(shape, 1) variates.
+
+    log G(a) = log G(a + 1) + log(U) / a is finite for shapes down to 1e-300.
+    """
     return np.log(rng.standard_gamma(shape + 1.0)) - rng.standard_exponential(np.shape(shape)) / shape

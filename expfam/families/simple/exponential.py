@@ -1,6 +1,9 @@
 """Independent exponential columns with gamma priors."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -9,6 +12,11 @@ from expfam.errors import DataWarning
 from expfam.families.base import Family
 from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
 from expfam.families.support import check_scales
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
 
 
 class Exponential(Family):
@@ -19,7 +27,7 @@ class Exponential(Family):
     a : float or (V,) array_like, positive
         Shape of the prior.
     b : "auto", float or (V,) array_like, positive
-        Rate of the prior, in the unit of the data; ``"auto"`` makes the prior mean of 1 / rate the column's mean.
+        Rate of the prior, in the unit of the data. If ``"auto"``, the prior mean of 1 / rate is the column's mean.
 
     Examples
     --------
@@ -35,52 +43,57 @@ class Exponential(Family):
 
     support = "nonnegative"
     hyper = {"a": "positive", "b": "positive"}
+    a: Any
+    b: Any
 
-    def __init__(self, a=2.0, b="auto"):
+    def __init__(self, a: npt.ArrayLike = 2.0, b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
         _check_positive(self)
 
-    def resolve(self, X):
+    def resolve(self, X: Any) -> dict[str, Any]:
         mean = _column_sums(X) / X.shape[0]
         zero = np.flatnonzero(mean == 0)
         if zero.size:
-            message = f"exponential: column {zero[0]} holds zeros only; its scale is taken as 1"
+            message = f"exponential: column {zero[0]} holds zeros only; its prior uses a mean of 1"
             warnings.warn(message, DataWarning, stacklevel=3)
             mean[zero] = 1.0
         check_scales(mean**2, family=self.name)  # the standard deviation of a waiting time is its mean
         a = np.asarray(2.0 if isinstance(self.a, str) else self.a, dtype=np.float64)
         return _resolved(self, X, a=np.full(X.shape[1], 2.0), b=np.maximum(a - 1.0, 0.5) * mean)
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Any) -> Any:
         return X
 
-    def log_marginal(self, n, S):
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
         shape = self.a + n[:, None]
         ratio = gammaln(shape) - gammaln(self.a) - n[:, None] * np.log(self.b)
         return (ratio - shape * np.log1p(S / self.b)).sum(axis=1)
 
-    def expected_natural(self, n, S):
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         shape, rate = self.a + n[:, None], self.b + S
         return -shape / rate, (np.log(rate) - digamma(shape)).sum(axis=1)
 
-    def draw_natural(self, n, S, rng):
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         shape = np.broadcast_to(self.a + n[:, None], S.shape)
         log_rate = _draw_log_gamma(shape, rng) - np.log(self.b + S)
         return -np.exp(log_rate), -log_rate.sum(axis=1)
 
-    def map_natural(self, n, S):
-        """Mode in natural coordinates; it exists where a + n > 1, below that the shape is held at 1e-3."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode of each posterior in natural coordinates: (K, F) and (K,).
+
+        It exists if a + n > 1; otherwise a + n - 1 is replaced by 1e-3.
+        """
         rate = np.maximum(self.a + n[:, None] - 1.0, 1e-3) / (self.b + S)
         return -rate, -np.log(rate).sum(axis=1)
 
-    def log_prior(self, theta, g):
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
         return ((np.asarray(self.a) - 1.0) * np.log(-theta) + self.b * theta).sum(axis=1)
 
-    def log_partition(self, theta):
+    def log_partition(self, theta: Floats) -> Floats:
         return -np.log(-theta).sum(axis=1)
 
-    def to_params(self, theta, g):
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         return {"mean": -1.0 / theta, "rate": -theta}
 
-    def sample(self, theta, size, rng):
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return rng.exponential(np.repeat(-1.0 / theta, size, axis=0))

@@ -1,11 +1,18 @@
-"""Independent geometric columns: negative binomial ones of size 1."""
+"""Independent geometric columns: negative binomial columns of size 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from expfam.families.simple.columns import _check_positive
 from expfam.families.simple.negative_binomial import NegativeBinomial
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 class Geometric(NegativeBinomial):
-    """Independent counts of failures before the first success; the support starts at 0.
+    """Independent counts of failures before the first success; the least count is 0.
 
     Parameters
     ----------
@@ -21,11 +28,11 @@ class Geometric(NegativeBinomial):
 
     Notes
     -----
-    The negative binomial with r = 1.
+    It is the negative binomial with r = 1.
     """
 
     r = 1.0
 
-    def __init__(self, a="auto", b="auto"):
+    def __init__(self, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.a, self.b = a, b
         _check_positive(self)

@@ -1,19 +1,30 @@
 """Independent negative binomial columns of known size with beta priors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from expfam.families.base import Family
 from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class NegativeBinomial(Family):
-    """Independent over-dispersed counts: failures, each with probability p, before the r-th success.
+    """Independent over-dispersed counts of failures before the r-th success.
+
+    A trial fails with probability p.
 
     Parameters
     ----------
     r : float, positive
-        Successes waited for; known, the same for all columns. The mean of a column is r p / (1 - p).
+        Number of successes, the same for all columns; it is not learned. The mean of a column is r p / (1 - p).
     a, b : "auto", float or (V,) array_like, positive
         Beta(a, b) prior of p; ``"auto"`` is worth one observation of the column's mean.
 
@@ -33,19 +44,22 @@ class NegativeBinomial(Family):
     support = "counts"
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
+    r: float
+    a: Any
+    b: Any
 
-    def __init__(self, r=1.0, a="auto", b="auto"):
+    def __init__(self, r: float = 1.0, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.r, self.a, self.b = r, a, b
         _check_positive(self)
 
-    def resolve(self, X):
+    def resolve(self, X: Any) -> dict[str, Any]:
         mean = _column_sums(X) / X.shape[0] + 1.0 / X.shape[0]
         return _resolved(self, X, a=mean, b=np.full(X.shape[1], 1.0 + self.r))
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Any) -> Any:
         return X
 
-    def log_base(self, X):
+    def log_base(self, X: Any) -> Floats:
         r = self.r
 
         def weight(x):
@@ -54,35 +68,39 @@ class NegativeBinomial(Family):
         if not hasattr(X, "indptr"):
             return weight(np.asarray(X, dtype=np.float64)).sum(axis=1)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        return np.bincount(rows, weights=weight(X.data.astype(np.float64)), minlength=X.shape[0])
+        total = np.bincount(rows, weights=weight(X.data.astype(np.float64)), minlength=X.shape[0])
+        return cast("Floats", total)
 
-    def log_marginal(self, n, S):
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
         return (betaln(self.a + S, self.b + self.r * n[:, None]) - betaln(self.a, self.b)).sum(axis=1)
 
-    def expected_natural(self, n, S):
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         m = self.r * n[:, None]
         both = digamma(self.a + self.b + S + m)
         return digamma(self.a + S) - both, self.r * (both - digamma(self.b + m)).sum(axis=1)
 
-    def draw_natural(self, n, S, rng):
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         up = _draw_log_gamma(self.a + S, rng)
         down = _draw_log_gamma(np.broadcast_to(self.b + self.r * n[:, None], S.shape), rng)
         both = np.logaddexp(up, down)
         return up - both, self.r * (both - down).sum(axis=1)
 
-    def map_natural(self, n, S):
-        """Mode in natural coordinates; it exists where b + n r > 1, below that the latter excess is held at 1e-3."""
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
+        """Return the mode of each posterior in natural coordinates: (K, F) and (K,).
+
+        It exists if b + n r > 1; otherwise b + n r - 1 is replaced by 1e-3.
+        """
         up, down = self.a + S, np.maximum(self.b + self.r * n[:, None] - 1.0, 1e-3)
         return np.log(up) - np.log(up + down), self.r * (np.log(up + down) - np.log(down)).sum(axis=1)
 
-    def log_prior(self, theta, g):
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
         return (self.a * theta + (np.asarray(self.b) - 1.0) * np.log(-np.expm1(theta))).sum(axis=1)
 
-    def log_partition(self, theta):
+    def log_partition(self, theta: Floats) -> Floats:
         return -self.r * np.log(-np.expm1(theta)).sum(axis=1)
 
-    def to_params(self, theta, g):
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         return {"mean": self.r * np.exp(theta) / -np.expm1(theta), "probability": np.exp(theta)}
 
-    def sample(self, theta, size, rng):
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return rng.negative_binomial(self.r, np.repeat(-np.expm1(theta), size, axis=0)).astype(np.float64)

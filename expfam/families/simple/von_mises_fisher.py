@@ -1,4 +1,8 @@
-"""Directions on the sphere: the von Mises-Fisher family with its conjugate prior on the mean direction."""
+"""Directions on the sphere: the von Mises-Fisher family, conjugate in the mean direction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, ive, xlogy
@@ -7,9 +11,16 @@ from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.simple.columns import _check_positive, _column_sums
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.protocols import Floats
+
 
 class VonMisesFisher(Family):
-    """Directions (rows of unit length) about a cluster's mean direction, at a known concentration.
+    """Directions (rows of unit length) about the mean direction of a cluster.
+
+    The concentration about that direction is known and the same for all clusters.
 
     Parameters
     ----------
@@ -18,7 +29,7 @@ class VonMisesFisher(Family):
     mean : "auto" or (V,) array_like of unit length
         Mode of the prior of mean directions; ``"auto"`` is the direction of the data's mean.
     strength : "auto" or float, positive
-        Concentration of that prior; ``"auto"`` is that of the data as a whole.
+        Concentration of that prior; ``"auto"`` is the concentration of all data about their mean direction.
 
     Examples
     --------
@@ -30,25 +41,33 @@ class VonMisesFisher(Family):
 
     Notes
     -----
-    theta = kappa mu, g = -log C_d(kappa), both fixed by kappa: with R = strength mean + kappa S,
-    A(n, S) = n log C_d(kappa) + log C_d(strength) - log C_d(|R|). Banerjee et al. 2005, "Clustering on the unit
-    hypersphere", eq. 4.4 for the automatic strength; Wood 1994 for the draws.
+    theta = kappa mu and g = -log C_d(kappa). With R = strength mean + kappa S,
+    A(n, S) = n log C_d(kappa) + log C_d(strength) - log C_d(|R|). The automatic strength is eq. 4.4 of Banerjee et al.
+    2005, "Clustering on the unit hypersphere"; the draws follow Wood 1994.
     """
 
     support = "unit"
     hyper = {"kappa": "positive", "strength": "positive"}
+    kappa: Any
+    mean: Any
+    strength: Any
 
-    def __init__(self, kappa="auto", mean="auto", strength="auto"):
+    def __init__(
+        self,
+        kappa: Literal["auto"] | float = "auto",
+        mean: npt.ArrayLike = "auto",
+        strength: Literal["auto"] | float = "auto",
+    ) -> None:
         self.kappa, self.mean, self.strength = kappa, mean, strength
         _check_positive(self, names=("kappa", "strength"))
 
-    def validate(self, X):
+    def validate(self, X: Any) -> Any:
         X = super().validate(X)
         if X.shape[1] < 2:
             raise DataError(f"von_mises_fisher needs at least two columns; got n_features={X.shape[1]}")
         return X
 
-    def resolve(self, X):
+    def resolve(self, X: Any) -> dict[str, Any]:
         d = X.shape[1]
         centre = _column_sums(X) / X.shape[0]
         length = min(float(np.sqrt(centre @ centre)), 1.0 - 1e-6)
@@ -62,37 +81,37 @@ class VonMisesFisher(Family):
             raise DataError(f"von_mises_fisher needs a mean of shape ({d},) and unit length; got {self.mean!r}")
         return {**values, "mean": mean}
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Any) -> Any:
         return X
 
-    def log_marginal(self, n, S):
+    def log_marginal(self, n: Floats, S: Floats) -> Floats:
         d = S.shape[1]
         each = n * _log_vmf_constant(d, self.kappa)
         return each + _log_vmf_constant(d, self.strength) - _log_vmf_constant(d, self._resultant(S)[1])
 
-    def expected_natural(self, n, S):
+    def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         d = S.shape[1]
         R, length = self._resultant(S)
         shrink = np.exp(_log_bessel_ratio(d / 2, length) - _log_bessel_ratio(d / 2 - 1, length))
         return self.kappa * shrink[:, None] * R, self._g(S)
 
-    def draw_natural(self, n, S, rng):
+    def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         R, length = self._resultant(S)
         return self.kappa * _draw_vmf(_unit(R), length, rng), self._g(S)
 
-    def map_natural(self, n, S):
+    def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         return self.kappa * _unit(self._resultant(S)[0]), self._g(S)
 
-    def log_prior(self, theta, g):
+    def log_prior(self, theta: Floats, g: Floats) -> Floats:
         return theta @ np.asarray(self.mean) * (self.strength / self.kappa)
 
-    def log_partition(self, theta):
+    def log_partition(self, theta: Floats) -> Floats:
         return -_log_vmf_constant(theta.shape[1], np.sqrt((theta**2).sum(axis=1)))
 
-    def to_params(self, theta, g):
+    def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         return {"mean": theta / self.kappa}
 
-    def sample(self, theta, size, rng):
+    def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return _draw_vmf(np.repeat(_unit(theta), size, axis=0), np.full(len(theta) * size, float(self.kappa)), rng)
 
     def _g(self, S):
@@ -104,7 +123,10 @@ class VonMisesFisher(Family):
 
 
 def _log_bessel_ratio(v, x):
-    """log(I_v(x) / x^v), finite down to x = 0: from the scaled function, or Debye's expansion where that underflows."""
+    """Return log(I_v(x) / x^v), which is finite down to x = 0.
+
+    It uses SciPy's scaled Bessel function, Debye's expansion if that underflows, and a series near 0.
+    """
     x = np.asarray(x, dtype=np.float64)
     small = x < 1e-8
     safe = np.where(small, 1.0, x)
@@ -116,7 +138,10 @@ def _log_bessel_ratio(v, x):
 
 
 def _log_bessel_debye(v, x):
-    """log I_v(x), three terms, uniform in x for large v or large x (Abramowitz and Stegun, 9.7.7)."""
+    """Return log I_v(x) by three terms of Debye's expansion (Abramowitz and Stegun, 9.7.7).
+
+    It is accurate for large v or large x.
+    """
     r = np.hypot(v, x)
     t = (v / r) ** 2
     u1 = (3.0 - 5.0 * t) / (24.0 * r)
@@ -126,19 +151,25 @@ def _log_bessel_debye(v, x):
 
 
 def _log_vmf_constant(d, kappa):
-    """Log normaliser of the von Mises-Fisher density on the sphere in d dimensions, nats; kappa may be 0."""
+    """Return the log normaliser of the von Mises-Fisher density in d dimensions, nats.
+
+    kappa may be 0.
+    """
     return -(d / 2) * np.log(2.0 * np.pi) - _log_bessel_ratio(d / 2 - 1, kappa)
 
 
 def _unit(R):
     length = np.sqrt((R**2).sum(axis=1, keepdims=True))
-    # A resultant of exactly zero has no direction: every one is a mode, and the first axis is as good as any.
+    # a resultant of exactly zero has no direction: all directions are modes, and the first axis is one of them
     fallback = np.eye(1, R.shape[1])
     return np.where(length > 0, R / np.where(length > 0, length, 1.0), fallback)
 
 
 def _draw_vmf(mean, kappa, rng):
-    """One direction about each mean: the cosine by rejection (Wood 1994), the rest uniform about it."""
+    """Draw one direction about each mean: (K, d).
+
+    The cosine to the mean is drawn by rejection (Wood 1994), the part orthogonal to the mean uniformly.
+    """
     m, d = mean.shape
     b = (d - 1) / (2.0 * kappa + np.sqrt(4.0 * kappa**2 + (d - 1) ** 2))
     x0 = (1.0 - b) / (1.0 + b)

@@ -1,4 +1,4 @@
-"""The extension module; the rest of the metadata is in pyproject.toml."""
+"""Build of the extension module; the other metadata are in pyproject.toml."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ setup(
                 extra_compile_args=["-O3"],
             )
         ],
-        # `cimport expfam.contracts` is found below the folder that holds the package expfam
+        # `cimport expfam.contracts` needs the folder that holds the package expfam
         include_path=[str(Path(expfam.get_include()).parent)],
         compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True},
     )

@@ -16,7 +16,7 @@ def test_it_is_found_by_name():
 
 
 def test_the_predictive_is_the_known_one():
-    """A law against a source of its own: the laws above cannot see a family that is right, but another one."""
+    """Compare with SciPy: the laws also hold for a correct family that is not the one you want."""
     n, S, x = np.array([3.0]), np.array([[7.0]]), np.arange(9.0)[:, None]
     family = TemplateName(a=2.0, b=1.5).bind(x)
     known = stats.nbinom(2.0 + 7.0, (1.5 + 3.0) / (1.5 + 4.0)).logpmf(x[:, 0])

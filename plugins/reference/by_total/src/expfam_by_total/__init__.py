@@ -1,4 +1,4 @@
-"""Where counts differ in size before they differ in kind: clusters proposed by the total of a datum's counts."""
+"""A proposal by the total of a datum's counts, for data that differ mainly in size."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from expfam.samplers import CellProposal
 
 
 class ByTotal(CellProposal):
-    """Clusters whose mean total is near to the datum's, on a logarithmic scale.
+    """Proposal of clusters whose mean total is near the datum's, on a logarithmic scale.
 
     Parameters
     ----------
     n_levels : int
-        Totals up to 2^(n_levels / 2) are told apart, two levels for each doubling.
+        Number of levels of totals. There are two levels for each doubling; totals above 2^(n_levels / 2) share one.
     floor : float in [1e-6, 1)
-        Share of the draws that go to any cluster with equal probability.
+        Share of the draws that choose each cluster with equal probability.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class ByTotal(CellProposal):
 
     Notes
     -----
-    p_gk = w_k exp(-(level of g - level of k's mean total)^2 / 2), w_k the prior mass of the cluster.
+    p_gk = w_k exp(-(level of g - level of k's mean total)^2 / 2), where w_k is the prior mass of cluster k.
     """
 
     def __init__(self, n_levels=40, *, floor=0.02):

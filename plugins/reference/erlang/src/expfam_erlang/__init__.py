@@ -13,9 +13,9 @@ class Erlang(Family):
     Parameters
     ----------
     stages : int or float, positive
-        Events until the end of a time; not learned.
+        Number of events until the end of a time; it is not learned.
     a, b : float, positive
-        Shape and rate of the prior, which is worth a / stages data of mean b stages / a.
+        Shape and rate of the prior, which counts like a / stages data with mean b stages / a.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Statistics of Erlang clusters behind the C struct `components_v1` of expfam.
 
-Of each slot there are n, the sums S of its data, and the sum over columns of log(b + S), which half of all results
-need. Every function is one loop over columns and takes no gil.
+Each slot has n, the sums S of its data, and the sum over columns of log(b + S), which half of all functions need.
+Every function is one loop over columns and does not need the gil.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ ctypedef struct clusters:
 
 
 cdef inline double evidence(const clusters *c, double n, double logs) noexcept nogil:
-    """Log evidence of n data from the sum of log(b + S)."""
+    """Return the log evidence of n data from the sum of log(b + S)."""
     cdef double shape = c.a + c.stages * n
     if n == 0:
         return 0.0
@@ -35,12 +35,12 @@ cdef inline double evidence(const clusters *c, double n, double logs) noexcept n
 
 
 cdef inline double logs_of(const clusters *c, const double *S, const double *other, double sign) noexcept nogil:
-    """Sum over columns of log(b + S + sign other)."""
+    """Return the sum over columns of log(b + S + sign * other)."""
     cdef Py_ssize_t v
     cdef double total = 0.0, rest
     for v in range(c.V):
         rest = S[v] + sign * other[v]
-        total += log(c.b + (rest if rest > 0 else 0.0))     # what rounding leaves below zero is zero
+        total += log(c.b + (rest if rest > 0 else 0.0))     # rounding may leave a negative rest, which is zero
     return total
 
 
@@ -75,7 +75,7 @@ cdef int log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out
         return EXPFAM_RANGE
     n = c.n[k] - 1
     logs = logs_of(c, c.S + k * c.V, c.X + i * c.V, -1.0) if n > 0 else prior_logs(c)
-    if n == 0:      # from the datum itself: S may have lost digits when others left
+    if n == 0:      # compute from the datum itself: S may have lost digits when other data left
         out[0] = evidence(c, 1.0, logs_of(c, c.X + i * c.V, c.X + i * c.V, 0.0))
     else:
         out[0] = evidence(c, c.n[k], c.logs[k]) - evidence(c, n, logs)
@@ -116,14 +116,14 @@ cdef int log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out, doub
 # ---- writing -----------------------------------------------------------------------------------------------------
 
 cdef void empty(clusters *c, Py_ssize_t k) noexcept nogil:
-    """Exactly the prior again."""
+    """Empty slot k: its numbers equal the prior exactly."""
     c.n[k] = 0.0
     c.logs[k] = prior_logs(c)
     memset(c.S + k * c.V, 0, c.V * sizeof(double))
 
 
 cdef int change(clusters *c, Py_ssize_t k, const double *by, double n, double sign) noexcept nogil:
-    """S of slot k changed by sums of n data, or nothing at all."""
+    """Add, or subtract with sign -1, the sums of n data in slot k; an error changes nothing."""
     cdef Py_ssize_t v
     cdef double *S = c.S + k * c.V
     cdef double logs
@@ -213,14 +213,14 @@ cdef class ErlangComponents:
     cdef components_v1 api
     cdef clusters c
     cdef readonly object capsule
-    cdef public object pending          # no function here calls Python
+    cdef public object pending          # no function here calls Python, so no error is pending
     cdef object family, data, X, n, S, logs
 
     def __init__(self, family, data, Py_ssize_t capacity):
         cdef const double[:, ::1] X
         memset(&self.api, 0, sizeof(components_v1))
         self.data, self.pending = data, None
-        self.X = X = np.ascontiguousarray(data.X, dtype=np.float64)     # no copy where it is that already
+        self.X = X = np.ascontiguousarray(data.X, dtype=np.float64)     # no copy if it has this form already
         self.c.X, self.c.N, self.c.V = &X[0, 0], X.shape[0], X.shape[1]
         self._take(family)
         self._allocate(capacity)
@@ -235,7 +235,7 @@ cdef class ErlangComponents:
 
     @property
     def capacity(self):
-        """Number of slots."""
+        """Return the number of slots."""
         return self.c.capacity
 
     def _take(self, family):
@@ -252,36 +252,36 @@ cdef class ErlangComponents:
         self.c.n, self.c.S, self.c.logs, self.c.capacity = &n[0], &S[0, 0], &logs[0], capacity
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for more slots, at least doubled."""
+        """Make room for at least `capacity` slots; the number of slots is at least doubled."""
         if capacity > self.c.capacity:
             self._allocate(max(capacity, 2 * self.c.capacity))
 
     def refresh(self, labels):
-        """Statistics recomputed from the members of each slot."""
+        """Compute the statistics again from the members of each slot."""
         self.load(*self.data.statistics(labels, self.c.capacity))
 
     def rebind(self, family):
-        """Other hyper-parameters, the same statistics."""
+        """Use the hyper-parameters of another family; keep the statistics."""
         self._take(family)
         self.logs[:] = np.log(family.b + self.S).sum(axis=1)
 
     def load(self, n, S):
-        """Statistics set from arrays; further slots are emptied."""
+        """Set the statistics from arrays; slots beyond them are emptied."""
         self.reserve(len(n))
         self.n[:], self.S[:] = 0.0, 0.0
         self.n[: len(n)], self.S[: len(n)] = n, S.toarray() if hasattr(S, "toarray") else S
         self.rebind(self.family)
 
     def export(self):
-        """Copies of (n, S)."""
+        """Return copies of (n, S)."""
         return self.n.copy(), self.S.copy()
 
     def to_arrays(self):
-        """All that a later call reads."""
+        """Return all arrays that a later call reads."""
         return {"n": self.n.copy(), "S": self.S.copy(), "logs": self.logs.copy()}
 
     def from_arrays(self, arrays):
-        """Restore `to_arrays`."""
+        """Restore the arrays of `to_arrays`."""
         self._allocate(max(len(arrays["n"]), 1))
         held = len(arrays["n"])
         self.n[:held], self.S[:held], self.logs[:held] = arrays["n"], arrays["S"], arrays["logs"]

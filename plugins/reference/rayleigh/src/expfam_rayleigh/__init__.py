@@ -13,7 +13,7 @@ class Rayleigh(Family):
     Parameters
     ----------
     a, b : float, positive
-        Shape and rate; the prior is worth 2 a data of mean square 2 b / a.
+        Shape and rate of the prior, which counts like a data with mean square 2 b / a.
 
     Examples
     --------

@@ -7,12 +7,12 @@ from expfam import Family
 
 
 class TemplateName(Family):
-    """Independent columns of counts with a Gamma(a, b) prior on the rate of each.
+    """Independent Poisson columns with a Gamma(a, b) prior on each rate.
 
     Parameters
     ----------
     a, b : float, positive
-        Shape and rate: the prior is worth b data of mean a / b.
+        Shape and rate of the prior, which counts like b data with mean a / b.
 
     Examples
     --------
@@ -26,9 +26,9 @@ class TemplateName(Family):
     """
 
     support = "counts"
-    hyper = {"a": "positive", "b": "positive"}  # what may be learned
+    hyper = {"a": "positive", "b": "positive"}  # hyper-parameters that samplers may learn
 
-    def __init__(self, a=1.0, b=1.0):  # keywords, stored unchanged
+    def __init__(self, a=1.0, b=1.0):  # store each keyword unchanged
         self.a, self.b = a, b
 
     # required
@@ -41,12 +41,12 @@ class TemplateName(Family):
         ratio = gammaln(shape) - gammaln(self.a) + self.a * np.log(self.b)
         return (ratio - shape * np.log(self.b + n[:, None])).sum(axis=1)
 
-    # zero without it
+    # optional; the log base measure is zero without it
 
     def log_base(self, X):
         return -gammaln(np.asarray(X, dtype=np.float64) + 1.0).sum(axis=1)
 
-    # for variational samplers and fast proposals; without it, numeric differences of log_marginal
+    # for variational samplers and fast proposals; without it they use numeric differences of log_marginal
 
     def expected_natural(self, n, S):
         shape, rate = self.a + S, self.b + n[:, None]
@@ -56,7 +56,7 @@ class TemplateName(Family):
 
     def draw_natural(self, n, S, rng):
         shape = self.a + S
-        # log G(a) = log G(a + 1) + log(U) / a in law: no underflow however small a is
+        # log G(a) and log G(a + 1) + log(U) / a have the same law; the latter never underflows
         log_gamma = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape
         theta = log_gamma - np.log(self.b + n[:, None])
         return theta, self.log_partition(theta)

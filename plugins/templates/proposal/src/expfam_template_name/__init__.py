@@ -6,14 +6,14 @@ from expfam.samplers import CellProposal
 
 
 class TemplateName(CellProposal):
-    """Counts whose largest entry is in one column go where that column is frequent.
+    """Proposal of clusters in which the column of a datum's largest count is frequent.
 
     Parameters
     ----------
     sharpness : float, positive
-        Power of a column's share of a cluster: larger ones propose the clusters with the largest share more often.
+        Power of a column's share in a cluster. With larger values, clusters with a large share are proposed more often.
     floor : float in [1e-6, 1)
-        Share of the draws that go to any cluster with equal probability.
+        Share of the draws that choose each cluster with equal probability.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class TemplateName(CellProposal):
 
     Notes
     -----
-    p_gk = w_k (share of column g in cluster k) ** sharpness, w_k the prior mass of the cluster.
+    p_gk = w_k (share of column g in cluster k) ** sharpness, where w_k is the prior mass of cluster k.
     """
 
     def __init__(self, sharpness=1.0, *, floor=0.02):
@@ -32,11 +32,14 @@ class TemplateName(CellProposal):
         self.sharpness = sharpness
 
     def groups(self, data):
-        """Group of each datum: (N,) integers from 0 on. Data of one group share a law."""
+        """Return the group of each datum: (N,) integers from 0. Data of one group share a law."""
         return np.asarray(data.X.argmax(axis=1)).ravel()
 
     def probabilities(self, snapshot):
-        """Law of each group over the clusters of the snapshot: (G, K), not negative; rows need not sum to one."""
+        """Return the law of each group over the clusters: (G, K), non-negative.
+
+        Rows need not sum to one.
+        """
         S = snapshot.S.toarray() if hasattr(snapshot.S, "toarray") else snapshot.S
         share = (S + 1.0) / (S + 1.0).sum(axis=1, keepdims=True)
         weight = np.exp(snapshot.log_weight - snapshot.log_weight.max()) if len(snapshot.n) else snapshot.n

@@ -11,8 +11,11 @@ from expfam.families.base import Family
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
-from expfam.families.tuning import tree_evidence
+from expfam.families.generic import GenericComponents
+from expfam.model.data import Dataset
 from expfam.model.weights import DirichletProcess
+from expfam.samplers import tuned_family
+from expfam.samplers.hierarchy.tuning import tree_evidence
 
 
 class Shifts(Family):
@@ -35,10 +38,10 @@ class Shifts(Family):
 
 
 class WithoutParts(Multinomial):
-    """The same family by the road of those whose evidence does not separate."""
+    """The same family without compiled components."""
 
-    def separable(self):
-        return None
+    def components(self, data, capacity, *, layout="features"):
+        return GenericComponents(self, data, capacity)
 
 
 def bound_by_definition(family, X, alpha):
@@ -81,17 +84,16 @@ CASES = [
 @pytest.mark.parametrize(("family", "X"), CASES, ids=["multinomial", "vector", "poisson", "gaussian"])
 def test_bound_is_that_of_the_plain_algorithm(family, X, alpha):
     family = family.bind(X)
-    assert tree_evidence(family, X, alpha=alpha) == pytest.approx(bound_by_definition(family, X, alpha), abs=1e-8)
+    assert tree_evidence(Dataset(X, family), alpha) == pytest.approx(bound_by_definition(family, X, alpha), abs=1e-8)
 
 
-def test_bound_is_the_same_by_shared_columns_in_blocks_and_sparse(monkeypatch):
+def test_bound_is_the_same_of_sparse_rows_and_of_a_family_without_compiled_components():
     X = documents(M=60)
-    expected = tree_evidence(Multinomial(concentration=0.2).bind(X), X)
-    csr = sparse.csr_array(X)
-    assert tree_evidence(Multinomial(concentration=0.2).bind(csr), csr) == expected
-    assert tree_evidence(WithoutParts(concentration=0.2).bind(X), X) == pytest.approx(expected, abs=1e-8)
-    monkeypatch.setattr("expfam.families.tuning._BLOCK", 100)
-    assert tree_evidence(WithoutParts(concentration=0.2).bind(X), X) == pytest.approx(expected, abs=1e-8)
+    expected = tree_evidence(Dataset(X, Multinomial(concentration=0.2)), 1.0)
+    assert tree_evidence(Dataset(sparse.csr_array(X), Multinomial(concentration=0.2)), 1.0) == pytest.approx(
+        expected, abs=1e-8
+    )
+    assert tree_evidence(Dataset(X, WithoutParts(concentration=0.2)), 1.0) == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 3.0])
@@ -107,7 +109,7 @@ def test_bound_lies_below_the_evidence_over_set_partitions(family, X, alpha):
         n, S = np.bincount(z).astype(float), np.array([phi[z == k].sum(axis=0) for k in range(z.max() + 1)])
         terms.append(weights.log_prior(n) + family.log_marginal(n, S).sum())
     evidence = np.logaddexp.reduce(terms)
-    bound = tree_evidence(family, X, alpha=alpha)
+    bound = tree_evidence(Dataset(X, family), alpha)
     assert bound < evidence + 1e-9
     assert bound > max(terms) - 1.0  # and not idly so: the tree finds what dominates
 
@@ -116,22 +118,22 @@ def test_bound_of_one_and_two_data_is_exact():
     X = documents(M=2)
     family = Multinomial(concentration=0.2).bind(X)
     one = family.log_marginal(np.ones(2), X)
-    assert tree_evidence(family, X[:1], alpha=0.7) == pytest.approx(one[0], abs=1e-12)
+    assert tree_evidence(Dataset(X[:1], family), 0.7) == pytest.approx(one[0], abs=1e-12)
     both = family.log_marginal(np.full(1, 2.0), X.sum(axis=0, keepdims=True))[0]
     exact = np.logaddexp(both - np.log1p(0.7), one.sum() + np.log(0.7) - np.log1p(0.7))
-    assert tree_evidence(family, X, alpha=0.7) == pytest.approx(exact, abs=1e-10)
+    assert tree_evidence(Dataset(X, family), 0.7) == pytest.approx(exact, abs=1e-10)
 
 
 def test_tuning_finds_the_concentration_of_documents():
     grid = {"concentration": [0.001, 0.01, 0.1, 1.0, 10.0]}
     for a in (0.01, 0.1, 1.0):
         X = sparse.csr_array(documents(M=250, V=200, a=a, topics=20, length=40, seed=3))
-        assert Multinomial().tune(X, grid=grid, subsample=200).concentration == a
+        assert tuned_family(Multinomial(), X, grid=grid, subsample=200).concentration == a
 
 
 def test_tuning_finds_two_parameters_of_gaussian_groups():
     X = 3.0 * blobs(M=200, spread=10.0, groups=12, seed=1)
-    tuned = Shifts().tune(X, grid={"strength": [1e-4, 1e-2, 1.0], "variance": [1.0, 9.0, 81.0]})
+    tuned = tuned_family(Shifts(), X, grid={"strength": [1e-4, 1e-2, 1.0], "variance": [1.0, 9.0, 81.0]})
     assert tuned.variance == 9.0
     assert tuned.strength == 1e-2
     assert tuned.is_bound
@@ -140,12 +142,14 @@ def test_tuning_finds_two_parameters_of_gaussian_groups():
 def test_default_grids_multiply_what_binding_chose():
     X = documents(M=60)
     bound = Multinomial().bind(X)
-    tuned = Multinomial().tune(X)
+    tuned = tuned_family(Multinomial(), X)
     factors = np.geomspace(1e-2, 1e2, 9)
     assert np.isclose(tuned.concentration / bound.concentration, factors).any()
-    evidence = [tree_evidence(bound.with_hyper(concentration=bound.concentration * c), X) for c in factors]
+    evidence = [
+        tree_evidence(Dataset(X, bound.with_hyper(concentration=bound.concentration * c)), 1.0) for c in factors
+    ]
     assert tuned.concentration == pytest.approx(bound.concentration * factors[np.argmax(evidence)])
-    both = Poisson().tune(X)
+    both = tuned_family(Poisson(), X)
     start = Poisson().bind(X)
     for name in ("shape", "rate"):
         ratio = np.asarray(getattr(both, name)) / np.asarray(getattr(start, name))
@@ -155,9 +159,11 @@ def test_default_grids_multiply_what_binding_chose():
 
 def test_the_seed_chooses_the_subsample(monkeypatch):
     X, seen = documents(M=300), []
-    monkeypatch.setattr("expfam.families.tuning.tree_evidence", lambda family, rows, alpha: seen.append(rows) or 0.0)
+    monkeypatch.setattr(
+        "expfam.samplers.hierarchy.tuning.tree_evidence", lambda data, alpha: seen.append(data.X) or 0.0
+    )
     for seed in (1, 1, 2):
-        Multinomial().tune(X, grid={"concentration": [0.1, 0.2]}, subsample=50, seed=seed)
+        tuned_family(Multinomial(), X, grid={"concentration": [0.1, 0.2]}, subsample=50, seed=seed)
     assert seen[0].shape == (50, 30)
     np.testing.assert_array_equal(seen[0], seen[2])
     assert not np.array_equal(seen[0], seen[4])
@@ -166,7 +172,7 @@ def test_the_seed_chooses_the_subsample(monkeypatch):
 def test_edges_and_bad_grids_are_named():
     X = documents()
     with pytest.warns(DataWarning, match=r"best concentration lies at the edge of the grid \(10.0\)"):
-        Multinomial().tune(X, grid={"concentration": [10.0, 20.0, 30.0]})
+        tuned_family(Multinomial(), X, grid={"concentration": [10.0, 20.0, 30.0]})
     for options, words in [
         ({"grid": {"length": [1.0]}}, r"\['concentration'\] of 'multinomial'; got \['length'\]"),
         ({"grid": {"concentration": []}}, "is empty"),
@@ -175,7 +181,7 @@ def test_edges_and_bad_grids_are_named():
         ({"grid": {"concentration": [1.0]}, "alpha": 0.0}, "alpha must be positive"),
     ]:
         with pytest.raises(ValueError, match=words):
-            Multinomial().tune(X, **options)
+            tuned_family(Multinomial(), X, **options)
 
 
 def test_a_family_without_hyper_parameters_says_so():
@@ -183,7 +189,7 @@ def test_a_family_without_hyper_parameters_says_so():
         hyper = {}  # noqa: RUF012
 
     with pytest.raises(CapabilityError, match="nothing to tune"):
-        Fixed().tune(blobs())
+        tuned_family(Fixed(), blobs())
 
 
 def test_a_number_stands_for_every_column_of_a_bound_family():
@@ -191,5 +197,5 @@ def test_a_number_stands_for_every_column_of_a_bound_family():
     family = DiagonalGaussian().bind(X).with_hyper(mean_strength=0.5)
     np.testing.assert_array_equal(family.mean_strength, np.full(3, 0.5))
     with pytest.warns(DataWarning, match="the best mean_strength lies at the edge"):  # one cluster about the mean
-        tuned = DiagonalGaussian().tune(X, grid={"mean_strength": [0.05, 0.5, 5.0]})
+        tuned = tuned_family(DiagonalGaussian(), X, grid={"mean_strength": [0.05, 0.5, 5.0]})
     assert tuned.mean_strength.shape == (3,)
