@@ -75,7 +75,9 @@ class SoftStream(ChunkStream, SoftState):
     def sums_of_fit(self, n: npt.NDArray[np.float64], S: Any) -> Sums:
         """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
         if len(n) > self.K:
-            raise CapabilityError(f"the fit has {len(n)} clusters, but the sampler has room for {self.K}: allow more")
+            raise CapabilityError(
+                f"the fit has {len(n)} clusters, but the sampler has room for {self.K}: allow more clusters"
+            )
         sums = self.empty_sums()
         sums.n[: len(n)] = n
         sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
