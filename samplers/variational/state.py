@@ -154,7 +154,7 @@ class VariationalState(HeldRows, SoftState):
         """
         if self.passes.is_dense:
             raise CapabilityError(
-                f"responsibilities of all {self.K} clusters are not stored; use n_active below {self.K}"
+                f"responsibilities of all {self.K} clusters are not kept; use n_active below {self.K}"
             )
         N, _L = self.data.n_rows, self.passes.L
         local: Any = self.passes.local_step(slice(0, N), self.tables(), keep=True)

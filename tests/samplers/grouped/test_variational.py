@@ -186,7 +186,7 @@ def test_candidates_that_are_all_clusters_change_nothing(sparse_rows, monkeypatc
     X, groups = sparse.csr_array(X) if sparse_rows else X, np.arange(len(X)) % 30
     full, values = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=None)
     monkeypatch.setattr(GroupedVariational, "has_candidates", lambda self, K: True)
-    monkeypatch.setattr(GroupedVariational, "_is_wide", lambda self, state: False)
+    monkeypatch.setattr(GroupedVariational, "_scores_all", lambda self, state: False)
     narrow, same = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=6)
     np.testing.assert_allclose(same, values, rtol=1e-11)
     np.testing.assert_array_equal(narrow.labels, full.labels)
