@@ -17,7 +17,6 @@ _HOMES: dict[str, list[str]] = {
         "cosine_table",
         "hoeffding_bound",
         "kl_bound",
-        "nearest_codes",
     ],
     "expfam.structures.hashing.lsh": ["LshTables"],
     "expfam.structures.hashing.min_hash": [

@@ -104,28 +104,26 @@ class ToALevel:
 
 
 class Candidates:
-    """Best clusters that a variational pass does not see, by where it looks for them."""
+    """Passes that score each row against near clusters only, and the best clusters that they miss."""
 
-    params = ["graph", "tree", "hash"]  # noqa: RUF012
-    param_names = ("candidates",)
     timeout = 300
 
-    def setup(self, candidates):
+    def setup(self):
         from expfam.samplers import Full, SparseVariational
 
         X = data.nested_gaussians(10_000, 400, n_features=16)[0]
         model = MixtureModel(load_family("gaussian_diag"), SymmetricDirichlet(400))
         common = {"schedule": Full(), "tol": 0.0, "full_every": 10**6}
-        self.kernel = SparseVariational(candidates=candidates, n_candidates=32, **common)
+        self.kernel = SparseVariational(n_candidates=32, **common)
         self.state = self.kernel.init(model, X, seed=0, start="kmeans++")
         for _ in range(3):
             self.kernel.step(self.state)
         self.state.share_moved = 0.0  # the graph from now on
 
-    def time_pass(self, candidates):
+    def time_pass(self):
         self.kernel.step(self.state)
 
-    def track_recall(self, candidates):
+    def track_recall(self):
         rows, tables = slice(0, self.state.data.n_rows), self.state.tables()
         best = self.state.passes.local_step(rows, tables).labels
         self.kernel.step(self.state)

@@ -1,4 +1,4 @@
-"""Exact Gibbs sweeps over the clusters of rows in groups, whose weights and parameters are integrated out."""
+"""Exact Gibbs sweeps over rows in groups, with weights and parameters integrated out."""
 
 import numpy as np
 
@@ -14,19 +14,21 @@ from expfam.structures.ground.rng import generator
 
 
 class GroupedGibbs(CollapsedGibbs):
-    """Exact Gibbs sweep over the clusters of rows in groups; parameters and the groups' weights integrated out.
+    """Exact Gibbs sweep over rows in groups, with parameters and weights integrated out.
 
-    Each datum is drawn with mass n_gk + alpha_k of cluster k in its group g, times the predictive of the datum given
-    all data of the cluster, whatever groups they are in. One thread, float64, any family; O(K) memory beside the state.
+    The cluster k of a datum in group g is drawn with probability proportional to n_gk + alpha_k times the predictive
+    of the datum, given all data of the cluster in all groups. One thread, float64, any family; O(K) memory beside the
+    state.
 
     Parameters
     ----------
     order : {"sequential", "random"}
-        Visit the groups as they are numbered and their rows as they stand, or both in a new random order at each sweep.
+        Order of the groups, and of the rows of each group, in a sweep: by their numbers, or a new random order for each
+        sweep.
     learn_alpha : bool
         Draw the pseudo-count of each cluster from its conditional law, under a Gamma(1, 1) prior.
     learn_every : int
-        Sweeps from one such draw to the next.
+        Number of sweeps from one draw of the pseudo-counts to the next.
 
     Examples
     --------
@@ -43,7 +45,7 @@ class GroupedGibbs(CollapsedGibbs):
 
     Notes
     -----
-    Griffiths and Steyvers 2004, "Finding scientific topics", whose words are here rows of any family.
+    Griffiths and Steyvers 2004, "Finding scientific topics", with rows of any family in place of words.
     """
 
     state_type = GroupedState
@@ -54,7 +56,7 @@ class GroupedGibbs(CollapsedGibbs):
         self.learn_alpha, self.learn_every = learn_alpha, learn_every
 
     def check(self, model, data):
-        """Refuse models that are no admixtures, data without groups, and settings out of their ranges."""
+        """Raise for models that are no admixtures, data without groups, and settings out of range."""
         super().check(model, data)
         check_grouped(model, data, "GroupedGibbs")
         every = self.learn_every
@@ -62,11 +64,11 @@ class GroupedGibbs(CollapsedGibbs):
             raise ValueError(f"GroupedGibbs: learn_every must be an integer of at least 1; got {every!r}")
 
     def first_labels(self, start, model, data, seed, n_clusters):
-        """Clusters of the rows, as a start of a mixture gives them."""
+        """Return the clusters that a start gives the rows, as for a mixture: (N,) int32."""
         return first_clusters(start, model, data, seed, n_clusters)
 
     def move(self, state):
-        """One sweep over all data, and every so often a draw of the pseudo-counts."""
+        """Make one sweep over all data, and every `learn_every` steps draw the pseudo-counts."""
         result = run_sweep(GroupedSweep(state, self.order))
         if self.learn_alpha and (state.n_steps + 1) % self.learn_every == 0:
             rng = generator(state.seed, "hyper", unit=1, step=state.n_steps)
@@ -79,7 +81,7 @@ cdef class GroupedSweep(Sweep):
     """The buffers and pointers of one sweep over a state of rows in groups."""
 
     cdef int take(self, order) except -1:
-        """Tables of one group's counts, and the order in which groups and their rows are visited."""
+        """Set the tables of one group's counts, and the order of the groups and their rows."""
         cdef const Py_ssize_t[::1] of_row, rows, starts, places
         cdef const double[::1] alpha
         cdef int64_t[::1] counts
@@ -103,7 +105,7 @@ cdef class GroupedSweep(Sweep):
 
 
 def conditional(state, Py_ssize_t i):
-    """Exact conditional law of the cluster of datum `i`, by the code that the sweep runs.
+    """Return the exact conditional law of the cluster of datum `i`, by the code of the sweep.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""State of a chain over rows in groups: clusters with names, shared by all groups, and counts of each group's rows.
+"""State of a chain over the clusters of rows in groups.
 
-A cluster keeps its slot for good, with data or without: pseudo-counts may differ, and which clusters a group lacks has
-nothing to do with which are empty. Counts of groups are not held; they are those of the labels.
+All groups share K clusters. A cluster keeps its slot even when it is empty, because clusters may differ in their
+pseudo-counts. The state does not hold counts of groups: it counts the labels when they are needed.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ _TINY = np.finfo(np.float64).tiny
 
 
 cdef class GroupedState(CollapsedState):
-    """Clusters of rows in groups with the statistics of the clusters; parameters and weights integrated out.
+    """Clusters of rows in groups; parameters and weights are integrated out.
 
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
         With groups.
     labels : (N,) array_like of int in 0..K-1
@@ -37,9 +37,9 @@ cdef class GroupedState(CollapsedState):
     labels : (N,) int32 ndarray
         Cluster of each datum.
     components : Components
-        Of all K clusters.
+        Statistics of all K clusters.
     counts : (K,) int64 ndarray
-        Data in each cluster.
+        Number of data in each cluster.
     log_joint : float
         log p(labels) + log p(X | labels), nats, without log-base.
 
@@ -66,7 +66,7 @@ cdef class GroupedState(CollapsedState):
         self.log_joint = self.compute_log_joint()
 
     def _adopt(self):
-        """Counts made anew from the labels; every cluster has its slot, and none stands for a new one."""
+        """Count the labels, and give every cluster its slot; no slot stands for a new cluster."""
         K = self.model.n_topics
         self.label_view = self.labels
         self.counts = np.bincount(self.labels, minlength=K).astype(np.int64)
@@ -77,45 +77,45 @@ cdef class GroupedState(CollapsedState):
         self._point()
 
     def ensure_spare(self):
-        """Nothing: all clusters are there."""
+        """Do nothing: all clusters have a slot."""
 
     def open_all(self):
-        """Nothing: all clusters are there."""
+        """Do nothing: all clusters have a slot."""
 
     def statistics(self):
-        """Counts (K,) and sums (K, F), dense or CSR, of all clusters."""
+        """Return the counts (K,) and sums (K, F), dense or CSR, of all clusters."""
         n, S = self.components.export()
         return n[: self.slots.n_slots], S[: self.slots.n_slots]
 
     def group_counts(self):
-        """Rows of each group in each cluster: (G, K) int64 CSR."""
+        """Return the number of rows of each group in each cluster: (G, K) int64 CSR."""
         of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.model.n_topics)
         counts = sparse.csr_array((np.ones(len(of_row), dtype=np.int64), (of_row, self.labels)), shape=shape)
         counts.sum_duplicates()
         return counts
 
     def count_table(self):
-        """How often each count of a group's rows occurs, by cluster."""
+        """Return how often each count of a group's rows occurs, by cluster."""
         counts = self.group_counts()
         return CountTable.of_counts(counts.indices, counts.data, self.model.n_topics)
 
     def compute_log_joint(self):
-        """Log joint of labels and data from scratch: nats, without log-base."""
+        """Compute the log joint of labels and data anew, nats, without log-base."""
         alpha = self.model.pseudocounts
         totals = CountTable.of_histogram(np.bincount(self.data.groups.sizes))
         prior = self.count_table().log_rising(alpha) - totals.log_rising(np.array([alpha.sum()]))
         return float(prior + self.components.log_marginal(np.arange(self.slots.n_slots)).sum())
 
     def settle(self):
-        """End of a step: refresh real-valued statistics every 10 N moves."""
+        """Finish a step: refresh real-valued statistics every 10 N moves."""
         self.check_drift()
 
     def take(self, other):
-        """Refused: a state of another type has no clusters of groups."""
+        """Raise CapabilityError: states of other types have no clusters of groups."""
         raise CapabilityError("a GroupedState cannot be combined with states of other types in one chain")
 
     def as_type(self, state_type):
-        """This state; no other type has what it holds."""
+        """Return this state; raise CapabilityError for any other type."""
         if state_type is GroupedState:
             return self
         raise CapabilityError(
@@ -124,7 +124,7 @@ cdef class GroupedState(CollapsedState):
         )
 
     def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays and numbers."""
+        """Return all that later steps read, to the bit, as a dict of arrays."""
         return {
             "model": {**family_arrays(self.model.family), "alpha": self.model.pseudocounts},
             "labels": self.labels.copy(),
@@ -135,12 +135,12 @@ cdef class GroupedState(CollapsedState):
         }
 
     def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened.
+        """Restore the state that `to_arrays` stored; later steps give the same bits.
 
         Raises
         ------
         ArchiveError
-            Arrays that are not those of such a chain over these data.
+            For arrays that do not fit this chain and these data.
         """
         K = self.model.n_topics
         if len(arrays["model"]["alpha"]) != K:

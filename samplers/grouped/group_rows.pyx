@@ -1,10 +1,10 @@
-"""Responsibilities of the rows of groups with weights of their own: the local step of grouped variational inference.
+"""Inner loops of the local step of grouped variational inference.
 
-With scores w_ik of the rows, which stay, and N_k what a group's rows give cluster k, an iteration takes of each row the
-L largest of w_ik + psi(alpha_k + N_k) under a softmax, and N from them: coordinate ascent, the group's bound never
-falls. O(rows K) an iteration, or O(rows C + K) with C candidates a row, and a digamma for each cluster that the group
-has. Rows keep their candidates from iteration to iteration, so the bound never falls with them either. Releases the
-gil, allocates nothing.
+Each group has its own weights. The scores w_ik of its rows are fixed, and N_k is the sum of the rows' responsibilities
+of cluster k. An iteration computes the softmax of the L largest w_ik + psi(alpha_k + N_k) of each row, and then N. This
+is coordinate ascent: the group's bound never falls. Rows keep their candidates in all iterations, so it never falls
+with candidates either. An iteration costs O(rows K), or O(rows C + K) with C candidates a row, and a digamma for each
+cluster with rows of the group. The functions release the gil and allocate nothing.
 """
 
 from libc.math cimport INFINITY, fabs, lgamma
@@ -14,8 +14,8 @@ from scipy.special.cython_special cimport psi
 from expfam.samplers.variational.sparse_rows cimport soften, soften_all
 from expfam.structures.top_l cimport top_row, value_t
 
-cdef double LEAST_REST = 1e-3           # rows of a cluster that a restart may take away
-cdef double GAIN = 1e-9                 # of the bound, which a restart must bring
+cdef double LEAST_REST = 1e-3           # a cluster with fewer rows of the group counts as empty
+cdef double GAIN = 1e-9                 # share of the bound that a restart must gain
 
 
 cdef struct settings:
@@ -25,10 +25,10 @@ cdef struct settings:
     double tol
 
 
-cdef struct workspace:                       # the group worked on
+cdef struct workspace:                       # the present group
     Py_ssize_t K
     Py_ssize_t C                        # scores of a row
-    Py_ssize_t G                        # of these of its bucket; the rest are of its last clusters
+    Py_ssize_t G                        # scores of its candidates; the other C - G are of its last clusters
     Py_ssize_t L
     Py_ssize_t n_rows
     const double *weight                # (n_rows,) or NULL
@@ -38,11 +38,11 @@ cdef struct workspace:                       # the group worked on
     const int32_t *graph                # (B, G)
     const int32_t *last                 # (n_rows, C - G)
     double *N                           # (K,)
-    double *fresh                       # (K,) scratch of the same size each
+    double *fresh                       # (K,) scratch, like the next three
     double *saved
     double *tried
     double *bias
-    double *e                           # scratch of a whole row's softmax
+    double *e                           # (work_size(K),) scratch of a whole row's softmax
     double *entropy                     # (n_rows,)
     int64_t n_iterations
     int64_t n_tried
@@ -51,7 +51,7 @@ cdef struct workspace:                       # the group worked on
 
 
 cdef inline Py_ssize_t cluster_of(const workspace *d, Py_ssize_t i, Py_ssize_t column) noexcept nogil:
-    """Cluster that a column of a row stands for; negative for none."""
+    """Return the cluster of a column of a row; negative for none."""
     if d.buckets == NULL:
         return column
     if column < d.G:
@@ -60,7 +60,7 @@ cdef inline Py_ssize_t cluster_of(const workspace *d, Py_ssize_t i, Py_ssize_t c
 
 
 cdef void add_bias(const workspace *d, Py_ssize_t i, const value_t *scores, value_t *row) noexcept nogil:
-    """Scores of a row with what its group's weights add to them."""
+    """Write the scores of a row plus the expected log weights of its group to `row`."""
     cdef Py_ssize_t c, k
     cdef const int32_t *near
     if d.buckets == NULL:
@@ -77,7 +77,10 @@ cdef void add_bias(const workspace *d, Py_ssize_t i, const value_t *scores, valu
 
 cdef double iterate(workspace *d, const value_t *scores, value_t *values, int32_t *indices,
                     value_t *work) noexcept nogil:
-    """Rows from N, then N from the rows: the group's bound, without what depends on its length alone; nats."""
+    """Update the rows from N, then N from the rows; return the group's bound, nats.
+
+    The bound lacks the terms that depend on the size of the group alone.
+    """
     cdef Py_ssize_t i, k, e, K = d.K, L = d.L
     cdef bint is_whole = L == K, done
     cdef double bound = 0.0, objective, weight
@@ -120,7 +123,7 @@ cdef double iterate(workspace *d, const value_t *scores, value_t *values, int32_
 
 cdef double settle(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
                    value_t *work) noexcept nogil:
-    """Iterations until no count changes by more than the tolerance; the last bound."""
+    """Iterate until no count changes by more than the tolerance; return the last bound."""
     cdef Py_ssize_t k, _t
     cdef double bound = -INFINITY, change
     for _t in range(s.max_iterations):
@@ -138,7 +141,10 @@ cdef double settle(const settings *s, workspace *d, const value_t *scores, value
 
 
 cdef Py_ssize_t smallest(workspace *d) noexcept nogil:
-    """The smallest cluster of the group that was not tried, or -1; -1 too where it is the only one."""
+    """Return the smallest cluster of the group that was not tried, or -1.
+
+    Also return -1 if the group has a single cluster.
+    """
     cdef Py_ssize_t k, best = -1, held = 0
     for k in range(d.K):
         if d.N[k] <= LEAST_REST:
@@ -151,7 +157,7 @@ cdef Py_ssize_t smallest(workspace *d) noexcept nogil:
 
 cdef void restart(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
                   value_t *work, double bound) noexcept nogil:
-    """Take the smallest clusters away one at a time, and leave it so where the bound rises."""
+    """Try to remove the smallest clusters, one at a time; keep what raises the bound."""
     cdef Py_ssize_t k, _t, _trial, last
     cdef double fresh
     cdef bint is_stale = False
@@ -176,12 +182,12 @@ cdef void restart(const settings *s, workspace *d, const value_t *scores, value_
         else:
             bound = fresh
             d.n_accepted += 1
-    if is_stale:                                    # the rows are those of a trial: an iteration makes them anew
+    if is_stale:                                    # the rows are of a failed trial: compute them again
         iterate(d, scores, values, indices, work)
 
 
 cdef void name_clusters(const workspace *d, int32_t *indices) noexcept nogil:
-    """Clusters in place of the columns that the rows have kept."""
+    """Replace the kept columns of the rows by their clusters."""
     cdef Py_ssize_t i, e
     for i in range(d.n_rows):
         for e in range(d.L):
@@ -194,7 +200,7 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
                double[::1] entropy, Py_ssize_t max_iterations, double tol, Py_ssize_t n_restarts,
                Py_ssize_t restart_iterations, value_t[::1] work, double[::1] scratch, int64_t[::1] counters,
                const int32_t[::1] buckets=None, const int32_t[:, ::1] graph=None, const int32_t[:, ::1] last=None):
-    """Responsibilities of the rows of some groups and what they sum to.
+    """Compute the responsibilities of the rows of some groups, and their sums.
 
     Parameters
     ----------
@@ -205,23 +211,23 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
     weight : (R,) or None
     alpha : (K,)
     counts : (G, K)
-        What the rows of each group gave each cluster last; overwritten with what they give it now.
+        Last sums of the responsibilities of each group's rows; overwritten with the new sums.
     values, indices : (R, L) and (R, L)
-        Written: responsibilities, largest first, and their clusters. For L = K responsibilities by cluster, and the
-        largest one in `indices` (R, 1).
+        Written: responsibilities, largest first, and their clusters. For L = K: responsibilities by cluster, and the
+        most probable cluster in `indices` (R, 1).
     entropy : (R,)
         Written: -sum r log r of each row, nats.
     max_iterations, tol
-        Of a group, and the change of counts at which it ends sooner.
+        Largest number of iterations of a group, and the change of counts below which it stops earlier.
     n_restarts, restart_iterations
-        Clusters of a group that are taken away on trial, and iterations of each trial.
+        Number of clusters of a group to try to remove, and iterations of each trial.
     work : (C + work_size(C),)
         Scratch of the type of the scores; C = K without candidates.
     scratch : (4 K + work_size(K),)
     counters : (3,) int64
         Added to: iterations, restarts tried, restarts accepted.
     buckets, graph, last : (R,), (B, G) and (R, C - G), optional
-        Candidates, as of `select_rows`; for L below K.
+        Candidates, as in `select_rows`; for L below K.
 
     Returns
     -------
@@ -244,7 +250,7 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
     d.n_iterations = d.n_tried = d.n_accepted = 0
     d.bad = -1
     d.resting = NULL
-    if d.L < d.K:                       # rows that keep all clusters leave none of them at rest, and need the scratch
+    if d.L < d.K:                       # with L = K every cluster has rows, and the softmax needs this scratch
         for k in range(d.K):
             d.e[k] = psi(d.alpha[k])
         d.resting = d.e

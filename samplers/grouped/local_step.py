@@ -1,15 +1,19 @@
-"""A pass of variational inference over rows in groups: weights and responsibilities of each group, and their sums.
+"""Local step of variational inference of rows in groups: weights, responsibilities, sums.
 
-Blocks are whole groups: the scores of their rows are computed once, by the blocks of `sparse_pass`, and the weights of
-each group and its rows take turns on them. Of a group of more rows than a block holds the scores are kept while they
-take turns, or, where they would be too large for that, it gets one turn in a pass: scores made anew for each turn would
-cost what a pass costs, which has the parameters follow too. It costs O(N K F) for the scores and O(N K) for each turn;
-memory is that of a block, of the kept scores, and of the groups' counts, at most N L.
+Blocks are whole groups. A block computes the scores of its rows once, and then iterates between the weights of each
+group and the responsibilities of its rows. A group with more rows than a block keeps its scores while it iterates. If
+these scores need too much memory, the group makes one iteration in a pass: new scores for each iteration would cost as
+much as a pass, which updates the parameters too. The scores cost O(N K F), each iteration O(N K). Memory is a block,
+the kept scores, and the counts of the groups, at most N L numbers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, psi
 
@@ -19,26 +23,32 @@ from expfam.samplers.variational.local_step import MOST_ROWS, LocalStep, PassPar
 from expfam.samplers.variational.sparse_rows import work_size
 from expfam.structures.ground.threads import resolve_n_threads
 
-HELD_BYTES = 1 << 26  # of the scores of a group of more rows than a block holds, in each part at work
-_ALPHA_STEPS = 5  # of the fixed point, after a pass
+if TYPE_CHECKING:
+    from expfam.model.groups import Groups
+    from expfam.samplers.grouped.variational import GroupedVariational
+    from expfam.samplers.variational.candidates import GraphCandidates
+    from expfam.samplers.variational.local_step import Tables
+
+HELD_BYTES = 1 << 26  # limit for the kept scores of one group, in each running part
+_ALPHA_STEPS = 5  # iterations of the fixed point after a pass
 
 
 @dataclass
 class GroupedLocalStep(LocalStep):
-    """What a pass found for the groups it was given.
+    """Result of the local step of some groups.
 
     Attributes
     ----------
     rows : (m,) int64 ndarray
-        Rows of the groups, group by group, as `labels` has them.
+        Rows of the groups, group by group; `labels` has the same order.
     counts : (g, K) float64 CSR
-        What the rows of each group give each cluster; in the order of the groups.
+        Sums of the responsibilities of each group's rows, in the order of the groups.
     counters : (3,) int64 ndarray
         Iterations of groups, restarts tried and accepted.
     """
 
     rows: np.ndarray
-    counts: sparse.csr_array
+    counts: Any
     counters: np.ndarray
 
 
@@ -54,23 +64,40 @@ class GroupedPass(SparsePass):
     weight : (N,) float64 ndarray or None
     """
 
-    def __init__(self, phi, n_clusters, n_active, groups, settings, *, weight=None):
+    def __init__(
+        self,
+        phi: Any,
+        n_clusters: int,
+        n_active: int,
+        groups: Groups,
+        settings: GroupedVariational,
+        *,
+        weight: npt.NDArray[np.float64] | None = None,
+    ) -> None:
         super().__init__(phi, n_clusters, n_active, weight=weight, n_threads=settings.n_threads)
         self.groups, self.settings = groups, settings
         self.largest = int(groups.sizes.max(initial=0))
 
-    def block_rows(self, n_scores=None):
-        """Rows of a block: those of the largest group, up to some thousand, or more where that costs little."""
+    def block_rows(self, n_scores: int | None = None) -> int:
+        """Return the number of rows of a block, by sizes alone.
+
+        A block holds the largest group if it has up to 4096 rows, and more rows where their scores are small.
+        `n_scores` is the number of scores of a row, K if not given.
+        """
         return max(super().block_rows(n_scores), min(MOST_ROWS, self.largest))
 
-    def is_held(self, n_rows, n_scores):
-        """Whether so many rows, more than a block holds, keep their scores while a group's turns are taken."""
+    def is_held(self, n_rows: Any, n_scores: int) -> Any:
+        """Tell whether a group of `n_rows`, more than a block holds, keeps its scores.
+
+        `n_rows` is a number or an array of numbers.
+        """
         return n_rows * n_scores * self.phi.dtype.itemsize <= HELD_BYTES
 
-    def held_memory(self, *, n_near=None):
-        """Bytes that long groups hold at once at most, beside blocks: scores of their rows and what belongs to these.
+    def held_memory(self, *, n_near: int | None = None) -> int:
+        """Return the largest number of bytes that long groups hold beside blocks.
 
-        With `n_near` of passes over so many candidates of each row.
+        Long groups hold the scores of their rows, and the arrays that belong to the scores. `n_near` is the number of
+        candidates of each row, or None for passes over all clusters.
         """
         n_scores, sizes = self.K if n_near is None else n_near + self.L, self.groups.sizes
         held = np.sort(sizes[(sizes > self.block_rows(n_scores)) & self.is_held(sizes, n_scores)])
@@ -78,20 +105,29 @@ class GroupedPass(SparsePass):
         n_at_work = min(n_parts, resolve_n_threads(self.n_threads))
         each, width = self.phi.dtype.itemsize, 1 if self.is_dense else self.L
         of_row = each * (n_scores + width + self.L) + 4 * width + 16  # see _BUFFERS
-        of_row += 0 if n_near is None else 2 * (4 * self.L + 8)  # last clusters and buckets, in pieces and joined
+        of_row += 0 if n_near is None else 2 * (4 * self.L + 8)  # last clusters and buckets, as pieces and joined
         of_row += 0 if self.weight is None else 8
         return int(held[-n_at_work:].sum()) * of_row
 
-    def rows_of(self, chosen):
-        """Rows of some groups, group by group, and where each begins among them: (m,) and (g + 1,) int64."""
+    def rows_of(self, chosen: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+        """Return the rows (m,) of some groups, group by group, and where each group begins (g + 1,)."""
         groups = self.groups
         sizes = groups.sizes[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         places = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes) + np.repeat(groups.starts[chosen], sizes)
         return groups.rows[places], starts.astype(np.int64)
 
-    def local_step_of_groups(self, chosen, tables, alpha, before, *, candidates=None, last=None):
-        """Weights and responsibilities of some groups under given parameters, and their sums.
+    def local_step_of_groups(
+        self,
+        chosen: npt.NDArray[np.integer],
+        tables: Tables,
+        alpha: npt.NDArray[np.float64],
+        before: Any,
+        *,
+        candidates: GraphCandidates | None = None,
+        last: npt.NDArray[np.int32] | None = None,
+    ) -> GroupedLocalStep:
+        """Compute weights and responsibilities of some groups at given parameters, and their sums.
 
         Parameters
         ----------
@@ -99,23 +135,27 @@ class GroupedPass(SparsePass):
             Groups.
         tables : Tables
         alpha : (K,) float64 ndarray
+            Pseudo-counts.
         before : (g, K) CSR or None
-            What the rows of each group gave each cluster last; without it each begins with the weights of the prior.
+            Last sums of the responsibilities of each group's rows. With None each group begins with the weights of the
+            prior.
         candidates : GraphCandidates, optional
-            Where the clusters come from that rows are scored against; `last` is then needed.
+            Clusters against which rows are scored, if not all; `last` is then needed.
         last : (N, L) int32 ndarray, optional
-            Clusters that all rows of the data had last, -1 for none; those of the local step are returned then.
+            Clusters that all rows of the data had last, -1 for none. If given, the result has the rows' new clusters.
 
         Returns
         -------
         GroupedLocalStep
         """
         rows, starts = self.rows_of(chosen)
-        if candidates is not None:  # rows of a group that have the same candidates stand together
-            rows = rows[np.lexsort((last[rows, 0], np.repeat(np.arange(len(chosen)), np.diff(starts))))]
-        m, found = len(rows), []
+        last_of: Any = last  # given with candidates
+        if candidates is not None:  # rows of a group with the same candidates become neighbours
+            rows = rows[np.lexsort((last_of[rows, 0], np.repeat(np.arange(len(chosen)), np.diff(starts))))]
+        m = len(rows)
+        found: list[Any] = []
         empty = self._empty_step(m, keep=last is not None)
-        source = None if candidates is None else (candidates, last[rows])
+        source = None if candidates is None else (candidates, last_of[rows])
         local = GroupedLocalStep(**vars(empty), rows=rows, counts=None, counters=np.zeros(3, dtype=np.int64))
 
         def part(start, stop):
@@ -134,7 +174,14 @@ class GroupedPass(SparsePass):
         return local
 
 
-_BUFFERS = ("scores", "values", "indices", "objective", "entropy", "responsibilities")  # of the rows of a block
+_BUFFERS = (
+    "scores",
+    "values",
+    "indices",
+    "objective",
+    "entropy",
+    "responsibilities",
+)  # buffers for the rows of a block
 
 
 class _GroupedPart(PassPart):
@@ -146,7 +193,7 @@ class _GroupedPart(PassPart):
         self.counts, self.counters = [], np.zeros(3, dtype=np.int64)
 
     def run(self, first, last):
-        """All blocks of the groups first..last-1 of the local step."""
+        """Run all blocks of the groups first..last-1 of the local step; return their sums."""
         self._allocate()
         K = self.owner.K
         self.turn = np.empty(self.n_scores + work_size(self.n_scores), dtype=self.phi.dtype)
@@ -168,20 +215,23 @@ class _GroupedPart(PassPart):
         return sums, diagnostics, self.counts, self.counters
 
     def _begin_turns(self, first, stop):
-        """Settings, places and weights of groups that have all of their turns."""
+        """Set places, counts and settings of groups that make all of their iterations."""
         settings = self.owner.settings
         self.here = self.group_starts[first : stop + 1] - self.group_starts[first]
         self.turns = (settings.max_iterations, float(settings.tol), settings.n_restarts, settings.restart_iterations)
         self.N = self._last_counts(first, stop)
 
     def _step_whole(self, first, stop):
-        """Groups that fit into a block together."""
+        """Make the local step of groups that fit into one block."""
         self._begin_turns(first, stop)
         self._step_places(self.group_starts[first], self.group_starts[stop])
         self.counts.append(sparse.csr_array(self.N))
 
     def _step_held(self, g):
-        """A group of more rows than a block holds: scores of all its pieces, its turns, and sums of the pieces."""
+        """Make the local step of a group with more rows than a block, whose scores are kept.
+
+        The pieces of the group are scored first; then the group iterates, and the pieces are added to the sums.
+        """
         start, stop = (int(place) for place in self.group_starts[g : g + 2])
         pieces = [slice(first, min(stop, first + self.n_block)) for first in range(start, stop, self.n_block)]
         own = {name: getattr(self, name) for name in _BUFFERS}
@@ -192,7 +242,7 @@ class _GroupedPart(PassPart):
             self._use(held, piece.start - start)
             rows, m = self._global(piece), piece.stop - piece.start
             phi = self._timed("statistics", self._statistics, rows, m)
-            near.append(self._timed("weights", self._score, phi, rows, piece, m)[1])
+            near.append(self._timed("weights", self._score, phi, piece, m)[1])
         self._use(held, 0)
         rows = self._global(slice(start, stop))
         self._timed("select", self._select, self.scores, _joined(near), rows, stop - start)
@@ -205,12 +255,12 @@ class _GroupedPart(PassPart):
         self.counts.append(sparse.csr_array(self.N))
 
     def _use(self, buffers, first):
-        """Let the work on a block go to these buffers, from a row on."""
+        """Use these buffers, from row `first` on, for the work on a block."""
         for name, buffer in buffers.items():
             setattr(self, name, buffer[first:])
 
     def _step_long(self, g):
-        """A group of too many rows for that: all of its pieces from the weights that it had last."""
+        """Make one iteration of a group whose scores are too large to keep, from its last weights."""
         start, stop = self.group_starts[g : g + 2]
         last, total = self._last_counts(g, g + 1), np.zeros((1, self.owner.K))
         self.turns = (1, 0.0, 0, 1)
@@ -222,7 +272,7 @@ class _GroupedPart(PassPart):
         self.counts.append(sparse.csr_array(total))
 
     def _last_counts(self, first, stop):
-        """What the rows of some groups gave each cluster last, or would give it under the prior's weights: (g, K)."""
+        """Return the last sums of responsibilities of some groups, or those under the prior: (g, K)."""
         if self.before is not None:
             return self.before[first:stop].toarray()
         sizes = np.diff(self.group_starts[first : stop + 1]).astype(np.float64)
@@ -256,7 +306,7 @@ class _GroupedPart(PassPart):
             *(near or (None, None, None)),
         )
         self._refuse(bad, rows)
-        self.objective[:m] = 0.0  # the bound is taken from sums
+        self.objective[:m] = 0.0  # the bound comes from the sums
         if self.owner.is_dense:
             scores[:] = kept
         else:
@@ -264,7 +314,7 @@ class _GroupedPart(PassPart):
 
 
 def _joined(near):
-    """Candidates of the pieces of a group as those of the whole; None without candidates."""
+    """Join the candidates of the pieces of a group; return None without candidates."""
     if near[0] is None:
         return None
     buckets, graphs, last = zip(*near)
@@ -272,46 +322,56 @@ def _joined(near):
 
 
 class GroupProportions:
-    """Weights that belong to groups, as a posterior of parameters sees them: no part of it."""
+    """Proportions without weights, for models whose groups have the weights."""
 
     objective = "vb"
 
-    def better_order(self, n, order):
-        """The present order: clusters have none."""
+    def better_order(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the present order: the bound does not depend on it."""
         return order
 
-    def log_pi(self, n, order):
-        """Zero for each cluster: (K,); groups add their own."""
+    def log_pi(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return zero for each cluster: (K,); groups add their own log weights."""
         return np.zeros(len(n))
 
-    def optimum(self, n, order):
-        """Zero: see `weights_evidence`."""
+    def optimum(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> float:
+        """Return zero: `weights_evidence` has the weights' part of the bound."""
         return 0.0
 
-    def divergence(self, n, order):
-        """Zero, as `optimum`."""
+    def divergence(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> float:
+        """Return zero, as `optimum` does."""
         return 0.0
 
 
-def weights_evidence(alpha, counts):
-    """The part of the bound that is of the weights of groups, at their optimum for (G, K) CSR counts: nats.
+def weights_evidence(alpha: npt.NDArray[np.float64], counts: Any) -> float:
+    """Return the part of the bound that belongs to the groups' weights, at their optimum, nats.
+
+    Parameters
+    ----------
+    alpha : (K,) float64 ndarray
+        Pseudo-counts.
+    counts : (G, K) CSR
+        Sums of the responsibilities of each group's rows.
 
     Notes
     -----
-    Sum over groups of log B(alpha + N_g) - log B(alpha), as of a Polya urn with fractional counts.
+    Sum over groups of log B(alpha + N_g) - log B(alpha): a Polya urn with fractional counts.
     """
     n, a = counts.data, alpha[counts.indices]
     total, A = counts.sum(axis=1), alpha.sum()
     return float((gammaln(a + n) - gammaln(a)).sum() - (gammaln(A + total) - gammaln(A)).sum())
 
 
-def better_pseudocounts(alpha, counts, *, rate=1.0):
-    """Pseudo-counts of clusters at which the bound is higher, with the log density of a Gamma(1, rate) prior of each.
+def better_pseudocounts(alpha: npt.NDArray[np.float64], counts: Any, *, rate: float = 1.0) -> npt.NDArray[np.float64]:
+    """Return pseudo-counts of clusters with a higher bound.
+
+    The bound includes the log density of a Gamma(1, rate) prior of each pseudo-count.
 
     Parameters
     ----------
     alpha : (K,) float64 ndarray
     counts : (G, K) CSR
+        Sums of the responsibilities of each group's rows.
     rate : float
 
     Returns
@@ -320,8 +380,8 @@ def better_pseudocounts(alpha, counts, *, rate=1.0):
 
     Notes
     -----
-    Fixed point of Minka 2000, "Estimating a Dirichlet distribution", from lower bounds that touch at `alpha`: no step
-    lowers it. The prior of shape 1 adds its rate to the denominator.
+    Fixed point of Minka 2000, "Estimating a Dirichlet distribution". Its lower bounds touch at `alpha`, so no iteration
+    lowers the bound. The prior, with shape 1, adds its rate to the denominator.
     """
     total = counts.sum(axis=1)
     for _ in range(_ALPHA_STEPS):

@@ -1,12 +1,16 @@
-"""What variational runs over rows in groups have in common: weights that belong to groups, and their part of the bound.
+"""Base of the states of variational runs over rows in groups.
 
-A run that holds its groups has that part from their counts; one that does not, from sums over them.
+The weights belong to the groups and are a part of the bound. A run that holds its groups computes this part from the
+groups' counts, a stream from sums over the groups.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError
@@ -17,17 +21,21 @@ from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.soft_state import SoftState
 from expfam.structures.ground.stored import numbers
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.variational.features import PhiBlocks
+
 
 @dataclass
 class GroupedSums(UrnTangents, Sums):
-    """Soft statistics of rows in groups, with what the bound has of the groups' weights.
+    """Soft statistics of rows in groups, with the part of the bound of the groups' weights.
 
     Attributes
     ----------
     n, S, entropy
-        As of `Sums`.
+        As in `Sums`.
     rising, falling, rest
-        As of `UrnTangents`.
+        As in `UrnTangents`.
     """
 
     rising: np.ndarray = field(kw_only=True)
@@ -38,22 +46,23 @@ class GroupedSums(UrnTangents, Sums):
     alpha_rate: ClassVar[float] = PRIOR_RATE
 
     @classmethod
-    def zeros(cls, n_clusters, n_statistics):
-        """Of no rows."""
+    def zeros(cls, n_clusters: int, n_statistics: int) -> GroupedSums:
+        """Return the sums of no rows."""
         return cls.of_groups(Sums.zeros(n_clusters, n_statistics))
 
     @classmethod
-    def of_groups(cls, sums, alpha=None, counts=None, *, learns=False):
-        """Sums of the rows of some groups.
+    def of_groups(cls, sums: Sums, alpha: Any = None, counts: Any = None, *, learns: bool = False) -> GroupedSums:
+        """Return the sums of the rows of some groups.
 
         Parameters
         ----------
         sums : Sums
         alpha : (K,) float64 ndarray, optional
+            Pseudo-counts.
         counts : (G, K) CSR, optional
-            What the rows of each group give each cluster; without them the groups are not known.
+            Sums of the responsibilities of each group's rows; without them the groups are not known.
         learns : bool
-            Whether alpha is to be learned: the groups' part of the bound is then a tangent at `alpha`.
+            Whether alpha is learned: then a tangent at `alpha` replaces the groups' part of the bound.
         """
         self = cls(sums.n, sums.S, sums.entropy, rising=np.zeros((2, len(sums.n))))
         if counts is not None:
@@ -62,21 +71,35 @@ class GroupedSums(UrnTangents, Sums):
                 self.add_tangent(alpha, counts.indices, counts.data, 1.0, (1.0, counts.sum(axis=1)))
         return self
 
-    def to_arrays(self):
-        """As of `Sums`."""
+    def to_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the counts, sums and tangents, without the entropy, as a dict of arrays."""
         return super().to_arrays() | {"rising": self.rising.copy(), "urns": np.array([self.falling, self.rest])}
 
     @classmethod
-    def from_arrays(cls, arrays, entropy, shape=(None, None)):
-        """As of `Sums`."""
+    def from_arrays(
+        cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int | None, int | None] = (None, None)
+    ) -> GroupedSums:
+        """Return the sums of the arrays that `to_arrays` gave, with an entropy.
+
+        Raises
+        ------
+        ArchiveError
+            Unless S has the given shape (K, F).
+        """
         self = cls.of_groups(Sums.from_arrays(arrays, entropy, shape))
         self.rising = numbers(arrays, "rising", self.rising.shape)
         self.falling, self.rest = numbers(arrays, "urns", (2,)).tolist()
         return self
 
 
-def stored_counts(arrays, name, shape):
-    """Counts (G, K) CSR of groups from a file; ArchiveError unless they have that shape."""
+def stored_counts(arrays: dict[str, Any], name: str, shape: tuple[int | None, int]) -> sparse.csr_array:
+    """Return the counts of groups (G, K) from a file, as CSR.
+
+    Raises
+    ------
+    ArchiveError
+        Unless they are a sparse matrix of that shape.
+    """
     counts = arrays[name]
     if not sparse.issparse(counts) or any(want not in (None, got) for want, got in zip(shape, counts.shape)):
         raise ArchiveError(f"{name!r} is no CSR matrix of shape {shape}: the file was altered")
@@ -87,22 +110,25 @@ def stored_counts(arrays, name, shape):
 class GroupedSoft(SoftState):
     """Soft statistics of clusters that groups of rows mix; subclasses write `groups_bound`."""
 
-    def proportions(self):
-        """Weights are the groups'."""
+    groups_bound: Any
+
+    def proportions(self) -> GroupProportions:
+        """Return proportions without weights: each group has its own."""
         return GroupProportions()
 
-    def group_passes(self, phi, data):
-        """Passes over the groups of some data, in blocks `phi` of their statistics."""
+    def group_passes(self, phi: PhiBlocks, data: Dataset) -> GroupedPass:
+        """Return passes over the groups of some data; `phi` are the blocks of their statistics."""
         L = self.settings.n_active_of(self.K)
-        return GroupedPass(phi, self.K, L, data.groups, self.settings, weight=data.weight)
+        groups: Any = data.groups
+        return GroupedPass(phi, self.K, L, groups, self.settings, weight=data.weight)
 
-    def prior_of_alpha(self):
-        """Log density of the pseudo-counts where they are learned: nats."""
+    def prior_of_alpha(self) -> float:
+        """Return the log prior density of the pseudo-counts, nats; 0 where they are not learned."""
         alpha = self.model.pseudocounts
         return float(alpha.size * np.log(PRIOR_RATE) - PRIOR_RATE * alpha.sum()) if self.settings.learn_alpha else 0.0
 
-    def compute_log_joint(self):
-        """Bound of the statistics, weights of groups and entropy, at the posterior that they imply: nats."""
+    def compute_log_joint(self) -> float:
+        """Return the bound of statistics, weights of groups and entropy at their posterior, nats."""
         return super().compute_log_joint() + self.groups_bound() + self.prior_of_alpha()
 
 

@@ -1,12 +1,16 @@
 """Variational inference of rows in groups from chunks of whole groups that are not kept.
 
-Memory beside one chunk: O(K F), and for each chunk that a memoized schedule remembers its sums and what the rows of
-each of its groups give each cluster, at most L numbers a row or K a group; of a full pass the latter alone.
+Memory beside one chunk: O(K F), and for each named chunk its sums and the counts of its groups, at most L numbers for
+each row and K for each group. Passes under the schedule `Full` keep only the counts of the groups.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError, DataError
@@ -16,19 +20,25 @@ from expfam.samplers.variational.soft_stream import SoftStream
 from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.stored import integers, numbers
 
+if TYPE_CHECKING:
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+    from expfam.samplers.grouped.local_step import GroupedLocalStep
+    from expfam.samplers.grouped.variational import GroupedVariational
+
 
 @dataclass
 class GroupedContribution:
-    """What a chunk of groups contributed when it was last learned.
+    """Last contribution of a chunk of groups.
 
     Attributes
     ----------
     n_rows, weight : int, float
-        By which the chunk is recognised when it comes again.
+        Size of the chunk: a chunk of another size under the same name is refused.
     counts : (G, K) CSR
-        What the rows of each group gave each cluster: where its weights begin when the chunk comes again.
+        Sums of the responsibilities of each group's rows: the groups begin with them when the chunk is learned again.
     sums : GroupedSums or None
-        Not of a full pass, which replaces all of them at once.
+        None under the schedule `Full`, which replaces the sums of all chunks after a pass.
     """
 
     n_rows: int
@@ -36,46 +46,48 @@ class GroupedContribution:
     counts: sparse.csr_array
     sums: GroupedSums | None = None
 
-    def to_arrays(self):
-        """As a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the contribution as a dict of arrays."""
         arrays = {"n_rows": np.array(self.n_rows), "weight": np.array(self.weight), "counts": self.counts.copy()}
         if self.sums is None:
             return arrays
         return arrays | self.sums.to_arrays() | {"entropy": np.array(self.sums.entropy)}
 
     @classmethod
-    def from_arrays(cls, arrays, stream):
-        """What `to_arrays` gave, of a chunk of that stream."""
+    def from_arrays(cls, arrays: dict[str, Any], stream: GroupedStream) -> GroupedContribution:
+        """Return the contribution that `to_arrays` stored, of a chunk of that stream."""
         K, shape = stream.K, stream.sums.S.shape
         sums = GroupedSums.from_arrays(arrays, arrays["entropy"], shape) if "n" in arrays else None
         if sums is None and not isinstance(stream.schedule, Full):
-            raise ArchiveError("a chunk is remembered without its sums: the file was altered")
+            raise ArchiveError("a chunk is stored without its sums: the file was altered")
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
         return cls(n_rows, weight, stored_counts(arrays, "counts", (None, K)), sums)
 
 
 class GroupedStream(SoftStream, GroupedSoft):
-    """Soft statistics of clusters that groups mix, learned chunk by chunk; made by `GroupedVariational.stream`.
+    """Soft statistics of clusters that groups mix, learned chunk by chunk.
+
+    `GroupedVariational.stream` makes it.
 
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
-        The first chunk, whose coordinates the whole stream has. It is not learned here.
+        The first chunk. It fixes the coordinates of the stream; it is not learned here.
     settings : GroupedVariational
     seed : int
 
     Attributes
     ----------
     total_weight : float
-        Rows of the chunks learned so far, each counted once, or their weights.
+        Number of rows (or sum of their weights) of the chunks learned so far, each chunk counted once.
     labels : (m,) int32 ndarray
         Most probable cluster of each row of the chunk learned last.
     group_counts : (G, K) CSR or None
-        What the rows of each group of that chunk give each cluster.
+        Sums of the responsibilities of each group's rows in that chunk.
     memo : dict
-        `GroupedContribution` of each chunk that was named.
+        `GroupedContribution` of each named chunk.
 
     Examples
     --------
@@ -93,15 +105,15 @@ class GroupedStream(SoftStream, GroupedSoft):
     """
 
     sums_type, contribution_type = GroupedSums, GroupedContribution
-    group_counts = None
+    group_counts: Any = None
 
-    def __init__(self, model, data, *, settings, seed):
+    def __init__(self, model: AdmixtureModel, data: Dataset, *, settings: GroupedVariational, seed: int) -> None:
         super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
 
-    def resume(self, n, S, counts, log_joint):
-        """Take the statistics (n, S) of a finished fit, counts (G, K) of its groups, and its bound.
+    def resume(self, n: npt.NDArray[np.float64], S: Any, counts: Any, log_joint: float) -> None:
+        """Begin with the statistics (n, S), group counts (G, K) and bound of a finished fit.
 
-        Entropy stands for what the bound has beside them.
+        The entropy is set so that the bound is `log_joint`.
         """
         alpha, learns = self.model.pseudocounts, self.settings.learn_alpha
         sums = GroupedSums.of_groups(self.sums_of_fit(n, S), alpha, counts, learns=learns)
@@ -111,20 +123,25 @@ class GroupedStream(SoftStream, GroupedSoft):
         self.take_fit(sums, weight)
 
     @staticmethod
-    def room(model, settings):
-        """Number of clusters of a stream of this model."""
+    def room(model: AdmixtureModel, settings: GroupedVariational) -> int:
+        """Return the number of clusters of a stream of this model."""
         return model.n_topics
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def check_kind(self, data):
-        """Refuse chunks without groups, and those of other statistics than the first one's."""
+    def check_kind(self, data: Dataset) -> None:
+        """Raise DataError for chunks without groups, and for mixed sparse and dense chunks."""
         super().check_kind(data)
         if data.groups is None:
             raise DataError("a chunk needs the group of each row: give a Dataset(X, family, groups=...)")
 
-    def local_step(self, data, last, *, all_clusters):
-        """Weights and responsibilities of the groups of a chunk; always over all clusters."""
+    def local_step(
+        self, data: Any, last: GroupedContribution | None, *, all_clusters: bool
+    ) -> tuple[GroupedLocalStep, bool]:
+        """Make the local step of the groups of a chunk, always over all clusters.
+
+        Return it, and that it scored all clusters.
+        """
         passes, alpha = self.group_passes(self.phi.over(data), data), self.model.pseudocounts
         before = None if last is None else last.counts
         if before is not None and before.shape[0] != data.groups.n_groups:
@@ -139,37 +156,42 @@ class GroupedStream(SoftStream, GroupedSoft):
         local.labels, self.group_counts = labels, local.counts
         return local, True
 
-    def sums_of_contribution(self, last, local):
-        """Sums of what a chunk contributed before this local step."""
+    def sums_of_contribution(self, last: GroupedContribution, local: GroupedLocalStep) -> GroupedSums | None:
+        """Return the sums of the last contribution of a chunk, before this local step."""
         return last.sums
 
-    def contribution(self, local, data, last, scores_all):
-        """What is remembered of a local step."""
+    def contribution(
+        self, local: Any, data: Dataset, last: GroupedContribution | None, scores_all: bool
+    ) -> GroupedContribution:
+        """Return the contribution of a chunk, from its local step."""
         return GroupedContribution(data.n_rows, weight_of(data), local.counts, local.sums)
 
-    def kept_of(self, local, data):
-        """Where the weights of its groups begin in the next full pass."""
+    def kept_of(self, local: GroupedLocalStep, data: Dataset) -> GroupedContribution:
+        """Return the counts of a chunk's groups, with which they begin in the next full pass."""
         return GroupedContribution(data.n_rows, weight_of(data), local.counts)
 
-    def groups_bound(self):
-        """Part of the bound of the groups' weights: nats."""
+    def groups_bound(self) -> float:
+        """Return the part of the bound that belongs to the groups' weights, nats."""
         return self.sums.documents_bound(self.model.pseudocounts)
 
-    def noisy_bound(self, local, scale, total):
-        """Estimate of the bound from one local step, before its update."""
+    def noisy_bound(self, local: Any, scale: float, total: float) -> float:
+        """Return an estimate of the bound from one local step, before its update, nats."""
         sums, posterior = local.sums, self.posterior
         rows = float(np.einsum("kf,kf->", sums.S, posterior.theta) - sums.n @ posterior.g) + sums.entropy
         value = scale * (rows + sums.documents_bound(self.model.pseudocounts))
         return value - posterior.divergence() + total * self.phi.log_det + self.prior_of_alpha()
 
-    def update(self, *, keep_order=False):
-        """Set the posterior from the statistics, and the pseudo-counts from those of confirmed groups."""
+    def update(self, *, keep_order: bool = False) -> None:
+        """Set the posterior from the statistics, and learn the pseudo-counts.
+
+        The statistics of a start teach nothing about the pseudo-counts.
+        """
         if self.settings.learn_alpha and not self.is_guess:
             self.model = self.model.with_alpha(self.sums.best_alpha(self.model.pseudocounts))
         super().update(keep_order=keep_order)
 
-    def settled_gain(self):
-        """Share of the bound that a pass gains at least while it has not settled."""
+    def settled_gain(self) -> float:
+        """Return the share of the bound below which a pass's gain means convergence."""
         return self.settings.bound_tol
 
 

@@ -1,9 +1,14 @@
-"""Variational inference of rows in groups: clusters of any family that all groups share, weights of each group's own.
+"""Variational inference of rows in groups, which share clusters and have their own weights.
 
-A pass works out the weights of each group and the responsibilities of its rows at fixed parameters; the posterior of
-the parameters follows from the sums. Deterministic but for the start and the order of batches. Weights of groups are
-Dirichlet, each row keeps its L most probable clusters; what a group remembers is how much of its rows each cluster has.
+A pass computes the weights of each group and the responsibilities of its rows at fixed parameters; the posterior of the
+parameters follows from the sums. Only the start and the order of the batches are random. The weights of a group are
+Dirichlet, and each row keeps its L most probable clusters. The state keeps the counts of each group: the sums of the
+responsibilities of its rows.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -27,44 +32,51 @@ from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
 from expfam.structures.ground.stored import integers, numbers
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.model.admixture import AdmixtureModel
+    from expfam.model.data import Dataset
+
 _TINY = np.finfo(np.float64).tiny
 
 _MOST_BATCHES = 20
-_BATCH_ROWS = 200  # rows of a batch for each cluster
-_NARROW = 64  # statistics up to which a family can be differentiated
+_BATCH_ROWS = 200  # least number of rows of a batch per cluster
+_NARROW = 64  # with more statistics than this a family cannot be differentiated
 
 
 class GroupedVariational(CandidatePasses, Kernel):
-    """Variational inference of clusters that groups of rows mix; one step is one pass over the groups.
+    """Variational inference of clusters that groups of rows mix; a step is a pass.
 
     Parameters
     ----------
     n_active : int or None
-        L, clusters that a row keeps at most; None (or K and more) for all of them.
+        L, the largest number of clusters that a row keeps. None, or K and more, keeps all clusters.
     schedule : "auto", Full, Memoized or Stochastic
-        When the parameters are updated; batches are whole groups. "auto" is Memoized with batches of at least 200 K
-        rows and up to 20 of them, Full where that is one; for chunks, Memoized. Stochastic is for chunks alone.
+        When the parameters are updated; batches are whole groups. "auto" is Memoized with up to 20 batches of at least
+        200 K rows each, or Full where that is one batch; for chunks it is Memoized. Stochastic is only for chunks.
     max_iterations : int
-        Turns of a group's weights and its rows in one pass. A group whose scores take more than 64 MB, as those of
-        16,000 rows for 1000 clusters do, or of 300,000 for 50, gets one.
+        Largest number of iterations between a group's weights and its rows in one pass. A group whose scores need more
+        than 64 MB makes one iteration. In float32 that is about 16,000 rows for 1000 clusters, or 300,000 for 50.
     tol : float
-        A group has converged where no count changes by more, in rows.
+        A group has converged when no count changes by more than this, in rows.
     n_restarts, restart_iterations : int
-        Clusters of each group, the smallest first, that are taken away on trial, and turns of each trial; the bound
-        decides. They find groups with fewer clusters.
+        Number of clusters of each group that a pass tries to remove, the smallest first, and iterations of each trial.
+        A trial is kept if the bound rises. Trials find groups with fewer clusters.
     n_candidates : "auto", int or None
-        Clusters against which a row is scored between passes over all of them: those nearest to the cluster that it had
-        last, and its last ones. None for all clusters always, "auto" for all of up to 127 and where there are few rows
-        for each, else 48. Chunks are scored against all.
+        Number of clusters against which a row is scored between passes over all clusters; None for all clusters.
+        "auto" is 48, but all clusters if these are fewer than 128, or if there are few rows for each. The candidates
+        are the nearest clusters of the cluster that the row had last. The row's last clusters are scored too. Rows of
+        chunks are scored against all clusters.
     full_every : int
-        Passes from one that scores all clusters to the next. The first ones do too, until one changes less than a tenth
-        of the labels, and the last one.
+        Passes from one that scores all clusters to the next. The first passes, until one changes less than a tenth of
+        the labels, and the last pass score all clusters too.
     bound_tol : float
-        The run has converged where a pass over all clusters gains less than this share of the bound.
+        The run has converged when a pass over all clusters gains less than this share of the bound.
     learn_alpha : bool
         Raise the bound over the pseudo-counts of clusters after each pass, under a Gamma(1, 1) prior.
     dtype : {"float32", "float64"}
-        Of scores and responsibilities; sums over blocks are float64.
+        Type of scores and responsibilities; sums over blocks are float64.
     n_threads : int or None
         The result does not depend on it.
 
@@ -85,8 +97,8 @@ class GroupedVariational(CandidatePasses, Kernel):
     -----
     Blei, Ng and Jordan 2003, "Latent Dirichlet allocation", for rows of any family; sparse responsibilities as in
     Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". A group begins a pass with
-    the weights that it had last, and a row's candidates have its last clusters among them, so the bound never falls,
-    for any L, Full or Memoized, with or without restarts.
+    its last weights, and the last clusters of a row are among its scored clusters. So the bound never falls, for any L,
+    under Full and Memoized, with and without restarts.
     """
 
     takes_weight = True
@@ -94,20 +106,20 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     def __init__(
         self,
-        n_active=4,
+        n_active: int | None = 4,
         *,
-        schedule="auto",
-        max_iterations=5,
-        tol=0.05,
-        n_restarts=1,
-        restart_iterations=2,
-        n_candidates="auto",
-        full_every=10,
-        bound_tol=1e-5,
-        learn_alpha=False,
-        dtype="float32",
-        n_threads=None,
-    ):
+        schedule: Schedule | Literal["auto"] = "auto",
+        max_iterations: int = 5,
+        tol: float = 0.05,
+        n_restarts: int = 1,
+        restart_iterations: int = 2,
+        n_candidates: int | Literal["auto"] | None = "auto",
+        full_every: int = 10,
+        bound_tol: float = 1e-5,
+        learn_alpha: bool = False,
+        dtype: Literal["float32", "float64"] = "float32",
+        n_threads: int | None = None,
+    ) -> None:
         self.n_active, self.schedule, self.max_iterations, self.tol = n_active, schedule, max_iterations, tol
         self.n_restarts, self.restart_iterations = n_restarts, restart_iterations
         self.n_candidates, self.full_every, self.bound_tol = n_candidates, full_every, bound_tol
@@ -115,18 +127,18 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     # ---- settings ----------------------------------------------------------------------------------------------------
 
-    def check(self, model, data):
-        """Refuse settings out of their ranges, models that are no admixtures, and data without groups."""
+    def check(self, model: Any, data: Any) -> None:
+        """Raise for settings out of range, models that are no admixtures, and data without groups."""
         self._check_settings(model, data)
         if isinstance(self.schedule, Stochastic):
             raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
+                f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data in memory; got"
                 f" {self.schedule!r}: learn them in chunks"
             )
         self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
 
-    def check_stream(self, model, data):
-        """`check` for a run that learns chunks, of which this is one."""
+    def check_stream(self, model: Any, data: Dataset) -> None:
+        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
         self._check_settings(model, data)
         self.stream_schedule().check_settings()
 
@@ -163,23 +175,23 @@ class GroupedVariational(CandidatePasses, Kernel):
         if self.n_restarts == 0:
             refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
-    def schedule_of(self, n_clusters, data):
-        """The schedule for so many clusters and the data's rows and groups."""
+    def schedule_of(self, n_clusters: int, data: Any) -> Any:
+        """Return the schedule for `n_clusters` and the rows and groups of the data."""
         if not isinstance(self.schedule, str):
             return self.schedule
         n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
         return Memoized(n_batches) if n_batches > 1 else Full()
 
-    def stream_schedule(self):
-        """The schedule of a run that learns chunks."""
+    def stream_schedule(self) -> Any:
+        """Return the schedule of a run that learns chunks."""
         return Memoized() if isinstance(self.schedule, str) else self.schedule
 
-    def n_active_of(self, n_clusters):
-        """L among so many clusters."""
+    def n_active_of(self, n_clusters: int) -> int:
+        """Return L, the number of clusters that a row keeps of `n_clusters`."""
         return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
 
-    def memory(self, model, data, n_clusters):
-        """Bytes of tables, sums of batches, counts of groups, and scores that long groups hold."""
+    def memory(self, model: AdmixtureModel, data: Any, n_clusters: int) -> int:
+        """Return the bytes of tables, sums of batches, counts of groups, and scores of long groups."""
         K = model.n_topics
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
@@ -196,24 +208,30 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def first_labels(self, start, model, data, seed, n_clusters):
-        """Clusters of the rows, as a start of a mixture gives them."""
+    def first_labels(
+        self, start: Any, model: AdmixtureModel, data: Dataset, seed: int, n_clusters: int | None
+    ) -> npt.NDArray[np.int32]:
+        """Return the clusters that a start gives the rows, as for a mixture: (N,) int32."""
         return first_clusters(start, model, data, seed, n_clusters, self.n_threads)
 
-    def init_state(self, model, data, labels, *, seed):
-        """State of the labels, each row wholly in its cluster."""
+    def init_state(
+        self, model: AdmixtureModel, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int
+    ) -> GroupedVariationalState:
+        """Return the state in which each row has only the cluster of its label."""
         return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
 
-    def stream(self, model, data, *, seed=None, start="auto"):
-        """State of a run that learns chunks of whole groups and keeps none; the first one is only looked at here.
+    def stream(self, model: AdmixtureModel, data: Dataset, *, seed: Any = None, start: Any = "auto") -> GroupedStream:
+        """Return the state of a run that learns chunks of whole groups and keeps none of them.
+
+        This method does not learn the first chunk.
 
         Parameters
         ----------
         model : AdmixtureModel
         data : Dataset
-            The first chunk, with groups: binds the family, draws the start and fixes the coordinates of the passes.
+            The first chunk, with groups. It binds the family, gives the start and fixes the coordinates of the passes.
         seed, start
-            As of `init`.
+            As in `init`.
 
         Returns
         -------
@@ -225,15 +243,28 @@ class GroupedVariational(CandidatePasses, Kernel):
         stream.begin(data, labels)
         return stream
 
-    def resumed_stream(self, model, data, n, S, counts, log_joint, *, seed):
-        """`stream` that goes on from a finished fit, as of `GroupedStream.resume`, with a first further chunk."""
+    def resumed_stream(
+        self,
+        model: AdmixtureModel,
+        data: Dataset,
+        n: npt.NDArray[np.float64],
+        S: Any,
+        counts: Any,
+        log_joint: float,
+        *,
+        seed: int,
+    ) -> GroupedStream:
+        """Return a stream that continues from a finished fit; see `GroupedStream.resume`.
+
+        `data` is the next chunk; it is not learned here.
+        """
         self.check_stream(model, data)
         stream = GroupedStream(model, data, settings=self, seed=seed)
         stream.resume(n, S, counts, log_joint)
         return stream
 
-    def move(self, state):
-        """One pass by the schedule; returns (data, changed labels, what it took)."""
+    def move(self, state: GroupedVariationalState) -> tuple[int, int, dict[str, Any]]:
+        """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""
         before, labels, scores_all = state.log_joint, state.labels.copy(), self._scores_all(state)
         diagnostics, counters = state.make_pass(scores_all=scores_all)
         n_moved = int(np.count_nonzero(labels != state.labels))
@@ -249,26 +280,26 @@ class GroupedVariational(CandidatePasses, Kernel):
             return True
         return state.share_moved >= SETTLED_SHARE or self._is_due(state)
 
-    def finish(self, state):
-        """A last look at all clusters: one more pass where the last one did not score them all."""
+    def finish(self, state: GroupedVariationalState) -> None:
+        """Make one more pass where the last one did not score all clusters."""
         self._finish_with_all(state)
 
-    def is_done(self, state):
-        """Whether the last pass gained less than the tolerance."""
+    def is_done(self, state: GroupedVariationalState) -> bool:
+        """Tell whether the last pass gained less than the tolerance."""
         return state.converged
 
 
 class GroupedVariationalState(HeldRows, GroupedSoft):
-    """Soft statistics of K clusters, their posterior, and what the rows of each group give each cluster.
+    """Soft statistics of K clusters, their posterior, and the counts of each group.
 
     Parameters
     ----------
     model : AdmixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
         With groups.
     labels : (N,) array_like of int in 0..K-1
-        First responsibilities: each row wholly in its cluster.
+        First responsibilities: all of a row's responsibility is in its cluster.
     settings : GroupedVariational
     seed : int
 
@@ -281,7 +312,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
     S : (K, F) float64 ndarray
         Soft sums of statistics.
     log_joint : float
-        The lower bound of the log evidence of the data, nats, without log-base; plus the log density of the
+        Lower bound of the log evidence of the data, nats, without log-base, plus the log prior density of the
         pseudo-counts where these are learned.
     converged : bool
 
@@ -296,15 +327,18 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
     array([2., 1.])
     """
 
-    def __init__(self, model, data, labels, *, settings, seed):
+    def __init__(
+        self, model: AdmixtureModel, data: Any, labels: npt.ArrayLike, *, settings: GroupedVariational, seed: int
+    ) -> None:
         super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
-        self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
+        self.data, self.n_steps, self.stamp = data, 0, 0
+        self.memory: dict[str, Any] = {}
         self.labels = np.array(labels, dtype=np.int32)
         self.passes = self.group_passes(self.phi, data)
         self.schedule = settings.schedule_of(self.K, data)
         self.batches = self._batches()
         self.since_all, self.must_score_all, self.converged = 0, False, False
-        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
+        self.share_moved = np.inf  # share of the rows whose label the last pass over all clusters changed
         self._begin()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -316,7 +350,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         return [np.arange(G)]
 
     def _begin(self):
-        """Sums and counts of rows that are each wholly in one cluster."""
+        """Set sums and counts of rows that are each in one cluster, by their labels."""
         groups, weight = self.data.groups, self.data.weight
         self.indices = None
         if self.settings.has_candidates(self.K):
@@ -334,24 +368,23 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
             self.batch_sums.append(self.passes.sums_of(rows, self.labels[rows, None], one))
         self.sums = self.total_of_batches()
 
-    def groups_bound(self):
-        """Part of the bound of the groups' weights: nats."""
+    def groups_bound(self) -> float:
+        """Return the part of the bound that belongs to the groups' weights, nats."""
         return sum(weights_evidence(self.model.pseudocounts, counts) for counts in self.batch_counts)
 
-    def group_counts(self):
-        """What the rows of each group give each cluster: (G, K) float64 CSR."""
+    def group_counts(self) -> sparse.csr_array:
+        """Return the sums of the responsibilities of each group's rows: (G, K) float64 CSR."""
         chosen = np.concatenate(self.batches)
         return sparse.csr_array(sparse.vstack(self.batch_counts, format="csr")[np.argsort(chosen, kind="stable")])
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self, *, scores_all=True):
-        """Make the local step of all groups, batch by batch; returns what it took and counters of the groups' turns.
+    def make_pass(self, *, scores_all: bool = True) -> tuple[PassDiagnostics, npt.NDArray[np.int64]]:
+        """Run one pass over all groups, batch by batch; return diagnostics and counters.
 
-        A pass that is not wide scores rows against candidates.
-
-        The sums of the last batch complete those of this pass, which replace the running ones: rounding does not pile
-        up.
+        The counters are iterations of groups, restarts tried and accepted. Without `scores_all` rows are scored against
+        candidates. After the last batch the sums of this pass replace the running sums, so rounding errors do not
+        accumulate.
         """
         diagnostics, counters, near = PassDiagnostics(), np.zeros(3, dtype=np.int64), None
         if not scores_all:
@@ -387,8 +420,8 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def check(self):
-        """Compare statistics with what is remembered of the groups; AssertionError names what differs."""
+    def check(self) -> None:
+        """Compare statistics with the counts of the groups; an AssertionError names what differs."""
         slack = 1e-9 if self.phi.dtype == np.float64 else 1e-4
         counts = self.group_counts()
         assert abs(counts.sum(axis=0) - self.n).max() <= slack * self.total_weight, "counts differ from the groups'"
@@ -401,8 +434,8 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         scale = 1.0 + abs(self.sums.S).max()
         assert abs(total.S - self.sums.S).max() <= slack * scale, "sums differ from the batches'"
 
-    def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all that later steps read, to the bit, as a dict of arrays."""
         counters = [self.n_steps, self.stamp, self.since_all, self.must_score_all, self.converged]
         kept = {} if self.indices is None else {"indices": self.indices.copy()}
         return kept | {
@@ -416,8 +449,8 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
             "memory": memory_arrays(self.memory),
         }
 
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the state that `to_arrays` stored; later steps give the same bits."""
         shape = (len(self.batches), self.K)
         if arrays["batch_n"].shape != shape:
             raise ExpFamError(

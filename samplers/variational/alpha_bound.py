@@ -1,24 +1,30 @@
-"""Pseudo-counts of groups' weights that raise a bound, learned from sums over the groups: no group is kept.
+"""Pseudo-counts of groups' weights, learned from sums over the groups.
 
-Of the groups' part of the bound the pseudo-counts, alpha, enter as log G(A) - log G(A + N_d) + sum_k f(alpha_k, N_dk)
-with f(a, n) = log G(a + n) - log G(a). Lower bounds that touch at the present alpha stand for them: the first part is
-convex in A, hence above its tangent; f is convex in log a for n >= 1 (Minka 2000, "Estimating a Dirichlet
-distribution"), and for any n f = log G(a + 1 + n) - log G(a + 1) - log(1 + n / a), of which the first difference is
-convex in log a (psi(a + 1 + n) - psi(a + 1) is the Laplace transform of a decreasing function) and the rest in 1 / a.
-So the bound is above constant + sum_k [c_k log alpha_k - d_k / alpha_k] - b A: sums of c, d and b over groups are all
-that learning alpha needs, and a batch that is visited again replaces its own.
+The pseudo-counts alpha, with sum A, enter the part of the bound of group d as log G(A) - log G(A + N_d) +
+sum_k f(alpha_k, N_dk), where f(a, n) = log G(a + n) - log G(a). Lower bounds that touch at the present alpha replace
+these terms. The first difference is convex in A, so it is above its tangent. For n >= 1 f is convex in log a (Minka
+2000, "Estimating a Dirichlet distribution"). For any n f = log G(a + 1 + n) - log G(a + 1) - log(1 + n / a): the
+difference is convex in log a (psi(a + 1 + n) - psi(a + 1) is the Laplace transform of a decreasing function), and the
+last term is convex in 1 / a. So the bound is above constant + sum_k [c_k log alpha_k - d_k / alpha_k] - b A. Learning
+alpha needs only the sums of c, d and b over the groups: no group is kept, and a batch that is learned again replaces
+its own sums.
 
-# Departs from Minka 2000: counts below 1, for which a tangent in log a alone is no bound, have one in 1 / a too.
+# Departs from Minka 2000: for counts below 1 a tangent in log a alone is no bound, so they have one in 1 / a too.
 """
+
+from __future__ import annotations
 
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import psi
 
 
 class UrnTangents:
-    """Part of an `Additive` that holds the tangents of groups; documents are groups of words.
+    """Mixin for an `Additive` that holds the tangents of groups.
+
+    Documents are groups of words.
 
     Attributes
     ----------
@@ -27,22 +33,32 @@ class UrnTangents:
     falling : float
         b of the tangents.
     rest : float
-        What the bound has of the groups beside the tangents, nats.
+        Groups' part of the bound without the tangents, nats.
     least_alpha : float
-        Below which no pseudo-count is learned.
+        Smallest pseudo-count that is learned.
     alpha_rate : float
-        Of the Gamma prior, of shape 1, of each pseudo-count; 0 for none.
+        Rate of the Gamma prior, with shape 1, of each pseudo-count; 0 for no prior.
     """
 
+    rising: npt.NDArray[np.float64]
+    falling: float
+    rest: float
     least_alpha: ClassVar[float]
     alpha_rate: ClassVar[float] = 0.0
 
-    def documents_bound(self, alpha):
-        """Groups' part of the bound, nats; `alpha` (K,)."""
+    def documents_bound(self, alpha: npt.NDArray[np.float64]) -> float:
+        """Return the groups' part of the bound at pseudo-counts (K,), nats."""
         return self.rest + tangent(alpha, self.rising, self.falling)
 
-    def add_tangent(self, alpha, topics, N, weight, lengths):
-        """Take the tangent at `alpha` of groups whose bounds are already in `rest`.
+    def add_tangent(
+        self,
+        alpha: npt.NDArray[np.float64],
+        topics: npt.NDArray[np.integer],
+        N: npt.NDArray[np.float64],
+        weight: npt.NDArray[np.float64] | float,
+        lengths: tuple[npt.NDArray[np.float64] | float, npt.NDArray[np.float64]],
+    ) -> None:
+        """Replace the bounds of some groups, which `rest` holds already, by tangents at `alpha`.
 
         Parameters
         ----------
@@ -50,8 +66,9 @@ class UrnTangents:
         topics, N : (P,) ndarrays
             Topics of the documents, or clusters of the groups, and their positive counts.
         weight : (P,) float64 ndarray or float
-            Of the document of each of these.
-        lengths : (weights, tokens) of the documents, ndarrays (R,) or weights a float
+            Weight of the document of each count.
+        lengths : tuple of (R,) float64 ndarrays
+            Weights of the documents, or one float, and their numbers of tokens.
         """
         rising = np.zeros_like(self.rising)
         for row, slopes in zip(rising, rising_slopes(alpha[topics], N)):
@@ -62,29 +79,37 @@ class UrnTangents:
         self.rising += rising
         self.falling += falling
 
-    def best_alpha(self, alpha):
-        """Pseudo-counts at which the tangents' bound is largest, or the present ones without a tangent."""
+    def best_alpha(self, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the pseudo-counts (K,) with the largest bound of the tangents.
+
+        Without a tangent these are the present ones, `alpha`.
+        """
         if not self.falling > 0:
             return alpha
-        c, d = np.maximum(self.rising, 0.0)  # what rounding has left of batches that were replaced
+        c, d = np.maximum(self.rising, 0.0)  # rounding leaves small negative numbers of replaced batches
         return np.maximum(largest(c, d, self.falling + self.alpha_rate), self.least_alpha)
 
 
-def tangent(alpha, rising, falling):
-    """Value of the tangents with these sums of slopes: nats."""
+def tangent(alpha: npt.NDArray[np.float64], rising: npt.NDArray[np.float64], falling: float) -> float:
+    """Return the value at `alpha` of tangents with these sums of slopes, nats."""
     c, d = rising
     return float((c * np.log(alpha) - d / alpha).sum() - falling * alpha.sum())
 
 
-def rising_slopes(a, n):
-    """Slopes c in log a and d in -1 / a of a lower bound of log G(a + n) - log G(a) that touches it, n positive."""
+def rising_slopes(
+    a: npt.NDArray[np.float64], n: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the slopes c in log a and d in -1 / a of a lower bound of log G(a + n) - log G(a).
+
+    The bound touches at `a`; `n` is positive.
+    """
     is_small = n < 1.0
     c = a * (psi(a + is_small + n) - psi(a + is_small))
     return c, np.where(is_small, n * a / (a + n), 0.0)
 
 
-def largest(c, d, b):
-    """Where c log a - d / a - b a is largest, for b positive."""
+def largest(c: npt.NDArray[np.float64], d: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
+    """Return the `a` at which c log a - d / a - b a is largest, for b positive."""
     return (c + np.sqrt(c * c + 4.0 * b * d)) / (2.0 * b)
 
 

@@ -1,11 +1,15 @@
-"""Moves that change the number of clusters of a variational run: merge, delete and birth, each kept only if it pays.
+"""Merges, deletions and births of clusters in a variational run.
 
-A move replaces the responsibilities of the rows that it touches and is accepted when the bound, at the optimum for the
-new statistics, is higher. The bound is a sum over clusters, a function of the counts and the entropy of the rows, so
-only clusters whose statistics change are computed anew. Needs the kept rows of all data, N L numbers.
+A move replaces the responsibilities of the rows that it touches. It is accepted when the bound, at the optimum for the
+new statistics, is higher. The bound consists of a sum over clusters, a function of the counts, and the entropy of the
+rows, so a move computes anew only the clusters whose statistics change. The moves need the kept rows of all data, N L
+numbers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -18,29 +22,36 @@ from expfam.samplers.variational.posterior import cluster_values
 from expfam.samplers.variational.state import VariationalState, entropy_of
 from expfam.structures.ground.rng import generator
 
-_EMPTY = 1e-6  # data in a component that may be taken for a new cluster
-_GAIN = 1e-9  # share of the bound by which it must rise: rounding is no gain
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.variational.posterior import Posterior
+
+_EMPTY = 1e-6  # a component with less data counts as empty: a birth may use it
+_GAIN = 1e-9  # share of itself by which the bound must rise: less may be rounding
 _SEEDING_ROWS = 5000
 
 
 class ClusterMoves(Kernel):
-    """Merges, deletions and births of clusters, for a `Cycle` with `SparseVariational`; one step tries several.
+    """Merges, deletions and births of clusters, for a `Cycle` with `SparseVariational`.
 
-    A step begins with a pass over all data and ends with the rows and statistics that the accepted moves left: the
-    bound never falls. Births need empty components: a Dirichlet process with a truncation beyond the clusters found.
+    A step makes a pass over all data, tries several moves, and keeps those that raise the bound: the bound never falls.
+    Births need empty components: a Dirichlet process whose truncation is larger than the number of clusters found.
 
     Parameters
     ----------
     merge : bool
-        Join pairs of clusters of which one takes the data of the other well.
+        Join pairs of near clusters.
     delete : bool
         Give the data of the smallest clusters to the others.
     birth : bool
         Divide clusters, drawn with probability proportional to their data, into two.
     n_trials : int
-        Deletions and births tried in a step; of merges all near pairs are.
+        Deletions, and births, that a step tries. A step tries the merges of all near pairs.
     n_refinements : int
-        Visits of a divided cluster's rows before the birth is judged.
+        Local steps of a divided cluster's rows before the birth is judged.
 
     Examples
     --------
@@ -57,38 +68,47 @@ class ClusterMoves(Kernel):
 
     Notes
     -----
-    Hughes and Sudderth 2013, "Memoized online variational inference for Dirichlet process mixture models", has births
-    and merges; Hughes, Kim and Sudderth 2015 deletions. # Departs from both: moves are judged on the rows themselves,
-    so no sums of pairs are tracked ahead and none is judged by a bound of other rows.
+    Births and merges are from Hughes and Sudderth 2013, "Memoized online variational inference for Dirichlet process
+    mixture models", deletions from Hughes, Kim and Sudderth 2015. # Departs from both: the rows that a move touches
+    judge it, so no sums of pairs are prepared, and no move is judged by a bound of other rows.
     """
 
     state_type = VariationalState
     takes_weight = True
 
-    def __init__(self, *, merge=True, delete=True, birth=True, n_trials=5, n_refinements=3):
+    def __init__(
+        self,
+        *,
+        merge: bool = True,
+        delete: bool = True,
+        birth: bool = True,
+        n_trials: int = 5,
+        n_refinements: int = 3,
+    ) -> None:
         self.merge, self.delete, self.birth = merge, delete, birth
         self.n_trials, self.n_refinements = n_trials, n_refinements
 
-    def init_state(self, model, data, labels, *, seed):
-        """Refused: the passes' kernel makes the state."""
+    def init_state(self, model: MixtureModel, data: Dataset, labels: Any, *, seed: int) -> NoReturn:
+        """Raise CapabilityError: the kernel of the passes makes the state."""
         raise CapabilityError("ClusterMoves cannot begin a state: use Cycle(SparseVariational(), ClusterMoves())")
 
-    def check(self, model, data):
-        """Refuse numbers of trials out of their ranges."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise ValueError for numbers of trials out of their ranges."""
         for name in ("n_trials", "n_refinements"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"ClusterMoves: {name} must be a non-negative integer; got {value!r}")
 
-    def move(self, state):
-        """One pass and all trials; returns (trials, accepted, their numbers by kind)."""
+    def move(self, state: VariationalState) -> tuple[int, int, dict[str, Any]]:
+        """Make one pass and all trials; return (trials, accepted, accepted of each kind)."""
         if state.passes.is_dense:
             raise CapabilityError(
                 f"ClusterMoves needs kept rows: SparseVariational with n_active below the {state.K} components"
             )
         rng = generator(state.seed, "choice", unit=1, step=state.n_steps)
         allocation = _Allocation(state)
-        tried, accepted, kinds = 0, 0, {}
+        tried, accepted = 0, 0
+        kinds: dict[str, Any] = {}
         for name, moves in (("merge", _merges), ("delete", _deletions), ("birth", _births)):
             if getattr(self, name):
                 n_tried, n_accepted = moves(allocation, self, rng)
@@ -100,7 +120,10 @@ class ClusterMoves(Kernel):
 
 @dataclass
 class _Trial:
-    """New responsibilities of some rows, with the statistics, cluster values and bound that all rows then have."""
+    """New responsibilities of some rows, and what follows from them for all rows.
+
+    What follows are the statistics, the order of the sticks, the bound, and what each cluster adds to the bound.
+    """
 
     rows: np.ndarray
     indices: np.ndarray
@@ -129,12 +152,12 @@ class _Allocation:
         order = self.proportions.better_order(sums.n, self.order)
         return order, self.proportions.optimum(sums.n, order) + float(of_cluster.sum()) + sums.entropy
 
-    def posterior(self, sums=None, order=None):
-        """Posterior of these statistics, or of those of a trial."""
+    def posterior(self, sums: Sums | None = None, order: npt.NDArray[np.int64] | None = None) -> Posterior:
+        """Return the posterior of the present statistics, or of given ones."""
         return self.state.posterior_of(self.sums if sums is None else sums, self.order if order is None else order)
 
     def trial(self, rows, indices, values, sums):
-        """What the bound would be with other responsibilities of some rows, `sums` those of all rows then."""
+        """Return the trial of other responsibilities of some rows; `sums` then are the sums of all."""
         self.state.phi.settle(sums.S)
         changed = np.flatnonzero(sums.n != self.sums.n)
         of_cluster = self.of_cluster.copy()
@@ -142,7 +165,7 @@ class _Allocation:
         return _Trial(rows, indices, values, sums, of_cluster, *self._judged(sums, of_cluster))
 
     def take(self, trial):
-        """Accept a trial if the bound rises by it; whether it did."""
+        """Accept a trial if it raises the bound; return whether it did."""
         if trial is None or not trial.bound > self.bound + _GAIN * abs(self.bound):
             return False
         self.indices[trial.rows], self.values[trial.rows] = trial.indices, trial.values
@@ -151,7 +174,7 @@ class _Allocation:
         return True
 
     def revisited(self, rows, indices, values, sums, tables):
-        """New responsibilities of some rows under given tables, and the sums of all rows with them."""
+        """Return new responsibilities of some rows under given tables, and the sums of all rows."""
         local = self.passes.local_step(rows, tables, remembered=(indices, values), keep=True)
         local.replaced.entropy = self._entropy(rows, values)
         return local.indices, local.values, sums.copy().replace(local.replaced, local.sums)
@@ -161,18 +184,18 @@ class _Allocation:
         return float(entropy_of(values, None if weight is None else weight[rows]).sum())
 
     def sums_with(self, rows, indices, values):
-        """Sums of all rows if some had these responsibilities."""
+        """Return the sums of all rows if some rows had these responsibilities."""
         old = self.passes.sums_of(rows, self.indices[rows], self.values[rows])
         new = self.passes.sums_of(rows, indices, values)
         old.entropy, new.entropy = self._entropy(rows, self.values[rows]), self._entropy(rows, values)
         return self.sums.copy().replace(old, new)
 
     def rows_of(self, k):
-        """Rows that give a share to a cluster, ascending."""
+        """Return the rows, ascending, that have a positive responsibility of a cluster."""
         return np.flatnonzero(((self.indices == k) & (self.values > 0)).any(axis=1))
 
     def live(self):
-        """Clusters that hold something."""
+        """Return the clusters that hold data."""
         return np.flatnonzero(self.sums.n > _EMPTY)
 
 
@@ -180,7 +203,7 @@ class _Allocation:
 
 
 def _merges(allocation, kernel, rng):
-    """Join near pairs, the most promising first, each cluster once a step."""
+    """Try merges of near pairs, the most promising first; each cluster joins at most once."""
     pairs = _near_pairs(allocation)
     n, S = allocation.sums.n, allocation.sums.S
     if not len(pairs):
@@ -196,7 +219,7 @@ def _merges(allocation, kernel, rng):
     for place in np.argsort(-promise, kind="stable"):
         a, b = pairs[place]
         if used & {a, b} or promise[place] < -np.log(len(allocation.indices)) - n[b] * np.log(4.0):
-            continue  # what weights and entropy can add is less
+            continue  # weights and entropy cannot add enough
         n_tried += 1
         if allocation.take(_merged(allocation, a, b)):
             used |= {a, b}
@@ -206,7 +229,10 @@ def _merges(allocation, kernel, rng):
 
 
 def _near_pairs(allocation, n_near=4):
-    """Pairs (P, 2) of live clusters, the larger first, of which one is among the nearest of the other."""
+    """Return pairs (P, 2) of near clusters, the larger one first.
+
+    Two clusters that hold data are near if one is among the nearest of the other.
+    """
     live = allocation.live()
     if live.size < 2:
         return np.empty((0, 2), dtype=np.int64)
@@ -220,7 +246,7 @@ def _near_pairs(allocation, n_near=4):
 
 
 def _merged(allocation, a, b):
-    """Trial in which cluster a takes all that b has."""
+    """Return the trial in which cluster a takes all responsibilities of b."""
     rows = allocation.rows_of(b)
     indices, values = allocation.indices[rows], allocation.values[rows]
     of_b = indices == b
@@ -244,7 +270,7 @@ def _largest_first(indices, values):
 
 
 def _deletions(allocation, kernel, rng):
-    """Give the rows of the smallest clusters to the others."""
+    """Try to give the rows of the smallest clusters to the others."""
     live = allocation.live()
     smallest = live[np.argsort(allocation.sums.n[live], kind="stable")][: min(kernel.n_trials, live.size - 1)]
     n_accepted = 0
@@ -254,7 +280,7 @@ def _deletions(allocation, kernel, rng):
 
 
 def _without(allocation, k):
-    """Trial without cluster k, or None where a row is impossible under all others."""
+    """Return the trial without cluster k, or None where a row is impossible under all others."""
     rows = allocation.rows_of(k)
     tables = Tables(allocation.posterior(), allocation.state.phi)
     tables.c[k] = -np.inf
@@ -270,7 +296,7 @@ def _without(allocation, k):
 
 
 def _births(allocation, kernel, rng):
-    """Divide clusters drawn by size into two."""
+    """Try to divide clusters, drawn by size, into two."""
     n_tried, n_accepted = 0, 0
     for _ in range(kernel.n_trials):
         empty = np.flatnonzero(allocation.sums.n <= _EMPTY)
@@ -284,7 +310,10 @@ def _births(allocation, kernel, rng):
 
 
 def _divided(allocation, k, new, n_refinements, rng):
-    """Trial in which the rows of cluster k begin in it or in a new one by distance, and settle; None where they tie."""
+    """Return the trial that divides the rows of cluster k between it and the cluster `new`.
+
+    Rows begin with the nearer one of two distant rows and then make local steps. None where all rows are equal.
+    """
     rows = np.flatnonzero(allocation.indices[:, 0] == k)
     if rows.size < 2:
         return None

@@ -1,104 +1,124 @@
-"""Statistics of the data as a variational pass reads them: block by block, in coordinates that suit single precision.
+"""Statistics of the data in blocks, in coordinates that suit single precision.
 
-A family's <phi, theta> - g loses digits in float32 where large terms cancel. Two changes of coordinates keep them, and
-both are exact: whitening of the data, for families that can say what their prior becomes under a linear map; and
-an origin for phi, whose product with the parameters is put into the constant of each cluster. A block costs O(rows F),
-and O(rows d^2) more where it is whitened.
+A family's <phi, theta> - g loses digits in float32 where large terms cancel. Two exact changes of coordinates keep the
+digits. One is whitening of the data, for families that know their prior under a linear map of the data. The other is an
+origin for phi: its product with the parameters goes into the constant of each cluster. A block costs O(rows F), and
+O(rows d^2) more where it is whitened.
 """
 
+from __future__ import annotations
+
 import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.samplers.variational.sparse_rows import pack_outer
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+_Phi = TypeVar("_Phi", bound="PhiBlocks")
+
 _SAMPLED_ROWS = 4096
-_SAMPLED_BLOCK = 512  # rows looked at in one go
-_LEAST_SHARE = 1e-8  # of the largest eigenvalue: directions with less are taken to have this much
+_SAMPLED_BLOCK = 512  # rows whose statistics are made together
+_LEAST_SHARE = 1e-8  # share of the largest eigenvalue: smaller eigenvalues are raised to it
 _BLOCK_ROWS = 8192
 _COUNTS = ("counts", "categories", "binary", "nonnegative")
-_ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # of the largest sum of a column
+_ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # share of the largest sum of a column
 
 
 class PhiBlocks:
-    """Statistics of rows by block, in coordinates that do not depend on which rows these are.
+    """Statistics of rows in blocks, in coordinates that are the same for all rows.
 
     Parameters
     ----------
     family : Family
-        Bound; the one of the model, which may have learned since the data were read.
+        Bound family of the model. Its hyper-parameters may have changed since the data were read.
     dtype : dtype
     data : Dataset, optional
-        The rows; without them coordinates alone.
+        The rows; without them the object only holds the coordinates.
 
     Attributes
     ----------
     family : Family
-        Whose statistics the blocks are; posteriors are computed with it.
+        The family in these coordinates: it makes the statistics and the posteriors.
     origin : (F,) float64 ndarray or None
-        What is subtracted from phi.
+        Vector that is subtracted from phi.
     log_det : float
-        log |det| of the map of each row: what a log density in these coordinates lacks, nats.
+        log |det| of the map of each row, nats: log density of a row minus log density in these coordinates.
     """
 
     is_sparse = False
-    log_det = 0.0
-    origin = None
+    log_det: float = 0.0
+    origin: npt.NDArray[np.float64] | None = None
+    data: Any
 
-    def __init__(self, family, *, dtype, data=None):
+    def __init__(self, family: Any, *, dtype: npt.DTypeLike, data: Dataset | None = None) -> None:
         self.family, self.dtype, self.data = family, np.dtype(dtype), data
         self.n_statistics = family.n_statistics_
 
-    def over(self, data):
-        """The same coordinates for the rows of other data, or of none."""
+    def over(self: _Phi, data: Dataset | None) -> _Phi:
+        """Return the same coordinates for the rows of other data, or without rows."""
         other = copy.copy(self)
         other.data = data
         return other
 
-    def with_family(self, family):
-        """Take other hyper-parameters of the same family."""
+    def with_family(self, family: Any) -> None:
+        """Use other hyper-parameters of the same family, in place."""
         self.family = family
 
-    def settle(self, S):
-        """Make 0, in place, what rounding has left below 0 of sums of counts, which families of counts refuse."""
+    def settle(self, S: npt.NDArray[np.float64]) -> None:
+        """Set sums of counts that rounding has made negative to 0, in place.
+
+        Families of counts refuse negative sums.
+        """
         if self.family.support not in _COUNTS:
             return
         low = -_ROUNDING[self.dtype.name] * np.abs(S).max(axis=0)
         S[(S < 0.0) & (low <= S)] = 0.0
 
-    def to_data(self, S):
-        """Sums of statistics (K, F) in the coordinates of the data."""
+    def to_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return sums of statistics (K, F) in the coordinates of the data."""
         return S
 
-    def from_data(self, S):
-        """Sums of statistics (K, F) given in the coordinates of the data."""
+    def from_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return sums (K, F), given in the coordinates of the data, in these coordinates."""
         return S
 
-    def to_arrays(self):
-        """The coordinates, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the coordinates as a dict of arrays."""
         return {}
 
 
 class DensePhi(PhiBlocks):
-    """Blocks of dense statistics, as the family makes them, about `origin`."""
+    """Blocks of dense statistics as the family makes them, minus `origin`."""
 
-    def __init__(self, family, *, dtype, origin=None, data=None):
+    def __init__(
+        self,
+        family: Any,
+        *,
+        dtype: npt.DTypeLike,
+        origin: npt.NDArray[np.float64] | None = None,
+        data: Dataset | None = None,
+    ) -> None:
         super().__init__(family, dtype=dtype, data=data)
         self.origin = origin
 
     def _statistics(self, rows):
         return np.asarray(self.family.sufficient_statistics(self.data.X[rows]))
 
-    def take_origin(self):
-        """Put the origin to the mean statistics of some thousand rows at regular distances."""
+    def take_origin(self) -> None:
+        """Set the origin to the mean statistics of some thousand rows at regular distances."""
         N = self.data.n_rows
         rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
         blocks = np.array_split(rows, -(-rows.size // _SAMPLED_BLOCK))
         total = sum(self._statistics(block).sum(axis=0) for block in blocks)
         self.origin = np.ascontiguousarray(total / rows.size)
 
-    def fill(self, rows, out):
-        """Statistics of some rows minus the origin, written to `out` (len(rows), F)."""
+    def fill(self, rows: slice | npt.NDArray[np.integer], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Write the statistics of some rows, minus the origin, to `out` (m, F); return it."""
         phi = self._statistics(rows)
         if self.origin is None:
             out[:] = phi
@@ -106,22 +126,31 @@ class DensePhi(PhiBlocks):
             np.subtract(phi, self.origin, out=out, casting="same_kind")
         return out
 
-    def to_arrays(self):
-        """As of `PhiBlocks`."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the coordinates as a dict of arrays."""
         return {} if self.origin is None else {"origin": self.origin.copy()}
 
 
 class PackedPhi(DensePhi):
-    """Blocks of (x, svec xx') or svec xx', made from rows after a linear map, if there is one.
+    """Blocks of (x, svec xx') or svec xx' of rows x, after a linear map if there is one.
 
-    Whitening makes the pooled second moments of the data the identity. The posterior is the same, by the family's
-    own account of its prior in other coordinates (`in_coordinates`).
+    Whitening is the map after which the pooled second moments of the data are the identity. The posterior stays the
+    same, since the family converts its prior to the new coordinates (`in_coordinates`).
     """
 
-    def __init__(self, family, *, dtype, linear_map=None, log_det=0.0, origin=None, data=None):
+    def __init__(
+        self,
+        family: Any,
+        *,
+        dtype: npt.DTypeLike,
+        linear_map: npt.NDArray[np.float64] | None = None,
+        log_det: float = 0.0,
+        origin: npt.NDArray[np.float64] | None = None,
+        data: Dataset | None = None,
+    ) -> None:
         super().__init__(family, dtype=dtype, origin=origin, data=data)
         self.is_identity, self.log_det = linear_map is None, float(log_det)
-        self.map = np.eye(family.n_features_in_) if self.is_identity else linear_map
+        self.map: npt.NDArray[np.float64] = np.eye(family.n_features_in_) if linear_map is None else linear_map
         self.inverse = np.linalg.inv(self.map)
         self.with_family(family)
 
@@ -133,27 +162,27 @@ class PackedPhi(DensePhi):
         X = X - self.of_data.center_ if self.family.has_linear_part else X
         return np.ascontiguousarray(X) if self.is_identity else X @ self.map.T
 
-    def fill(self, rows, out):
-        """As of `DensePhi`."""
+    def fill(self, rows: slice | npt.NDArray[np.integer], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Write the statistics of some rows, minus the origin, to `out` (m, F); return it."""
         origin = np.zeros(self.n_statistics) if self.origin is None else self.origin
         block = self._rows(rows).astype(self.dtype, copy=False)
         pack_outer(block, self.family.has_linear_part, origin.astype(self.dtype, copy=False), out)
         return out
 
-    def with_family(self, family):
-        """Take other hyper-parameters of the same family."""
+    def with_family(self, family: Any) -> None:
+        """Use other hyper-parameters of the same family, in place."""
         self.of_data, self.family = family, family.in_coordinates(self.map)
 
-    def to_data(self, S):
-        """Sums of statistics (K, F) in the coordinates of the data."""
+    def to_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return sums of statistics (K, F) in the coordinates of the data."""
         return S if self.is_identity else self.family.mapped_statistics(S, self.inverse)
 
-    def from_data(self, S):
-        """Sums of statistics (K, F) given in the coordinates of the data."""
+    def from_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return sums (K, F), given in the coordinates of the data, in these coordinates."""
         return S if self.is_identity else self.family.mapped_statistics(S, self.map)
 
-    def to_arrays(self):
-        """As of `PhiBlocks`."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the coordinates as a dict of arrays."""
         arrays = super().to_arrays()
         return arrays if self.is_identity else {**arrays, "map": self.map.copy(), "log_det": np.array(self.log_det)}
 
@@ -163,15 +192,19 @@ class SparsePhi(PhiBlocks):
 
     is_sparse = True
 
-    def entries(self, rows):
-        """Arrays (indptr, indices, values) of some rows."""
+    def entries(
+        self, rows: slice | npt.NDArray[np.integer]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.integer], npt.NDArray[np.float64]]:
+        """Return the CSR arrays (indptr, indices, values) of some rows."""
         phi = self.family.sufficient_statistics(self.data.X[rows]).tocsr()
         indptr = phi.indptr.astype(np.int64, copy=False)
         return indptr, phi.indices, phi.data.astype(np.float64, copy=False)
 
 
-def phi_blocks(data, family, *, dtype, whiten=None):
-    """Statistics of the data for a pass, in coordinates computed from them.
+def phi_blocks(
+    data: Dataset, family: Any, *, dtype: npt.DTypeLike, whiten: bool | None = None
+) -> DensePhi | PackedPhi | SparsePhi:
+    """Return statistics of the data for passes, in coordinates computed from the data.
 
     Parameters
     ----------
@@ -199,8 +232,10 @@ def phi_blocks(data, family, *, dtype, whiten=None):
     return phi
 
 
-def restored_phi(family, arrays, *, dtype, is_sparse):
-    """Blocks without data in the coordinates that `to_arrays` gave."""
+def restored_phi(
+    family: Any, arrays: dict[str, Any], *, dtype: npt.DTypeLike, is_sparse: bool
+) -> DensePhi | PackedPhi | SparsePhi:
+    """Return blocks without data in the coordinates that `to_arrays` gave."""
     if is_sparse:
         return SparsePhi(family, dtype=dtype)
     if not _is_packed(family):
@@ -213,11 +248,11 @@ def _is_packed(family):
     return getattr(family, "in_coordinates", None) is not None
 
 
-def whitening_map(data, family):
-    """Matrix (d, d) that makes the second moments of the rows, about the family's centre, the identity; its log |det|.
+def whitening_map(data: Dataset, family: Any) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the matrix (d, d) that whitens the rows, and its log |det|.
 
-    Directions with less than 1e-8 of the largest moment are scaled as if they had that much: a constant direction
-    stays small.
+    After the map the second moments of the rows about the family's centre are the identity. Directions with less than
+    1e-8 of the largest moment are scaled as if they had that much, so a constant direction stays small.
     """
     d = data.n_features
     moments = np.zeros((d, d))

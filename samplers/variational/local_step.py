@@ -1,18 +1,21 @@
-"""A pass of variational inference over some rows: responsibilities of each, and what they sum to.
+"""Local step of variational inference: responsibilities of some rows, and their sums.
 
-The rows are cut into parts by the sizes alone; each part runs through its blocks in order and keeps sums of its own,
-which are added in the order of the parts, each when its turn comes: results are the same bits for every number of
-threads. A block makes its statistics, scores them against all clusters (or against candidates), keeps the L largest
-scores of each row and adds up what these weigh. Memory is that of one block and one (K, F) table for each part at work,
-and N L for rows that are to be kept; nothing is N x K.
+The sizes alone decide how the rows are cut into parts. Each part works through its blocks in order and keeps its own
+sums, and the sums are added in the order of the parts: the result has the same bits for every number of threads. A
+block makes its statistics, scores them against all clusters or against candidates, keeps the L largest scores of each
+row, and adds the weighted statistics to the sums. Each running part needs memory for one block and one (K, F) table;
+kept rows need N L numbers; nothing is N x K.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import logsumexp
 
 from expfam.errors import SupportError
@@ -33,12 +36,18 @@ from expfam.samplers.variational.statistics import Additive
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import N_SEGMENTS, resolve_n_threads, run
 
-SCORE_BYTES = 1 << 20  # of the scores of a block
-PHI_BYTES = 1 << 23  # of its statistics
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.samplers.variational.candidates import GraphCandidates
+    from expfam.samplers.variational.features import PhiBlocks
+    from expfam.samplers.variational.posterior import Posterior
+
+SCORE_BYTES = 1 << 20  # limit for the scores of a block
+PHI_BYTES = 1 << 23  # limit for the statistics of a block
 MOST_ROWS = 4096
-PART_ROWS = 1024  # rows that a part has at least
-_ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # and for each cluster, for adding up its sums to cost little beside them
-SAMPLED_ROWS = 1000  # whose lost mass is looked at in a pass over all clusters
+PART_ROWS = 1024  # least number of rows in a part
+_ALL_ROWS, _CANDIDATE_ROWS = 2, 8  # least number of rows of a part per cluster: then adding its sums costs little
+SAMPLED_ROWS = 1000  # rows whose lost mass is measured in a pass over all clusters
 
 
 @dataclass
@@ -60,22 +69,30 @@ class Sums(Additive):
     kept_positive: ClassVar[str] = "n"
 
     @property
-    def weight(self):
-        """Of the rows: their number, or the sum of their weights."""
+    def weight(self) -> float:
+        """Return the number of the rows, or the sum of their weights."""
         return float(self.n.sum())
 
     @classmethod
-    def zeros(cls, n_clusters, n_statistics):
-        """Of no rows."""
+    def zeros(cls, n_clusters: int, n_statistics: int) -> Sums:
+        """Return the sums of no rows."""
         return cls(np.zeros(n_clusters), np.zeros((n_clusters, n_statistics)))
 
-    def to_arrays(self):
-        """All but the entropy, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the counts and sums, without the entropy, as a dict of arrays."""
         return {"n": self.n.copy(), "S": self.S.copy()}
 
     @classmethod
-    def from_arrays(cls, arrays, entropy, shape=(None, None)):
-        """What `to_arrays` gave, with its entropy; ArchiveError unless S has that shape (K, F)."""
+    def from_arrays(
+        cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int | None, int | None] = (None, None)
+    ) -> Sums:
+        """Return the sums of the arrays that `to_arrays` gave, with an entropy.
+
+        Raises
+        ------
+        ArchiveError
+            Unless S has the given shape (K, F).
+        """
         S = numbers(arrays, "S", shape)
         n = numbers(arrays, "n", S.shape[:1], low=0.0)
         return cls(n, S, float(numbers({"entropy": entropy}, "entropy", ())))
@@ -83,33 +100,35 @@ class Sums(Additive):
 
 @dataclass
 class PassDiagnostics:
-    """What a pass took and lost; of several parts, added up.
+    """Timings and lost probability mass of a pass.
 
     Attributes
     ----------
     seconds : dict of str to float
-        Of statistics, weights, select and summary; over all threads.
+        Seconds of "statistics", "weights", "select" and "summary", summed over all threads.
     lost, n_sampled : float, int
-        Dense mass outside of the kept clusters, summed over so many sampled rows.
+        Probability mass outside of the kept clusters, summed over `n_sampled` rows.
     n_last_outside : int
-        Last clusters of rows that were not among their candidates.
+        How many last clusters of rows were not among the rows' candidates.
     """
 
-    seconds: dict = field(default_factory=lambda: dict.fromkeys(("statistics", "weights", "select", "summary"), 0.0))
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("statistics", "weights", "select", "summary"), 0.0)
+    )
     lost: float = 0.0
     n_sampled: int = 0
     n_last_outside: int = 0
 
-    def add(self, other):
-        """Add another diagnostics, in place."""
+    def add(self, other: PassDiagnostics) -> None:
+        """Add the diagnostics of another pass or part, in place."""
         for name, value in other.seconds.items():
             self.seconds[name] += value
         self.lost += other.lost
         self.n_sampled += other.n_sampled
         self.n_last_outside += other.n_last_outside
 
-    def extra(self):
-        """As numbers by name, for an Info."""
+    def extra(self) -> dict[str, float]:
+        """Return the diagnostics as numbers by name, for an Info."""
         extra = {f"seconds_{name}": value for name, value in self.seconds.items()}
         extra["n_last_outside"] = self.n_last_outside
         if self.n_sampled:
@@ -119,7 +138,7 @@ class PassDiagnostics:
 
 @dataclass
 class LocalStep:
-    """What a pass found for the rows it was given.
+    """Result of the local step of some rows.
 
     Attributes
     ----------
@@ -127,11 +146,11 @@ class LocalStep:
     value : float
         Sum over the rows of log sum exp of the kept scores, nats.
     replaced : Sums or None
-        The sums of the rows that were remembered; their entropy is not known here.
+        Sums of the remembered responsibilities of the rows, without their entropy.
     labels : (m,) int32 ndarray
         Cluster with the largest score of each row.
     indices, values : (m, L) int32 and dtype ndarrays, or None
-        The kept responsibilities, where they were asked for.
+        Clusters and responsibilities that the rows keep, if the caller asked for them.
     diagnostics : PassDiagnostics
     """
 
@@ -145,14 +164,14 @@ class LocalStep:
 
 
 class Tables:
-    """Parameters in the precision and layout of a pass, and what it leaves out.
+    """Parameters in the precision and layout of a pass.
 
-    Scores are computed against theta_k - theta_0, theta_0 the mean parameter, and with phi about its origin: both
-    shifts are exact, and in float32 they keep digits. What they take from a row is the same for all clusters,
-    <phi, theta_0> - g_0, and enters the bound through the sum of phi alone.
+    In float32 scores use theta_k - theta_0, with theta_0 the mean parameter, and phi minus its origin. Both shifts are
+    exact and keep digits. The shift of theta subtracts <phi, theta_0> - g_0 from all scores of a row. This term is the
+    same for all clusters; `left_out` restores it in the bound, from the sum of phi alone.
     """
 
-    def __init__(self, posterior, phi):
+    def __init__(self, posterior: Posterior, phi: PhiBlocks) -> None:
         theta, self.g_0 = posterior.theta, 0.0
         self.theta_0 = None
         c = posterior.log_pi - posterior.g
@@ -166,17 +185,20 @@ class Tables:
         self.c = np.ascontiguousarray(c, dtype=phi.dtype)
         self.theta = np.ascontiguousarray(theta.T if phi.is_sparse else theta, dtype=phi.dtype)
 
-    def left_out(self, sums):
-        """The part of the rows' values that scores against these tables lack, from the rows' sums: nats."""
+    def left_out(self, sums: Sums) -> float:
+        """Return the part of the bound that scores by these tables leave out, nats.
+
+        `sums` are the sums of the scored rows.
+        """
         if self.theta_0 is None:
             return 0.0
         return float(sums.S.sum(axis=0) @ self.theta_0 - sums.n.sum() * self.g_0)
 
 
 class PhiSizes:
-    """What the forecast of a pass needs of statistics that are not made yet."""
+    """Sizes of statistics that are not made yet, for the memory forecast of a pass."""
 
-    def __init__(self, data, itemsize):
+    def __init__(self, data: Dataset, itemsize: int) -> None:
         self.data, self.n_statistics, self.is_sparse = data, data.n_statistics, data.has_sparse_phi
         self.dtype = np.dtype(f"f{itemsize}")
 
@@ -189,7 +211,7 @@ class SparsePass:
     phi : DensePhi, PackedPhi or SparsePhi
     n_clusters : int
     n_active : int
-        L, at most K; K itself is the dense pass, which keeps no rows.
+        L, at most K. With L = K the pass is dense and keeps no rows.
     weight : (N,) float64 ndarray or None
         Multiplicity of each row.
     n_threads : int or None
@@ -197,37 +219,54 @@ class SparsePass:
     Attributes
     ----------
     scores_last : bool
-        Whether last clusters outside of the candidates are scored. Without them the bound may fall; there is no
-        reason but a test to change it.
+        Whether the last clusters of a row are scored when they are not among its candidates. Without them the bound
+        may fall: only tests set it to False.
     """
 
     scores_last = True
 
-    def __init__(self, phi, n_clusters, n_active, *, weight=None, n_threads=None):
+    def __init__(
+        self,
+        phi: Any,
+        n_clusters: int,
+        n_active: int,
+        *,
+        weight: npt.NDArray[np.float64] | None = None,
+        n_threads: int | None = None,
+    ) -> None:
         self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
         self.weight, self.n_threads = weight, n_threads
         self.n_rows = phi.data.n_rows
 
     @property
-    def is_dense(self):
-        """Whether rows keep all clusters."""
+    def is_dense(self) -> bool:
+        """Tell whether rows keep all clusters."""
         return self.L >= self.K
 
-    def local_step(self, rows, tables, *, candidates=None, last=None, remembered=None, keep=False):
-        """Responsibilities of some rows under given parameters, and their sums.
+    def local_step(
+        self,
+        rows: slice | npt.NDArray[np.integer],
+        tables: Tables,
+        *,
+        candidates: GraphCandidates | None = None,
+        last: npt.NDArray[np.int32] | None = None,
+        remembered: tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None = None,
+        keep: bool = False,
+    ) -> LocalStep:
+        """Compute the responsibilities of some rows under given parameters, and their sums.
 
         Parameters
         ----------
         rows : slice with start and stop, or (m,) int array
         tables : Tables
-        candidates : GraphCandidates, TreeCandidates or CodeCandidates, optional
-            Where the clusters come from that rows are scored against; `last` is then needed.
+        candidates : GraphCandidates, optional
+            Clusters against which rows are scored, if not all; `last` is then needed.
         last : (m, L) int32 ndarray, optional
             Clusters that the rows had last.
         remembered : (indices, values), each (m, L), optional
-            Rows whose sums are wanted too.
+            Former responsibilities of the rows, whose sums are returned as `replaced`.
         keep : bool
-            Whether to return the rows.
+            Whether to return the responsibilities.
 
         Returns
         -------
@@ -236,10 +275,11 @@ class SparsePass:
         Raises
         ------
         SupportError
-            Naming a row without a finite score.
+            If a row has no finite score; the message names the row.
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        order = None if candidates is None else np.argsort(last[:, 0], kind="stable")
+        # `last` comes with candidates
+        order = None if candidates is None else np.argsort(last[:, 0], kind="stable")  # type: ignore[index]
         local = self._empty_step(m, remembered=remembered is not None, keep=keep)
         source = None if candidates is None else (candidates, last)
 
@@ -268,8 +308,10 @@ class SparsePass:
             diagnostics=PassDiagnostics(),
         )
 
-    def sums_of(self, rows, indices, values):
-        """Sums of given responsibilities (m, L) of some rows, without their entropy."""
+    def sums_of(
+        self, rows: slice | npt.NDArray[np.integer], indices: npt.NDArray[np.int32], values: npt.NDArray[Any]
+    ) -> Sums:
+        """Return the sums of given responsibilities (m, L) of some rows, without their entropy."""
         total = Sums.zeros(self.K, self.phi.n_statistics)
 
         def part(start, stop):
@@ -279,7 +321,10 @@ class SparsePass:
         return total
 
     def _run(self, part, m, add, *, has_candidates=False):
-        """Run all parts and give the results to `add` in their order, each as soon as those before it are there."""
+        """Run all parts, and give their results to `add` in the order of the parts.
+
+        A result is added as soon as all results before it are added.
+        """
         n_parts = self.n_parts(m, has_candidates=has_candidates)
         bounds = [(m * p // n_parts, m * (p + 1) // n_parts) for p in range(n_parts)]
         waiting, lock, n_added = {}, Lock(), 0
@@ -295,19 +340,25 @@ class SparsePass:
 
         run(work, [(place, *bound) for place, bound in enumerate(bounds)], self.n_threads)
 
-    def n_parts(self, m, *, has_candidates=False):
-        """Parts into which so many rows are cut: by sizes alone; fewer where rows are scored against few clusters."""
+    def n_parts(self, m: int, *, has_candidates: bool = False) -> int:
+        """Return the number of parts into which `m` rows are cut.
+
+        It depends on sizes alone. Rows that are scored against candidates have fewer parts.
+        """
         rows_each = max(PART_ROWS, (_CANDIDATE_ROWS if has_candidates else _ALL_ROWS) * self.K)
         return max(1, min(N_SEGMENTS, m // rows_each))
 
-    def block_rows(self, n_scores=None):
-        """Rows of a block with so many scores a row (K if not given), by sizes alone."""
+    def block_rows(self, n_scores: int | None = None) -> int:
+        """Return the number of rows of a block, by sizes alone.
+
+        `n_scores` is the number of scores of a row, K if not given.
+        """
         size = self.phi.dtype.itemsize
         by_phi = MOST_ROWS if self.phi.is_sparse else PHI_BYTES // (size * self.phi.n_statistics)
         return max(16, min(MOST_ROWS, SCORE_BYTES // (size * (n_scores or self.K)), by_phi))
 
-    def memory(self):
-        """Bytes of the tables and of the sums of the parts at work."""
+    def memory(self) -> int:
+        """Return the bytes of the tables and of the sums of the running parts."""
         n_parts = min(self.n_parts(self.n_rows), 2 * resolve_n_threads(self.n_threads))
         return (8 * (n_parts + 4) + 2 * self.phi.dtype.itemsize) * self.K * self.phi.n_statistics
 
@@ -315,7 +366,18 @@ class SparsePass:
 class PassPart:
     """Buffers and sums of one part of a local step."""
 
-    def __init__(self, owner, rows, tables, candidates, remembered, local):
+    remembered: Any  # None, or a tuple
+    replaced: Any  # None, or `Sums`
+
+    def __init__(
+        self,
+        owner: SparsePass,
+        rows: slice | npt.NDArray[np.integer],
+        tables: Tables | None,
+        candidates: tuple[GraphCandidates, npt.NDArray[np.int32]] | None,
+        remembered: tuple[npt.NDArray[np.int32], npt.NDArray[Any]] | None,
+        local: LocalStep | None,
+    ) -> None:
         self.owner, self.phi, self.rows, self.tables = owner, owner.phi, rows, tables
         self.candidates, self.remembered, self.local = candidates, remembered, local
         K, F, dtype = owner.K, owner.phi.n_statistics, owner.phi.dtype
@@ -353,8 +415,10 @@ class PassPart:
 
     # ---- a part ------------------------------------------------------------------------------------------------------
 
-    def run(self, start, stop, order):
-        """All blocks of the places start..stop-1 of the local step."""
+    def run(
+        self, start: int, stop: int, order: npt.NDArray[np.integer] | None
+    ) -> tuple[Sums, Sums | None, float, PassDiagnostics]:
+        """Run all blocks of the places start..stop-1 of the local step; return their sums."""
         self._allocate()
         for places in self._blocks(start, stop, order):
             self._step_block(places, places.stop - places.start if isinstance(places, slice) else len(places))
@@ -382,12 +446,13 @@ class PassPart:
             self._restore_origin(self.replaced)
         return self.sums, self.replaced, self.value, self.diagnostics
 
-    def sum_up(self, start, stop):
-        """Sums of the remembered rows alone."""
+    def sum_up(self, start: int, stop: int) -> Sums:
+        """Return the sums of the remembered responsibilities alone."""
         for places in self._blocks(start, stop):
             rows = self._global(places)
             phi = self._statistics(rows, places.stop - places.start)
-            self._add(self.replaced, phi, *(part[places] for part in self.remembered), self._weight(rows))
+            before = (part[places] for part in self.remembered)
+            self._add(self.replaced, phi, *before, self._weight(rows))  # type: ignore[call-arg]
         self._restore_origin(self.replaced)
         return self.replaced
 
@@ -404,12 +469,12 @@ class PassPart:
     def _step_block(self, places, m):
         rows = self._global(places)
         phi = self._timed("statistics", self._statistics, rows, m)
-        scores, near = self._timed("weights", self._score, phi, rows, places, m)
+        scores, near = self._timed("weights", self._score, phi, places, m)
         self._timed("select", self._select, scores, near, rows, m)
         self._take(phi, scores, rows, places, m)
 
     def _take(self, phi, scores, rows, places, m):
-        """Add up the responsibilities of a block, and hand them on."""
+        """Add the responsibilities of a block to the sums, and write them to the result."""
         weight = self._weight(rows)
         self._timed("summary", self._sum_block, phi, scores, places, weight, m)
         objective, entropy = self.objective[:m], self.entropy[:m]
@@ -420,7 +485,7 @@ class PassPart:
         if local.indices is not None:
             local.indices[places], local.values[places] = self.indices[:m], self.values[:m]
 
-    def _score(self, phi, rows, places, m):
+    def _score(self, phi, places, m):
         tables, scores = self.tables, self.scores[:m]
         arrays = phi if self.phi.is_sparse else (phi,)
         if self.candidates is None:
@@ -428,7 +493,7 @@ class PassPart:
             return scores, None
         source, last = self.candidates
         last = np.ascontiguousarray(last[places])
-        graph, buckets = source.of_block(phi, rows, last)
+        graph, buckets = source.of_block(last)
         settings = (tables.theta, tables.c, buckets, graph, last, self.owner.scores_last)
         if self.phi.is_sparse:
             self.diagnostics.n_last_outside += sparse_candidates(*arrays, *settings, scores)

@@ -1,13 +1,16 @@
-"""Sparse variational inference of mixtures: each datum keeps responsibilities for its L most probable clusters.
+"""Sparse variational inference of mixtures: each row keeps its L most probable clusters.
 
-A pass scores the data against all K clusters, or against few candidates, keeps the L largest scores of each and sums
-statistics with their softmax; the posterior of weights and parameters follows from the sums. Deterministic but for the
-start and the order of batches. O(N K F) a pass, O(N G F) with G candidates, and O(N L F) for the sums; memory
-O(K F + N L).
+A pass scores the rows against all K clusters, or against few candidates. It keeps the L largest scores of each row and
+sums the statistics, weighted by the softmax of these scores. The posterior of weights and parameters follows from the
+sums. Only the start and the order of the batches are random. A pass costs O(N K F), or O(N G F) with G candidates, and
+O(N L F) for the sums; memory is O(K F + N L).
 """
+
+from __future__ import annotations
 
 import warnings
 from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
-from expfam.samplers.variational.candidates import KINDS, CodeCandidates, GraphCandidates, RowCodes, TreeCandidates
+from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes, SparsePass, Sums
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
@@ -23,47 +26,51 @@ from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+
 _MOST_BATCHES = 20
-_BATCH_ROWS = 200  # rows of a batch for each cluster
+_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 
 
 class SparseVariational(CandidatePasses, Kernel):
-    """Variational inference with at most L responsibilities for each datum; one step is one pass over the data.
+    """Variational inference with at most L responsibilities for each row; a step is a pass.
 
     Parameters
     ----------
     n_active : int or None
-        L. 1 is hard assignment, None (or K and more) keeps all: ordinary variational inference.
+        L. 1 is hard assignment. None, or K and more, keeps all responsibilities: ordinary variational inference.
     schedule : "auto", Full, Memoized or Stochastic
-        When the posterior is updated. "auto" is Memoized with batches of at least 200 K rows and up to 20 of them, Full
-        where that is one: updating more often gains more in a pass, but each update costs as much as many rows.
+        When the posterior is updated. "auto" is Memoized with up to 20 batches of at least 200 K rows each, or Full
+        where that is one batch. More updates gain more in a pass, but each update costs as much as many rows.
     objective : {"vb", "map"}
-        Posterior of parameters and weights, or their mode: "map" is expectation-maximisation of the penalised
-        likelihood.
+        "vb" computes the posterior of parameters and weights, "map" their mode, by expectation-maximisation of the
+        penalised likelihood.
     n_candidates : "auto", int or None
-        Clusters against which a datum is scored between full passes; None for all of them, "auto" for all of up to
-        127, and where data are so few and wide that the graph would cost more than a pass, else 48. A datum's last
-        clusters are always among them.
-    candidates : {"graph", "tree", "hash"}
-        Which clusters these are. "graph": the nearest ones of the cluster that the datum had last. "tree": its best
-        ones of all, found by branch and bound over a tree of the clusters, as many as are kept; such passes give what
-        passes over all clusters give, to rounding. "hash": those that 256-bit sign codes of datum and cluster say are
-        best. Graph and codes may miss clusters, and the bound may stay below what passes over all clusters reach.
+        Number of clusters against which a row is scored between passes over all clusters; None for all clusters.
+        "auto" is 48, but all clusters if these are fewer than 128, or if the data are so few and wide that the graph of
+        near clusters would cost more than a pass. The candidates are the nearest clusters of the cluster that the row
+        had last. The row's last clusters are scored too. The candidates may lack a better cluster, and then the bound
+        may stay below the one that passes over all clusters reach.
     full_every : int
-        Passes from one that scores all clusters to the next. With the graph the first ones do too, until one changes
-        less than a tenth of the labels. A tree needs none.
+        Passes from one that scores all clusters to the next. The first passes score all clusters too, until one
+        changes less than a tenth of the labels.
     memo : {"auto", "statistics", "rows"}
-        What a memoized schedule remembers of a batch, sums or rows; "auto" takes what is smaller. For the exact
-        result they are the same.
+        What a memoized schedule keeps of a batch: its sums, or the responsibilities of its rows. "auto" keeps the
+        smaller one. The results are the same but for rounding.
     tol : float
-        Converged is a gain of less than this share of the bound in a pass over all clusters.
+        The run has converged when a pass over all clusters gains less than this share of the bound.
     dtype : {"float32", "float64"}
-        Of scores and responsibilities; sums over blocks are float64. In float32 the bound is exact to about 1e-5 of it,
-        and may fall by so much.
+        Type of scores and responsibilities; sums over blocks are float64. In float32 the bound has a relative error of
+        about 1e-5, and may fall by as much.
     truncation : int
-        Number of clusters kept under a Dirichlet process or Pitman-Yor prior, at most one for each datum.
+        Number of clusters under a Dirichlet process or Pitman-Yor prior, at most one for each row.
     sticks : {"open", "closed"}
-        Whether the last kept stick leaves mass beyond it. With open sticks bounds of different truncations compare.
+        Whether the last kept stick leaves mass beyond it. With open sticks you can compare bounds of different
+        truncations.
     n_threads : int or None
         The result does not depend on it.
 
@@ -81,12 +88,12 @@ class SparseVariational(CandidatePasses, Kernel):
 
     Notes
     -----
-    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". For responsibilities
-    restricted to L clusters the best ones are the L with the largest expected scores, under a softmax; what the bound
-    loses by it is -log of the dense mass they have. The bound never falls, for any L, under Full and Memoized: a
-    datum's candidates contain its last clusters, so its new responsibilities cannot be worse (Luecke and Forster
-    2019, "k-means as a variational EM approximation of Gaussian mixture models", have such sets by distances).
-    Results are those of a local optimum: the start matters.
+    Hughes and Sudderth 2016, "Fast learning of clusters and topics via sparse posteriors". If a row may keep L
+    clusters, the best ones have the largest expected scores, and the best responsibilities are the softmax of these
+    scores. The bound loses -log of the mass that the kept clusters have among all. The bound never falls under Full and
+    Memoized, for any L: the last clusters of a row are among its scored clusters, so its new responsibilities cannot be
+    worse. (Luecke and Forster 2019, "k-means as a variational EM approximation of Gaussian mixture models", choose
+    candidates by distances.) The result is a local optimum and depends on the start.
     """
 
     state_type = VariationalState
@@ -94,29 +101,28 @@ class SparseVariational(CandidatePasses, Kernel):
 
     def __init__(
         self,
-        n_active=4,
+        n_active: int | None = 4,
         *,
-        schedule="auto",
-        objective="vb",
-        n_candidates="auto",
-        candidates="graph",
-        full_every=10,
-        memo="auto",
-        tol=1e-5,
-        dtype="float32",
-        truncation=100,
-        sticks="open",
-        n_threads=None,
-    ):
+        schedule: Schedule | Literal["auto"] = "auto",
+        objective: Literal["vb", "map"] = "vb",
+        n_candidates: int | Literal["auto"] | None = "auto",
+        full_every: int = 10,
+        memo: Literal["auto", "statistics", "rows"] = "auto",
+        tol: float = 1e-5,
+        dtype: Literal["float32", "float64"] = "float32",
+        truncation: int = 100,
+        sticks: Literal["open", "closed"] = "open",
+        n_threads: int | None = None,
+    ) -> None:
         self.n_active, self.schedule, self.objective = n_active, schedule, objective
-        self.n_candidates, self.candidates, self.full_every = n_candidates, candidates, full_every
+        self.n_candidates, self.full_every = n_candidates, full_every
         self.memo, self.tol = memo, tol
         self.dtype, self.truncation, self.sticks, self.n_threads = dtype, truncation, sticks, n_threads
 
     # ---- settings for given sizes ------------------------------------------------------------------------------------
 
-    def check(self, model, data):
-        """Refuse settings out of their ranges, families and weights without what is needed."""
+    def check(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise for settings out of their ranges, and for families and weights that lack abilities."""
         self._check_settings()
         K = self.n_clusters_of(model, data)
         self.schedule_of(K, data.n_rows).check(data.n_rows)
@@ -130,7 +136,7 @@ class SparseVariational(CandidatePasses, Kernel):
             for owner, method in ((model.family, "log_prior"), (model.weights, "log_density")):
                 if not hasattr(owner, method):
                     raise CapabilityError(f"SparseVariational(objective='map') needs {method}(), which {owner!r} lacks")
-        elif data.n_statistics > 64:  # narrower ones can be differentiated
+        elif data.n_statistics > 64:  # families with fewer statistics can be differentiated
             model.family.require("variational", "SparseVariational")
 
     def _check_settings(self):
@@ -144,7 +150,6 @@ class SparseVariational(CandidatePasses, Kernel):
                 raise ValueError(f"SparseVariational: {name} must be an integer of at least 1; got {value!r}")
         choices = {
             "objective": ("vb", "map"),
-            "candidates": KINDS,
             "memo": ("auto", "statistics", "rows"),
             "dtype": ("float64", "float32"),
             "sticks": ("open", "closed"),
@@ -161,41 +166,41 @@ class SparseVariational(CandidatePasses, Kernel):
         self._refuse_unused()
 
     def _refuse_unused(self):
-        if self.n_candidates is None:
-            why, remedy = "n_candidates=None, which scores all clusters in each pass,", "give n_candidates"
-            refuse_unused(self, ["candidates"], why=why, remedy=remedy)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
-            refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="take Memoized()")
+            refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="use Memoized()")
 
-    def max_clusters(self, model):
-        """The components of finite weights, or the truncation."""
+    def max_clusters(self, model: MixtureModel) -> int:
+        """Return the number of components of finite weights, or the truncation."""
         return model.weights.max_components or self.truncation
 
-    def n_clusters_of(self, model, data):
-        """K: the components of finite weights, or as many sticks as there can be data for."""
+    def n_clusters_of(self, model: MixtureModel, data: Dataset) -> int:
+        """Return K: the components of finite weights, or the truncation, at most one for each row."""
         return model.weights.max_components or min(self.truncation, data.n_rows)
 
-    def has_auto_schedule(self):
-        """Whether the schedule is chosen by the sizes."""
+    def has_auto_schedule(self) -> bool:
+        """Tell whether the sizes choose the schedule."""
         return isinstance(self.schedule, str) and self.schedule == "auto"
 
-    def schedule_of(self, n_clusters, n_rows):
-        """The schedule for so many clusters and rows."""
+    def schedule_of(self, n_clusters: int, n_rows: int) -> Any:
+        """Return the schedule for `n_clusters` and `n_rows`."""
         if not self.has_auto_schedule():
             return self.schedule
         n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
         return Memoized(n_batches) if n_batches > 1 else Full()
 
-    def stream_schedule(self):
-        """The schedule of a run that learns chunks."""
+    def stream_schedule(self) -> Any:
+        """Return the schedule of a run that learns chunks."""
         return Memoized() if self.has_auto_schedule() else self.schedule
 
-    def n_active_of(self, n_clusters):
-        """L among so many clusters."""
+    def n_active_of(self, n_clusters: int) -> int:
+        """Return L, the number of clusters that a row keeps of `n_clusters`."""
         return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
 
-    def memo_of(self, n_clusters, data):
-        """What is remembered of each batch: "rows", "statistics", or None for schedules without memory."""
+    def memo_of(self, n_clusters: int, data: Dataset) -> Literal["rows", "statistics"] | None:
+        """Return what is kept of each batch: "rows", "statistics" or None.
+
+        None stands for schedules that keep nothing.
+        """
         schedule = self.schedule_of(n_clusters, data.n_rows)
         if not isinstance(schedule, Memoized):
             return None
@@ -209,13 +214,11 @@ class SparseVariational(CandidatePasses, Kernel):
         as_rows = data.n_rows * L * (np.dtype(self.dtype).itemsize + 4 * (not self.has_candidates(n_clusters)))
         return "rows" if as_rows <= as_sums else "statistics"
 
-    def memory(self, model, data, n_clusters):
-        """Bytes of tables, sums of the parts, and kept rows."""
+    def memory(self, model: MixtureModel, data: Dataset, n_clusters: int) -> int:
+        """Return the bytes of tables, sums of the parts, and kept rows."""
         K = self.n_clusters_of(model, data)
         L, size, schedule = self.n_active_of(K), np.dtype(self.dtype).itemsize, self.schedule_of(K, data.n_rows)
         kept = data.n_rows * L * (4 + size) if L < K else 0
-        if self.candidates == "hash" and self.has_candidates(K):
-            kept += RowCodes.bytes_a_row * data.n_rows
         if self.memo_of(K, data) == "statistics":
             kept += 8 * schedule.n_batches_of(data.n_rows) * K * (data.n_statistics + 1)
         if not isinstance(schedule, Full):
@@ -225,23 +228,35 @@ class SparseVariational(CandidatePasses, Kernel):
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def init_state(self, model, data, labels, *, seed):
-        """State of the labels, each row wholly in its cluster."""
+    def init_state(
+        self, model: MixtureModel, data: Dataset, labels: npt.NDArray[np.int32], *, seed: int
+    ) -> VariationalState:
+        """Return the state in which each row has only the cluster of its label."""
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
         return VariationalState(model, data, _fitted(labels, K), n_clusters=K, settings=self, seed=seed)
 
-    def stream(self, model, data, *, seed=None, start="auto", n_clusters=None):
-        """State of a run that learns chunks of data and keeps none of them; the first one is only looked at here.
+    def stream(
+        self,
+        model: MixtureModel,
+        data: Dataset,
+        *,
+        seed: Any = None,
+        start: Any = "auto",
+        n_clusters: int | None = None,
+    ) -> VariationalStream:
+        """Return the state of a run that learns chunks of data and keeps none of them.
+
+        This method does not learn the first chunk.
 
         Parameters
         ----------
         model : MixtureModel
         data : Dataset
-            The first chunk: binds the family, draws the start and fixes the coordinates of the passes.
+            The first chunk. It binds the family, gives the start and fixes the coordinates of the passes.
         seed, start, n_clusters
-            As of `init`.
+            As in `init`.
 
         Returns
         -------
@@ -256,8 +271,13 @@ class SparseVariational(CandidatePasses, Kernel):
         stream.begin(data, _fitted(labels, stream.K))
         return stream
 
-    def resumed_stream(self, model, data, n, S, *, seed):
-        """`stream` that goes on from the statistics of a finished fit, with a first further chunk."""
+    def resumed_stream(
+        self, model: MixtureModel, data: Dataset, n: npt.NDArray[np.float64], S: Any, *, seed: int
+    ) -> VariationalStream:
+        """Return a stream that continues from the statistics (n, S) of a finished fit.
+
+        `data` is the next chunk; it is not learned here.
+        """
         self.check_stream(model, data)
         stream = self._empty_stream(model, data, seed)
         stream.resume(n, S)
@@ -267,20 +287,15 @@ class SparseVariational(CandidatePasses, Kernel):
         K = self.max_clusters(model)
         return VariationalStream(model, data, n_clusters=K, settings=self, seed=seed)
 
-    def check_stream(self, model, data):
-        """`check` for a run that learns chunks, of which this is one."""
+    def check_stream(self, model: MixtureModel, data: Dataset) -> None:
+        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
         self._check_settings()
-        if self.candidates != "graph" and self.has_candidates(self.max_clusters(model)):
-            raise CapabilityError(
-                f"SparseVariational(candidates={self.candidates!r}) needs all rows at hand; for chunks use"
-                " candidates='graph', or n_candidates=None"
-            )
         if isinstance(self.schedule, Schedule):
             self.schedule.check_settings()
         self._check_abilities(model, data, self.max_clusters(model))
 
-    def move(self, state):
-        """One pass by the schedule; returns (data, changed labels, what it took)."""
+    def move(self, state: VariationalState) -> tuple[int, int, dict[str, Any]]:
+        """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""
         self._check_owner(state)
         before, labels = state.log_joint, state.labels.copy()
         scores_all = self._scores_all(state)
@@ -290,7 +305,6 @@ class SparseVariational(CandidatePasses, Kernel):
         state.log_joint = _pass_of(state.schedule)(state, candidates, diagnostics, seconds)
         state.stamp += 1
         n_moved = int(np.count_nonzero(labels != state.labels))
-        scores_all = scores_all or self.candidates == "tree"  # which finds what a pass over all clusters would
         self._note_pass(state, n_moved, scores_all=scores_all)
         if not isinstance(state.schedule, Stochastic):
             self._look_for_convergence(state, before, self.tol, scores_all=scores_all)
@@ -298,26 +312,15 @@ class SparseVariational(CandidatePasses, Kernel):
         return state.data.n_rows, n_moved, extra
 
     def _scores_all(self, state):
-        if not self.has_candidates(state.K) or self.candidates == "tree":
-            return not self.has_candidates(state.K)
-        # the graph knows the clusters near the last one, the codes each datum
-        is_graph = self.candidates == "graph"
-        if is_graph and isinstance(self.n_candidates, str) and not graph_pays(state):
+        if not self.has_candidates(state.K):
             return True
-        is_unsettled = is_graph and state.share_moved >= SETTLED_SHARE
-        return is_unsettled or self._is_due(state)
+        if isinstance(self.n_candidates, str) and not graph_pays(state):
+            return True
+        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
 
     def _candidates(self, state):
-        """Return a function from the parameters of a local step to its candidates; the graph is made once a pass."""
-        G, phi = self.n_candidates_of(state.K), state.phi
-        if self.candidates == "tree":
-            return lambda tables: TreeCandidates(tables, state.posterior, phi, state.labels, state.passes.L)
-        if self.candidates == "hash":
-            if state.row_codes is None:
-                state.row_codes = RowCodes(phi, state.seed, n_threads=self.n_threads)
-            return lambda tables: CodeCandidates(tables, state.row_codes, G, is_sparse=phi.is_sparse)
-        graph = GraphCandidates(state.posterior.cluster_graph(G))
-        return lambda tables: graph
+        """Return the candidates of a pass, which makes the graph of near clusters once."""
+        return GraphCandidates(state.posterior.cluster_graph(self.n_candidates_of(state.K)))
 
     def _check_owner(self, state):
         mine, its = self.get_params(), state.settings.get_params()
@@ -328,14 +331,14 @@ class SparseVariational(CandidatePasses, Kernel):
                 " a state with start=state.partition"
             )
 
-    def is_done(self, state):
-        """Whether the bound has settled."""
+    def is_done(self, state: VariationalState) -> bool:
+        """Tell whether the bound has converged."""
         return state.converged
 
-    def finish(self, state):
-        """A last look at all clusters: one more pass where the last one did not score them all.
+    def finish(self, state: VariationalState) -> None:
+        """Make one more pass where the last one did not score all clusters.
 
-        Under a stochastic schedule the statistics stay as they are, and every row gets its label under them.
+        Under a stochastic schedule the statistics stay as they are, and every row gets its most probable cluster.
         """
         if isinstance(state.schedule, Stochastic):
             rows = slice(0, state.data.n_rows)
@@ -346,15 +349,17 @@ class SparseVariational(CandidatePasses, Kernel):
 
 
 def _fitted(labels, K):
-    """Labels below K: renumbered where they are not."""
+    """Return labels below K: renumber them where they are not."""
     values = np.unique(labels)
     if values.size > K:
-        raise CapabilityError(f"{values.size} starting clusters, but SparseVariational keeps {K} components here")
+        raise CapabilityError(
+            f"{values.size} starting clusters, but SparseVariational has {K} components: give a start with fewer"
+        )
     return labels if values.max() < K else np.searchsorted(values, labels)
 
 
 class _Clock:
-    """Seconds of the global steps."""
+    """Clock of the global steps, in seconds."""
 
     def __init__(self):
         self.total, self._began = 0.0, perf_counter()
@@ -376,10 +381,9 @@ def _pass_of(schedule):
 
 
 def _local_step(state, rows, candidates, **options):
-    tables = state.tables()
     if candidates is not None:
-        options |= {"candidates": candidates(tables), "last": state.indices[rows]}
-    return state.passes.local_step(rows, tables, **options)
+        options |= {"candidates": candidates, "last": state.indices[rows]}
+    return state.passes.local_step(rows, state.tables(), **options)
 
 
 def _remember(state, rows, local):
@@ -391,7 +395,7 @@ def _remember(state, rows, local):
 
 
 def _full_pass(state, candidates, diagnostics, clock):
-    """All rows, then the posterior; returns the bound."""
+    """Update all rows, then the posterior; return the bound."""
     rows = slice(0, state.data.n_rows)
     local = _local_step(state, rows, candidates, keep=state.indices is not None)
     diagnostics.add(local.diagnostics)
@@ -405,9 +409,10 @@ def _full_pass(state, candidates, diagnostics, clock):
 
 
 def _memoized_pass(state, candidates, diagnostics, clock):
-    """Each batch in turn: its new sums replace its old ones, then the posterior; returns the bound.
+    """Update the rows and then the posterior, batch by batch; return the bound.
 
-    The last batch completes the sums of this pass, which replace the running ones: rounding does not pile up.
+    New sums of a batch replace its old ones. After the last batch the sums of this pass replace the running sums, so
+    rounding errors do not accumulate.
     """
     order = state.schedule.order(state.data.n_rows, state.seed, state.n_steps)
     fresh = Sums.zeros(state.K, state.phi.n_statistics)
@@ -435,7 +440,10 @@ def _memoized_pass(state, candidates, diagnostics, clock):
 
 
 def _stochastic_pass(state, candidates, diagnostics, clock):
-    """Each batch in turn: a step of the sums towards its own, scaled up; returns the mean of the noisy bounds."""
+    """Move the sums towards the sums of each batch in turn; return the mean of the noisy bounds.
+
+    Sums of a batch are scaled up to the whole data.
+    """
     schedule, bounds = state.schedule, []
     weight = state.data.weight
     for rows in schedule.batches(state.data.n_rows, state.seed, state.n_steps):

@@ -1,71 +1,80 @@
-"""What a variational pass is given: expected (or most probable) parameters of each cluster and logs of the weights.
+"""Posterior of a variational run: expected or most probable parameters, and log weights.
 
-A posterior is set from soft counts n and sums S through the family's and the weights' own functions, so no family
-writes a bound: if q was set from (n, S), KL(q, prior) = <S, E theta> - n E g - A(n, S), and the bound at its optimum is
-the collapsed log joint at fractional counts plus the entropy of the rows. O(K F) beside what the family costs, which
-runs over chunks of clusters in threads.
+A posterior is set from soft counts n and sums S by functions of the family and of the weights, so no family writes a
+bound. If q was set from (n, S), KL(q, prior) = <S, E theta> - n E g - A(n, S), and the bound at its optimum is the
+collapsed log joint at fractional counts plus the entropy of the rows. Costs O(K F) beside the functions of the family,
+which run over chunks of clusters in threads.
 """
 
+from __future__ import annotations
+
+from typing import Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaln, psi
 
 from expfam.structures.ground.threads import run
 from expfam.structures.top_l import select_top
 
-_CHUNK_VALUES = 1 << 16  # of statistics, so that a few hundred wide clusters are work for several threads
-_GRAPH_ROWS = 128  # of a product that reads all parameters: fewer would be bound by memory
+_CHUNK_VALUES = 1 << 16  # statistics of a chunk: a few hundred wide clusters then occupy several threads
+_GRAPH_ROWS = 128  # rows of a product that reads all parameters: with fewer, memory would limit the speed
 
 
 class Proportions:
-    """Functions of the weights for soft counts, with an order of the sticks.
+    """Functions of the weights for soft counts and an order of the sticks.
 
     Parameters
     ----------
     weights : Weights
     sticks : {"open", "closed"}
-        Whether the last of the kept sticks leaves mass for later ones, or takes all that is left. Without meaning for
-        finite weights.
+        Whether the last kept stick leaves mass for later sticks, or takes all the rest. Finite weights ignore it.
     objective : {"vb", "map"}
 
     Notes
     -----
-    Sticks depend on the order of clusters. Which cluster has which stick is a part of the bound like any other, so the
-    order by falling counts replaces the present one where the bound rises by it; nothing stored is renumbered.
+    Sticks depend on the order of the clusters, and so does the bound. The order by falling counts replaces the present
+    order where it raises the bound. Clusters keep their numbers.
     """
 
-    def __init__(self, weights, *, sticks="open", objective="vb"):
+    def __init__(
+        self, weights: Any, *, sticks: Literal["open", "closed"] = "open", objective: Literal["vb", "map"] = "vb"
+    ) -> None:
         self.weights, self.sticks, self.objective = weights, sticks, objective
         self.has_order = weights.max_components is None
 
-    def better_order(self, n, order):
-        """The order by falling counts or the present one, (K,) int64, whichever gives the higher bound."""
+    def better_order(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the order (K,) of the sticks with the higher bound: by falling counts, or `order`."""
         if not self.has_order:
             return order
         falling = np.argsort(-n, kind="stable")
         return falling if self.optimum(n, falling) >= self.optimum(n, order) else order
 
-    def log_pi(self, n, order):
-        """Expected log weights, or the most probable ones: (K,) nats."""
+    def log_pi(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the expected log weights, or for "map" the most probable ones: (K,) nats."""
         ordered = n[order]
         log_pi = self.weights.map_log(ordered) if self.objective == "map" else self._expected(ordered)
         out = np.empty_like(log_pi)
         out[order] = log_pi
         return out
 
-    def optimum(self, n, order):
-        """The part of the bound that is of the weights, at their optimum for these counts: nats."""
+    def optimum(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> float:
+        """Return the weights' part of the bound, at their optimum for these counts, nats."""
         if self.objective == "map":
             log_pi = self.weights.map_log(n[order])
             return float(n[order] @ log_pi) + self.weights.log_density(log_pi)
         return self._log_evidence(n[order])
 
-    def divergence(self, n, order):
-        """KL(q(pi), prior) for q set from these counts; for "map" minus the log density of the prior: nats."""
+    def divergence(self, n: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> float:
+        """Return KL(q(pi), prior) for q set from these counts, nats.
+
+        For "map" return minus the log density of the prior.
+        """
         log_pi = self.log_pi(n, order)
         return float(n @ log_pi) - self.optimum(n, order)
 
     def _last(self, n):
-        """Both parameters of the last stick, prior and posterior."""
+        """Return both prior parameters of the last stick, and the first posterior one."""
         first = 1.0 + self.weights.offset
         rest = self.weights.strength - self.weights.offset * n.size
         return first, rest, first + n[-1]
@@ -85,10 +94,12 @@ class Proportions:
         return total
 
 
-def cluster_values(family, n, S, *, objective="vb"):
-    """What each cluster adds to the bound at the optimum for its statistics: (K,) nats.
+def cluster_values(
+    family: Any, n: npt.NDArray[np.float64], S: npt.NDArray[np.float64], *, objective: Literal["vb", "map"] = "vb"
+) -> npt.NDArray[np.float64]:
+    """Return each cluster's part of the bound, at the optimum for its statistics: (K,) nats.
 
-    The log evidence, or for "map" the most of log likelihood and prior density together.
+    This is the log evidence, or for "map" the largest sum of log likelihood and log prior density.
     """
     if objective != "map":
         return family.log_marginal(n, S)
@@ -97,13 +108,13 @@ def cluster_values(family, n, S, *, objective="vb"):
 
 
 class Posterior:
-    """Parameters of K clusters and their weights, set from soft statistics.
+    """Posterior of the parameters of K clusters and of their weights, set from soft statistics.
 
     Parameters
     ----------
     n : (K,) float64 ndarray
     S : (K, F) float64 ndarray
-        In the coordinates of `family`.
+        Sums of statistics in the coordinates of `family`.
     family : Family
     proportions : Proportions
     order : (K,) int64 ndarray
@@ -119,7 +130,16 @@ class Posterior:
     log_pi : (K,) float64 ndarray
     """
 
-    def __init__(self, n, S, family, proportions, order, *, n_threads=None):
+    def __init__(
+        self,
+        n: npt.NDArray[np.float64],
+        S: npt.NDArray[np.float64],
+        family: Any,
+        proportions: Any,
+        order: npt.NDArray[np.int64],
+        *,
+        n_threads: int | None = None,
+    ) -> None:
         self.n, self.S, self.family, self.proportions, self.order = n, S, family, proportions, order
         self.n_threads = n_threads
         self.theta, self.g = np.empty(S.shape), np.empty(len(n))
@@ -137,7 +157,10 @@ class Posterior:
         return [(slice(k, min(k + size, K)),) for k in range(0, K, size)]
 
     def _cluster_values(self):
-        """Sum of what the clusters add to the bound, in chunks that do not depend on threads."""
+        """Return the sum of the clusters' parts of the bound.
+
+        The chunks do not depend on the number of threads, so neither does rounding.
+        """
         objective = self.proportions.objective
 
         def total(chunk):
@@ -148,23 +171,32 @@ class Posterior:
     def _log_prior(self):
         return float(self.family.log_prior(self.theta, self.g).sum())
 
-    def bound(self, entropy):
-        """Bound of rows with these statistics and this entropy, of which this posterior is the optimum: nats."""
+    def bound(self, entropy: float) -> float:
+        """Return the bound of rows with these statistics and this entropy, nats.
+
+        This posterior is the optimum for the statistics.
+        """
         return self.proportions.optimum(self.n, self.order) + self._cluster_values() + entropy
 
-    def divergence(self):
-        """KL(q, prior) of weights and parameters; for "map" minus the log density of the prior: nats."""
+    def divergence(self) -> float:
+        """Return KL(q, prior) of weights and parameters, nats.
+
+        For "map" return minus the log density of the prior.
+        """
         weights = self.proportions.divergence(self.n, self.order)
         if self.proportions.objective == "map":
             return weights - self._log_prior()
         return weights + float(np.einsum("kf,kf->", self.S, self.theta) - self.n @ self.g) - self._cluster_values()
 
-    def cluster_graph(self, n_near):
-        """Clusters that take the place of each cluster's data best: (K, n_near) int32, ascending, each among its own.
+    def cluster_graph(self, n_near: int) -> npt.NDArray[np.int32]:
+        """Return the nearest clusters of each cluster, ascending: (K, n_near) int32.
+
+        Each cluster is one of its own nearest clusters.
 
         Notes
         -----
-        By the expected score of what a cluster holds, log pi_k - g_k + <S_j / n_j, theta_k>: a product K x F x K.
+        Cluster k is near to cluster j if the mean statistics of j have a large expected score under k,
+        log pi_k - g_k + <S_j / n_j, theta_k>: a product K x F x K.
         """
         c = self.log_pi - self.g
         means = np.divide(self.S, self.n[:, None], out=np.zeros_like(self.S), where=self.n[:, None] > 1e-6)

@@ -1,26 +1,32 @@
-"""Schedules of variational inference: which data a pass visits between two updates of the parameters.
+"""Schedules of variational inference: the batches of a pass, each followed by an update.
 
-A schedule is frozen settings; the batches of a pass follow from the number of rows, the seed and the pass alone.
+A schedule is frozen settings. Its batches depend only on the number of rows, the seed and the number of the pass.
 """
 
+from __future__ import annotations
+
 import numpy as np
+import numpy.typing as npt
 
 from expfam.params import Settings, refuse_unused
 from expfam.structures.ground.rng import generator
 
 
 class Schedule(Settings):
-    """Base of the schedules: settings as constructor keywords, checked against the data by `check`."""
+    """Base of the schedules: settings as constructor keywords.
 
-    def check_settings(self):
+    `check` compares the settings with the data.
+    """
+
+    def check_settings(self) -> None:
         """Raise ValueError for settings out of their ranges."""
 
-    def check(self, n_rows):
+    def check(self, n_rows: int) -> None:
         """Raise ValueError for settings that these data do not allow."""
         self.check_settings()
 
-    def n_batches_of(self, n_rows):
-        """Number of batches of a pass."""
+    def n_batches_of(self, n_rows: int) -> int:
+        """Return the number of batches of a pass."""
         return 1
 
 
@@ -36,15 +42,15 @@ class Full(Schedule):
 
 
 class Memoized(Schedule):
-    """An update after each batch, exact: what a batch contributed last time is remembered and replaced.
+    """An exact update after each batch: the new sums of the batch replace its old ones.
 
     Parameters
     ----------
     n_batches : int
-        The data are divided at random, once for a run, and visited in a new order at each pass; at most one batch a
-        row. Chunks that are learned one by one are batches themselves, whatever this says.
+        Number of batches, at most one for each row. The rows are divided at random, once for a run; each pass has a new
+        order of the batches. Chunks that are learned one by one are batches themselves, and ignore this number.
     run_length : int
-        Neighbouring rows that stay in one batch. For data on a disk take some thousands, for a batch to be read in
+        Number of neighbouring rows that stay in one batch. Some thousands suit data on a disk: then a batch is read in
         long pieces.
 
     Examples
@@ -59,43 +65,45 @@ class Memoized(Schedule):
     Hinton 1998 for the incremental view. The bound never falls, from the labels of the start on.
     """
 
-    def __init__(self, n_batches=20, *, run_length=1):
+    def __init__(self, n_batches: int = 20, *, run_length: int = 1) -> None:
         self.n_batches, self.run_length = n_batches, run_length
 
-    def check_settings(self):
-        """The number of batches and the length of runs must be positive integers."""
+    def check_settings(self) -> None:
+        """Raise ValueError unless number of batches and length of runs are positive integers."""
         _check_count("Memoized", "n_batches", self.n_batches)
         _check_count("Memoized", "run_length", self.run_length)
 
-    def n_batches_of(self, n_rows):
-        """At most one for each run of rows."""
+    def n_batches_of(self, n_rows: int) -> int:
+        """Return the number of batches of a pass: at most one for each run of rows."""
         return min(int(self.n_batches), -(-n_rows // int(self.run_length)))
 
-    def partition(self, n_rows, seed):
-        """Rows of each batch, ascending, the same for every pass: list of (m,) int64 arrays."""
+    def partition(self, n_rows: int, seed: int) -> list[npt.NDArray[np.int64]]:
+        """Return the rows of each batch, ascending, the same for every pass: a list of (m,) arrays."""
         return _divided(n_rows, self.n_batches_of(n_rows), self.run_length, generator(seed, "order"))
 
-    def order(self, n_rows, seed, step):
-        """Order in which a pass visits the batches."""
+    def order(self, n_rows: int, seed: int, step: int) -> npt.NDArray[np.int64]:
+        """Return the order of the batches in pass `step`: (B,) int64."""
         return generator(seed, "order", unit=1, step=step).permutation(self.n_batches_of(n_rows))
 
 
 class Stochastic(Schedule):
-    """Natural-gradient steps from batches drawn without replacement, with falling step sizes; the bound is noisy.
+    """Natural-gradient steps from random batches, with falling step sizes; the bound is noisy.
+
+    A pass draws its batches without replacement.
 
     Parameters
     ----------
     batch_size : int
-        Rows of a batch; fewer rows than that are one batch. Chunks that are learned one by one are batches themselves,
-        whatever this says.
+        Rows of a batch; fewer rows than this are one batch. Chunks that are learned one by one are batches themselves,
+        and ignore this number.
     kappa : float in (0.5, 1]
     delay : float
-        Step t, from 1, has size (t + delay) ** -kappa; with a delay of 0 the first one forgets the start.
+        Step t, from 1, has size (t + delay) ** -kappa. With a delay of 0 the first step forgets the start.
     n_total : float, optional
-        Rows (or their weight) that chunks stand for in all; if not given, those that have been seen so far. Data that
-        are held stand for themselves, and `n_total` is refused for them.
+        Number of rows (or their weight) of all chunks together; if not given, of the chunks learned so far. A fit of
+        data in memory knows their number and refuses `n_total`.
     run_length : int
-        Neighbouring rows that stay in one batch, as of `Memoized`.
+        Number of neighbouring rows that stay in one batch, as in `Memoized`.
 
     Examples
     --------
@@ -108,17 +116,25 @@ class Stochastic(Schedule):
     Hoffman, Blei, Wang and Paisley 2013, "Stochastic variational inference".
     """
 
-    def __init__(self, batch_size=1024, kappa=0.6, delay=1.0, *, n_total=None, run_length=1):
+    def __init__(
+        self,
+        batch_size: int = 1024,
+        kappa: float = 0.6,
+        delay: float = 1.0,
+        *,
+        n_total: float | None = None,
+        run_length: int = 1,
+    ) -> None:
         self.batch_size, self.kappa, self.delay = batch_size, kappa, delay
         self.n_total, self.run_length = n_total, run_length
 
-    def check(self, n_rows):
-        """Also no number of rows in all: these are."""
+    def check(self, n_rows: int) -> None:
+        """Raise for settings that these data do not allow; `n_total` is for chunks alone."""
         super().check(n_rows)
         refuse_unused(self, ["n_total"], why=f"a fit of {n_rows} rows at once", remedy="learn chunks")
 
-    def check_settings(self):
-        """Sizes and exponents in their ranges."""
+    def check_settings(self) -> None:
+        """Raise ValueError for sizes and exponents out of their ranges."""
         _check_count("Stochastic", "batch_size", self.batch_size)
         _check_count("Stochastic", "run_length", self.run_length)
         if self.n_total is not None and not 0 < self.n_total < np.inf:
@@ -128,22 +144,22 @@ class Stochastic(Schedule):
         if not 0 <= self.delay < np.inf:
             raise ValueError(f"Stochastic: delay must be finite and non-negative; got {self.delay!r}")
 
-    def n_batches_of(self, n_rows):
-        """Whole batches and what is left over."""
+    def n_batches_of(self, n_rows: int) -> int:
+        """Return the number of batches of a pass; the last one may be smaller."""
         return min(-(-n_rows // int(self.batch_size)), -(-n_rows // int(self.run_length)))
 
-    def step_size(self, t):
-        """Size of step `t`, from 1."""
+    def step_size(self, t: int) -> float:
+        """Return the size of step `t`, from 1."""
         return np.power(t + self.delay, -self.kappa)
 
-    def batches(self, n_rows, seed, step):
-        """Rows of each batch of a pass, ascending: list of (m,) int64 arrays."""
+    def batches(self, n_rows: int, seed: int, step: int) -> list[npt.NDArray[np.int64]]:
+        """Return the rows of each batch of pass `step`, ascending: a list of (m,) int64 arrays."""
         rng = generator(seed, "order", unit=2, step=step)
         return _divided(n_rows, self.n_batches_of(n_rows), self.run_length, rng)
 
 
 def _divided(n_rows, n_batches, run_length, rng):
-    """Rows cut into runs and the runs dealt to batches at random: list of ascending int64 arrays."""
+    """Divide runs of rows among batches at random; return ascending int64 arrays of rows."""
     if n_batches == 1:
         return [np.arange(n_rows)]
     n_runs = -(-n_rows // run_length)

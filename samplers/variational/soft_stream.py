@@ -1,12 +1,16 @@
-"""Soft statistics of K clusters learned from chunks of data that are not kept: what mixtures and groups of rows share.
+"""Base of the streams that learn soft statistics of K clusters from chunks of data.
 
-Coordinates of the passes are those of the first chunk. Memory beside one chunk: O(K F), and what is remembered of each
-named one.
+A stream keeps no chunk. The first chunk fixes the coordinates of the passes. Memory beside one chunk: O(K F), and the
+contributions of named chunks.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.families.support import dense_rows
@@ -17,6 +21,11 @@ from expfam.samplers.variational.state import stored_order
 from expfam.samplers.variational.stream_base import ChunkStream, weight_of
 from expfam.structures.ground.stored import integers, numbers
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+_Stream = TypeVar("_Stream", bound="SoftStream")
+
 
 class SoftStream(ChunkStream, SoftState):
     """Base of the streams of soft statistics.
@@ -26,30 +35,36 @@ class SoftStream(ChunkStream, SoftState):
     Parameters
     ----------
     model : MixtureModel or AdmixtureModel
-        Its family bound, to the first chunk if to nothing else.
+        With a bound family; the first chunk may bind it.
     data : Dataset
-        The first chunk, whose coordinates the whole stream has. It is not learned here.
+        The first chunk. It fixes the coordinates of the stream; it is not learned here.
     n_clusters, settings, seed
-        As of `SoftState`.
+        As in `SoftState`.
 
     Attributes
     ----------
     sums_type : type
-        Of what is summed.
+        Class of the sums.
     """
 
     sums_type: type[Sums] = Sums
     empty_diagnostics = PassDiagnostics
+    sums: Any
 
-    def __init__(self, model, data, *, n_clusters, settings, seed):
+    def __init__(self, model: Any, data: Dataset, *, n_clusters: int, settings: Any, seed: int) -> None:
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)
         self.phi = self.phi.over(None)
         self.start_stream(settings.stream_schedule())
 
     # ---- beginnings --------------------------------------------------------------------------------------------------
 
-    def begin(self, data, labels):
-        """Take statistics of starting labels; the first chunk that is learned takes their place."""
+    @staticmethod
+    def room(model: Any, settings: Any) -> int:
+        """Return the number of clusters of a stream of this model."""
+        raise NotImplementedError
+
+    def begin(self, data: Dataset, labels: npt.ArrayLike) -> None:
+        """Begin with the statistics of starting labels; the first learned chunk replaces them."""
         passes = self.passes_over(self.phi.over(data), data.weight)
         ones = np.ones((data.n_rows, 1), dtype=self.phi.dtype)
         hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
@@ -57,10 +72,12 @@ class SoftStream(ChunkStream, SoftState):
         sums.n, sums.S = found.n, found.S
         self.take_start(sums, weight_of(data))
 
-    def sums_of_fit(self, n, S):
-        """Sums of the statistics (n, S) of a finished fit, of whose rows nothing else is known."""
+    def sums_of_fit(self, n: npt.NDArray[np.float64], S: Any) -> Sums:
+        """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
         if len(n) > self.K:
-            raise CapabilityError(f"{len(n)} clusters of the fit so far, but there is room for {self.K}")
+            raise CapabilityError(
+                f"the fit has {len(n)} clusters, but the sampler has room for {self.K}: allow more clusters"
+            )
         sums = self.empty_sums()
         sums.n[: len(n)] = n
         sums.S[: len(n)] = self.phi.from_data(np.ascontiguousarray(dense_rows(S)))
@@ -68,20 +85,20 @@ class SoftStream(ChunkStream, SoftState):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def empty_sums(self):
-        """Sums of no rows."""
+    def empty_sums(self) -> Sums:
+        """Return the sums of no rows."""
         return self.sums_type.zeros(self.K, self.phi.n_statistics)
 
-    def check_kind(self, data):
-        """Refuse chunks whose statistics are not of the kind of those of the first one."""
+    def check_kind(self, data: Dataset) -> None:
+        """Raise DataError for sparse chunks after a dense first one, and the other way round."""
         if data.has_sparse_phi != self.phi.is_sparse:
             was, now = (("dense", "sparse")[is_sparse] for is_sparse in (self.phi.is_sparse, data.has_sparse_phi))
-            raise DataError(f"the first chunk was {was}, this one is {now}: give all of one kind")
+            raise DataError(f"the first chunk was {was}, this one is {now}: give chunks of one kind")
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def to_arrays(self):
-        """All that learning goes on from, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all that later learning reads, as a dict of arrays."""
         return {
             "coordinates": self.phi.to_arrays(),
             **self.sums.to_arrays(),
@@ -93,13 +110,13 @@ class SoftStream(ChunkStream, SoftState):
         } | self.memo_arrays()
 
     @classmethod
-    def from_arrays(cls, model, settings, arrays):
-        """The stream that `to_arrays` described, for the same model and settings.
+    def from_arrays(cls: type[_Stream], model: Any, settings: Any, arrays: dict[str, Any]) -> _Stream:
+        """Return the stream that `to_arrays` stored, for the same model and settings.
 
         Raises
         ------
         ExpFamError
-            Where they are for another number of clusters.
+            If the arrays have another number of clusters.
         """
         self = cls.__new__(cls)
         self.model, self.settings, self.K = model, settings, len(arrays["n"])
@@ -125,7 +142,7 @@ class SoftStream(ChunkStream, SoftState):
 
 
 def _check_coordinates(arrays, family):
-    """Refuse coordinates that are not those of the family's columns."""
+    """Raise ArchiveError for coordinates whose shapes do not fit the family's columns."""
     d, F = family.n_features_in_, family.n_statistics_
     for name, value in arrays.items():
         found = numbers(arrays, name, np.shape(value))
@@ -135,12 +152,12 @@ def _check_coordinates(arrays, family):
             )
 
 
-def warn_of_few(n_clusters, data):
-    """Warn where the first chunk has fewer rows than there are clusters to begin with."""
+def warn_of_few(n_clusters: int, data: Dataset) -> None:
+    """Warn if the first chunk has fewer rows than there are clusters."""
     if data.n_rows < n_clusters:
         warnings.warn(
-            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: those without one at the start stay"
-            " alike; begin with more rows",
+            f"{n_clusters} clusters for {data.n_rows} data in the first chunk: clusters without"
+            " a row at the start stay equal; begin with more rows",
             DataWarning,
             stacklevel=4,
         )

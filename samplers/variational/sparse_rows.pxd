@@ -1,4 +1,4 @@
-# Responsibilities of one row, for loops that work out scores of their own.
+# Responsibilities of one row, for loops that compute their own scores.
 
 from libc.stdint cimport int32_t
 

@@ -1,8 +1,9 @@
-"""Inner loops of a variational pass: scores of a block of rows, their few largest, sums of what those weigh.
+"""Inner loops of a variational pass: scores of a block of rows, responsibilities, and sums.
 
-Everything is float32 or float64 as the arrays given; objectives, entropies, counts and sums over blocks are float64.
-A block costs O(rows K F) for the scores of dense statistics (one matrix product), O(nnz K) for sparse ones, O(K) a row
-to select, and O(rows L F) or O(nnz L) for the sums. All release the gil and allocate nothing.
+Scores and responsibilities are float32 or float64, like the given arrays; objectives, entropies, counts and sums over
+blocks are float64. A block costs O(rows K F) for the scores of dense statistics (one matrix product), O(nnz K) for
+sparse ones, O(K) a row for the selection, and O(rows L F) or O(nnz L) for the sums. All functions release the gil and
+allocate nothing.
 """
 
 from libc.math cimport INFINITY, log, sqrt
@@ -13,8 +14,8 @@ from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_exp1, expfam_exp_
 from expfam.structures.top_l cimport top_row, top_work_size, value_t
 
 cdef enum:
-    SHORT = 32              # vectors up to which a plain loop beats a call of BLAS
-    FEW_ROWS = 4            # rows of a bucket up to which parameters are not gathered for a product
+    SHORT = 32              # up to this length of vectors a plain loop is faster than BLAS
+    FEW_ROWS = 4            # up to this many rows of a bucket, parameters are not gathered for a matrix product
 
 ctypedef fused index_kind:
     int32_t
@@ -22,7 +23,10 @@ ctypedef fused index_kind:
 
 
 cdef inline value_t least(const value_t *row) noexcept nogil:
-    """Responsibilities below are 0: products with them would be subnormal numbers, which cost a hundred times more."""
+    """Return the responsibility below which the softmax gives 0.
+
+    Products with smaller ones would be subnormal numbers, which cost a hundred times more.
+    """
     if value_t is float:
         return <value_t> 1e-30
     else:
@@ -57,7 +61,7 @@ cdef inline value_t inner(Py_ssize_t n, const value_t *x, const value_t *y) noex
 
 cdef void products(const value_t *phi, const value_t *theta, Py_ssize_t rows, Py_ssize_t K, Py_ssize_t F, value_t *out,
                    Py_ssize_t stride) noexcept nogil:
-    """out += phi theta', all row-major."""
+    """Add phi theta' to `out`, all row-major."""
     cdef int m = <int> K, n = <int> rows, k = <int> F, ld = <int> stride
     cdef char transposed = b"T", plain = b"N"
     cdef value_t one = 1
@@ -71,7 +75,7 @@ cdef void products(const value_t *phi, const value_t *theta, Py_ssize_t rows, Py
 
 
 def pack_outer(const value_t[:, ::1] rows, bint with_linear, const value_t[::1] center, value_t[:, ::1] out):
-    """out = (x, svec xx') - center of each row, or without the x: (R, d) to (R, F)."""
+    """Write (x, svec xx') - center, or without the x, of each row to `out`: (R, d) to (R, F)."""
     cdef Py_ssize_t i, a, b, at, d = rows.shape[1]
     cdef value_t x, root = <value_t> sqrt(2.0)
     cdef const value_t *row
@@ -98,7 +102,7 @@ def pack_outer(const value_t[:, ::1] rows, bint with_linear, const value_t[::1] 
 
 def dense_scores(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
                  value_t[:, ::1] out):
-    """out = phi theta' + c: (R, F), (K, F), (K,) to (R, K)."""
+    """Write phi theta' + c to `out`: (R, F), (K, F), (K,) to (R, K)."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(out.shape[0]):
@@ -108,7 +112,7 @@ def dense_scores(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const v
 
 def sparse_scores(const int64_t[::1] indptr, const index_kind[::1] indices, const double[::1] values,
                   const value_t[:, ::1] table, const value_t[::1] c, value_t[:, ::1] out):
-    """The same from CSR rows and the transposed parameters `table` (F, K)."""
+    """Write scores as `dense_scores`, of CSR rows and the transposed parameters `table` (F, K)."""
     cdef Py_ssize_t i, j, K = table.shape[1]
     with nogil:
         for i in range(out.shape[0]):
@@ -131,29 +135,29 @@ cdef bint holds(const int32_t *ascending, Py_ssize_t n, int32_t k) noexcept nogi
 def dense_candidates(const value_t[:, ::1] phi, const value_t[:, ::1] theta, const value_t[::1] c,
                      const int32_t[::1] buckets, const int32_t[:, ::1] graph, const int32_t[:, ::1] last,
                      bint scores_last, value_t[:, ::1] gathered, value_t[:, ::1] out):
-    """Scores of the candidates of each row: those of its bucket, and its last clusters that are not among them.
+    """Score each row against the candidates of its bucket, and against its last clusters.
 
     Parameters
     ----------
     phi, theta, c
         As in `dense_scores`.
     buckets : (R,) int32
-        Row of `graph` for each row; equal ones should stand together.
+        Row of `graph` for each row; rows of one bucket should be neighbours.
     graph : (K, G) int32
         Candidates of each bucket, ascending.
     last : (R, L) int32
         Clusters that each row had last, -1 for none.
     scores_last : bool
-        Whether to score those that the bucket lacks.
+        Whether to score the last clusters that are not among the candidates.
     gathered : (G, F)
         Scratch.
     out : (R, G + L)
-        Written; -inf in the last L columns where the bucket has the cluster already.
+        Written: scores of the candidates, then of the last clusters, which are -inf for candidates.
 
     Returns
     -------
     int
-        Number of stragglers.
+        Number of last clusters that were not among the candidates.
     """
     cdef Py_ssize_t i, j, g, e, k, F = phi.shape[1], G = graph.shape[1], R = phi.shape[0], n_last_outside = 0
     with nogil:
@@ -188,7 +192,7 @@ def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
                       const value_t[:, ::1] table, const value_t[::1] c, const int32_t[::1] buckets,
                       const int32_t[:, ::1] graph, const int32_t[:, ::1] last, bint scores_last,
                       value_t[:, ::1] out):
-    """`dense_candidates` for CSR rows and the transposed parameters `table` (F, K)."""
+    """Score as `dense_candidates`, of CSR rows and the transposed parameters `table` (F, K)."""
     cdef Py_ssize_t i, j, g, e, k, G = graph.shape[1], n_last_outside = 0
     cdef value_t x, score
     cdef const value_t *row
@@ -218,24 +222,24 @@ def sparse_candidates(const int64_t[::1] indptr, const index_kind[::1] indices, 
 
 
 def work_size(Py_ssize_t n_scores):
-    """Length of the scratch of `select_rows` and `soft_rows` for rows of so many scores."""
+    """Return the length of the scratch of `select_rows` and `soft_rows` for rows of `n_scores`."""
     return max(top_work_size(n_scores), 8 * (n_scores + n_scores // EXPFAM_BLOCK + 2))
 
 
 def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const int32_t[:, ::1] graph,
                 const int32_t[:, ::1] last, value_t[:, ::1] values, int32_t[:, ::1] indices,
                 double[::1] objective, double[::1] entropy, value_t[::1] work):
-    """Softmax on the L largest scores of each row.
+    """Compute the softmax of the L largest scores of each row.
 
     Parameters
     ----------
     scores : (R, C)
     buckets, graph, last : arrays or None
-        As in `dense_candidates`, which clusters the columns stand for; None where column k is cluster k.
+        Clusters of the columns, as in `dense_candidates`; None if column k is cluster k.
     values, indices : (R, L)
         Written: responsibilities, largest first, and their clusters; 0 and -1 where a row has fewer finite scores.
     objective, entropy : (R,) float64
-        Written: log of the sum of the exponentials that were kept, and -sum r log r; nats.
+        Written: log of the sum of the exponentials of the kept scores, and -sum r log r; nats.
     work : (work_size(C),)
         Scratch of the type of the scores.
 
@@ -262,7 +266,10 @@ def select_rows(const value_t[:, ::1] scores, const int32_t[::1] buckets, const 
 
 
 cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *objective, double *entropy) noexcept nogil:
-    """Softmax of the largest scores of a row, in place; arguments as of `select_rows`. False if the first is +inf."""
+    """Compute the softmax of the largest scores of a row, in place; arguments as `select_rows`.
+
+    Return False if the largest score is +inf.
+    """
     cdef Py_ssize_t e
     cdef double best = values[0], total = 0.0, t, share
     if not best < INFINITY:
@@ -287,7 +294,10 @@ cdef bint soften(value_t *values, int32_t *indices, Py_ssize_t L, double *object
 
 def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] objective, double[::1] entropy,
               double[::1] work):
-    """Softmax of each whole row, in place; arguments and result as of `select_rows`, `labels` (R, 1) the largest."""
+    """Compute the softmax of each whole row, in place; arguments and result as in `select_rows`.
+
+    The cluster with the largest score is written to `labels` (R, 1).
+    """
     cdef Py_ssize_t i, bad = -1
     with nogil:
         for i in range(scores.shape[0]):
@@ -299,7 +309,10 @@ def soft_rows(value_t[:, ::1] scores, int32_t[:, ::1] labels, double[::1] object
 
 cdef bint soften_all(value_t *scores, Py_ssize_t K, int32_t *label, double *objective, double *entropy,
                      double *e) noexcept nogil:
-    """Softmax of a whole row, in place; `e` (work_size(K),) is scratch. False without a finite largest score."""
+    """Compute the softmax of a whole row, in place; `e` (work_size(K),) is scratch.
+
+    Return False if the largest score is not finite.
+    """
     cdef Py_ssize_t k, best = 0
     cdef double total, top, spread = 0.0
     for k in range(K):
@@ -328,9 +341,9 @@ cdef bint soften_all(value_t *scores, Py_ssize_t K, int32_t *label, double *obje
 
 cdef void by_cluster(const value_t[:, ::1] values, const int32_t[:, ::1] indices, int64_t[::1] starts,
                      int64_t[::1] places) noexcept nogil:
-    """Entries with a positive weight sorted by cluster, rows ascending; cluster k has places[starts[k]:starts[k + 1]].
+    """Sort the entries with a positive weight by cluster, then by row.
 
-    `starts` has room for K + 2.
+    Cluster k has the entries places[starts[k]:starts[k + 1]]; `starts` has room for K + 2.
     """
     cdef Py_ssize_t i, e, L = values.shape[1]
     starts[:] = 0
@@ -350,9 +363,9 @@ cdef void by_cluster(const value_t[:, ::1] values, const int32_t[:, ::1] indices
 def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, const int32_t[:, ::1] indices,
                    const double[::1] weight, double[::1] n, double[:, ::1] S, int64_t[::1] starts,
                    int64_t[::1] places, value_t[::1] total):
-    """n += r, S += r phi, of sparse responsibilities (R, L), cluster by cluster and row by row.
+    """Add sparse responsibilities r (R, L) to n, and r phi to S, by cluster and then by row.
 
-    `weight` (R,) multiplies the rows, or None; `starts` (K + 2,), `places` (R L,) and `total` (F,) are scratch.
+    `weight` (R,) multiplies the rows, or is None; `starts` (K + 2,), `places` (R L,) and `total` (F,) are scratch.
     """
     cdef Py_ssize_t k, e, i, f, F = phi.shape[1], L = values.shape[1]
     cdef double r
@@ -376,7 +389,7 @@ def add_dense_rows(const value_t[:, ::1] phi, const value_t[:, ::1] values, cons
 def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, const double[::1] counts,
                     const value_t[:, ::1] values, const int32_t[:, ::1] indices, const double[::1] weight,
                     double[::1] n, double[:, ::1] S, int64_t[::1] starts, int64_t[::1] places):
-    """The same for CSR rows."""
+    """Add responsibilities and statistics as `add_dense_rows`, for CSR rows."""
     cdef Py_ssize_t k, e, i, j, L = values.shape[1]
     cdef double r
     with nogil:
@@ -394,7 +407,10 @@ def add_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, co
 
 def add_soft_rows(const value_t[:, ::1] phi, value_t[:, ::1] shares, const double[::1] weight, double[::1] n,
                   double[:, ::1] S, value_t[:, ::1] product):
-    """n += r, S += r phi, of dense responsibilities (R, K), which are multiplied by `weight`; `product` is scratch."""
+    """Add dense responsibilities r (R, K) to n, and r phi to S.
+
+    Multiplies the responsibilities by `weight`, in place; `product` is scratch.
+    """
     cdef Py_ssize_t k, f
     cdef int F = <int> phi.shape[1], K = <int> shares.shape[1], R = <int> phi.shape[0]
     cdef char plain = b"N", transposed = b"T"
@@ -423,7 +439,10 @@ cdef void weigh_soft_rows(value_t[:, ::1] shares, const double[::1] weight, doub
 
 def add_soft_sparse_rows(const int64_t[::1] indptr, const index_kind[::1] columns, const double[::1] counts,
                          value_t[:, ::1] shares, const double[::1] weight, double[::1] n, double[:, ::1] table):
-    """`add_soft_rows` for CSR rows; sums go to `table` (F, K), the transposed S."""
+    """Add responsibilities and statistics as `add_soft_rows`, for CSR rows, to the transposed S.
+
+    `table` (F, K) is the transposed S.
+    """
     cdef Py_ssize_t i, j, k, K = shares.shape[1]
     cdef double x
     with nogil:

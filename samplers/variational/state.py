@@ -1,11 +1,17 @@
-"""State of a variational run: soft statistics of K clusters with the posterior they imply, and what is remembered of
-the rows: their clusters, and for incremental schedules what each batch contributed.
+"""State of a variational run that holds its data.
 
-Invariant: the posterior is the optimum for the statistics (n, S), which for exact schedules are those of the rows;
-`check` recomputes what can be recomputed. Nothing is N x K; kept rows take N L numbers.
+A state has soft statistics of K clusters, their posterior, the most probable cluster of each row, and for incremental
+schedules the contribution of each batch. Invariant: the posterior is the optimum for the statistics (n, S), and under
+exact schedules the statistics are the sums over the rows; `check` recomputes them. Nothing is N x K; kept
+responsibilities need N L numbers.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
@@ -15,24 +21,29 @@ from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.soft_state import HELD, SoftState
 from expfam.structures.ground.stored import integers, numbers
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.variational.mixture import SparseVariational
+
 
 class VariationalState(HeldRows, SoftState):
-    """Soft statistics of K clusters, their posterior, and the most probable cluster of each datum.
+    """Soft statistics of K clusters, their posterior, and the most probable cluster of each row.
 
     Parameters
     ----------
     model : MixtureModel
-        Its family bound.
+        With a bound family.
     data : Dataset
     labels : (N,) array_like of int in 0..K-1
-        First responsibilities: each row wholly in its cluster.
+        First responsibilities: all of a row's responsibility is in its cluster.
     n_clusters : int
         K; the truncation where the weights allow any number.
     settings : SparseVariational
     seed : int
     n_steps : int
     whiten : bool, optional
-        Whether statistics are taken of whitened rows where the family allows it; if not given, in float32.
+        Whether to whiten the rows where the family allows it; if not given, only in float32.
 
     Attributes
     ----------
@@ -45,10 +56,10 @@ class VariationalState(HeldRows, SoftState):
     entropy : float
         Sum over the rows of -sum r log r, nats.
     posterior : Posterior
-        Of parameters and weights, in the coordinates of the passes.
+        Posterior of parameters and weights, in the coordinates of the passes.
     log_joint : float
-        The lower bound of the log evidence of the data, nats, without log-base; a noisy estimate of it under a
-        stochastic schedule, the penalised log likelihood's bound for ``objective="map"``.
+        Lower bound of the log evidence of the data, nats, without log-base. Under a stochastic schedule it is a noisy
+        estimate of the bound; for ``objective="map"`` it is a bound of the penalised log likelihood.
     converged : bool
         Whether the last pass over all clusters gained less than the tolerance.
 
@@ -64,17 +75,28 @@ class VariationalState(HeldRows, SoftState):
 
     way_on = "state.partition"
 
-    def __init__(self, model, data, labels, *, n_clusters, settings, seed, n_steps=0, whiten=None):
+    def __init__(
+        self,
+        model: MixtureModel,
+        data: Dataset,
+        labels: npt.ArrayLike,
+        *,
+        n_clusters: int,
+        settings: SparseVariational,
+        seed: int,
+        n_steps: int = 0,
+        whiten: bool | None = None,
+    ) -> None:
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed, whiten=whiten)
-        self.data, self.n_steps, self.stamp, self.memory = data, n_steps, 0, {}
+        self.data, self.n_steps, self.stamp = data, n_steps, 0
+        self.memory: dict[str, Any] = {}
         self.schedule = settings.schedule_of(self.K, data.n_rows)
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
         self.passes = self.passes_over(self.phi, data.weight)
         self.since_all, self.n_updates, self.must_score_all, self.converged = 0, 0, False, False
-        self.row_codes = None  # of the data alone, made when first wanted
-        self.share_moved = np.inf  # rows whose label the last pass over all clusters changed
+        self.share_moved = np.inf  # share of the rows whose label the last pass over all clusters changed
         self._begin_memo()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -82,7 +104,7 @@ class VariationalState(HeldRows, SoftState):
     # ---- statistics --------------------------------------------------------------------------------------------------
 
     def _begin_memo(self):
-        """Statistics of the labels, and the memo of rows that are each wholly in one cluster."""
+        """Set statistics and memo of rows that are each in one cluster, by their labels."""
         N, L, settings = self.data.n_rows, self.passes.L, self.settings
         kind = settings.memo_of(self.K, self.data)
         hard, ones = self.labels[:, None], np.ones((N, 1), dtype=self.phi.dtype)
@@ -102,17 +124,17 @@ class VariationalState(HeldRows, SoftState):
         self.batch_sums = [self.passes.sums_of(rows, hard[rows], ones[rows]) for rows in self.batches]
         self.sums = self.total_of_batches()
 
-    def soft_partition(self):
-        """Labels with the soft statistics of their clusters.
+    def soft_partition(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], Any]:
+        """Return the labels with the soft statistics of their clusters.
 
         Returns
         -------
         labels : (N,) int32 ndarray
             As `partition`.
         n : (B,) float64 ndarray
-            First of the clusters of the labels, in their order; then of those that hold at least half a datum without
-            being the most probable cluster of any.
-        S : (B, F) float64 ndarray, or CSR where the statistics of the data are
+            First the clusters of the labels, in the order of the labels. Then the clusters that hold at least half a
+            datum although they are the most probable cluster of no row.
+        S : (B, F) float64 ndarray, or CSR where the statistics of the data are CSR
         """
         labels = self.partition
         first = np.unique(labels, return_index=True)[1]
@@ -122,26 +144,31 @@ class VariationalState(HeldRows, SoftState):
         S = self.S[chosen]
         return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
 
-    def rows(self):
-        """Responsibilities under the posterior as it stands: CSR (N, K), L entries a row.
+    def rows(self) -> sparse.csr_array:
+        """Return the responsibilities under the present posterior: CSR (N, K), up to L in a row.
 
         Raises
         ------
         CapabilityError
-            For dense rows, which would be N x K.
+            If each row keeps all K clusters: the matrix would be dense.
         """
         if self.passes.is_dense:
-            raise CapabilityError(f"all {self.K} responsibilities of each row are not kept; use a smaller n_active")
+            raise CapabilityError(
+                f"responsibilities of all {self.K} clusters are not kept; use n_active below {self.K}"
+            )
         N, _L = self.data.n_rows, self.passes.L
-        local = self.passes.local_step(slice(0, N), self.tables(), keep=True)
+        local: Any = self.passes.local_step(slice(0, N), self.tables(), keep=True)
         kept = local.indices >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         rows = sparse.csr_array((local.values[kept], local.indices[kept], indptr), shape=(N, self.K))
         rows.sort_indices()
         return rows
 
-    def take_rows(self, indices, values):
-        """Take responsibilities (N, L) of all rows, the largest of each first, and all that follows from them."""
+    def take_rows(self, indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
+        """Set the responsibilities (N, L) of all rows, and all that follows from them.
+
+        The largest responsibility of each row comes first.
+        """
         N, passes = self.data.n_rows, self.passes
         self.labels = indices[:, 0].copy()
         self.indices = None if self.indices is None else indices
@@ -160,8 +187,8 @@ class VariationalState(HeldRows, SoftState):
         self.update()
         self.log_joint = self.compute_log_joint()
 
-    def check(self):
-        """Compare statistics with what is remembered of the rows; AssertionError names what differs."""
+    def check(self) -> None:
+        """Compare the statistics with the remembered rows; an AssertionError names what differs."""
         assert abs(self.n.sum() - self.total_weight) <= 1e-6 * self.total_weight, "counts do not sum to the data"
         if self.values is not None:
             sums = self.passes.sums_of(slice(0, self.data.n_rows), self.indices, self.values)
@@ -176,8 +203,8 @@ class VariationalState(HeldRows, SoftState):
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def to_arrays(self):
-        """Every bit that a later step reads, as a dict of arrays."""
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all that later steps read, to the bit, as a dict of arrays."""
         counters = [self.n_steps, self.stamp, self.since_all, self.n_updates, self.must_score_all, self.converged]
         arrays = {
             "model": model_arrays(self.model),
@@ -196,8 +223,8 @@ class VariationalState(HeldRows, SoftState):
             arrays |= self.batch_arrays()
         return arrays
 
-    def from_arrays(self, arrays):
-        """Restore what `to_arrays` gave; later steps give the same bits as if nothing had happened."""
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the state that `to_arrays` stored; later steps give the same bits."""
         if len(arrays["n"]) != self.K or ("batch_n" in arrays) != (self.batch_sums is not None):
             raise ExpFamError(
                 f"the checkpoint has {len(arrays['n'])} clusters, this state {self.K}, or their memos differ:"
@@ -227,16 +254,19 @@ class VariationalState(HeldRows, SoftState):
         self.update(keep_order=True)
 
 
-def stored_order(arrays, K):
-    """Order of the sticks from a file: (K,) int64, a permutation."""
+def stored_order(arrays: dict[str, Any], K: int) -> npt.NDArray[np.int64]:
+    """Return the order of the sticks from a file: (K,) int64, a permutation."""
     order = integers(arrays, "order", (K,), 0, K)
     if not np.array_equal(np.sort(order), np.arange(K)):
         raise ArchiveError("'order' is no permutation of the clusters: the file was altered")
     return order
 
 
-def stored_rows(arrays, name, like, K):
-    """Clusters that are remembered of rows, as (N, L) `like`: -1 for none, the first of each row is one."""
+def stored_rows(arrays: dict[str, Any], name: str, like: npt.NDArray[np.int32], K: int) -> npt.NDArray[np.int32]:
+    """Return the clusters of rows from a file, with shape (N, L) and dtype of `like`.
+
+    -1 stands for no cluster; the first entry of each row is a cluster.
+    """
     rows = integers(arrays, name, like.shape, -1, K, dtype=like.dtype)
     if rows.size and rows[:, 0].min() < 0:
         raise ArchiveError(f"{name!r} holds rows without a cluster: the file was altered")
@@ -246,8 +276,8 @@ def stored_rows(arrays, name, like, K):
     return rows
 
 
-def entropy_of(values, weight=None):
-    """-sum r log r of each row of responsibilities, times its weight: (N,) nats."""
+def entropy_of(values: npt.NDArray[Any], weight: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+    """Return -sum r log r of each row of responsibilities, times its weight: (N,) nats."""
     r = values.astype(np.float64)
     entropy = -(r * np.log(np.where(r > 0, r, 1.0))).sum(axis=1)
     return entropy if weight is None else entropy * weight

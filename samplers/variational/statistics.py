@@ -1,10 +1,14 @@
-"""Statistics that add up over rows, which incremental schedules add, replace and shrink as wholes."""
+"""Base of statistics that add up over rows: schedules add, replace and scale them."""
+
+from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+
+_Sums = TypeVar("_Sums", bound="Additive")
 
 
 class Additive:
@@ -13,40 +17,41 @@ class Additive:
     Attributes
     ----------
     kept_positive : str
-        Field that rounding must not leave below zero.
+        Name of the field that rounding must not make negative.
     """
 
     kept_positive: ClassVar[str] = ""
 
-    def add(self, other, factor=1.0):
-        """Add `factor` times the sums of other rows, in place."""
+    def add(self: _Sums, other: Additive, factor: float = 1.0) -> _Sums:
+        """Add `factor` times the sums of other rows, in place; return self."""
         for name in self._names():
             mine, its = getattr(self, name), getattr(other, name)
             mine += its if factor == 1.0 else factor * its
             setattr(self, name, mine)
         return self
 
-    def replace(self, old, new):
-        """Take the sums of the same rows as they are now for what they were, in place."""
+    def replace(self: _Sums, old: Additive, new: Additive) -> _Sums:
+        """Replace old sums of some rows by their new ones, in place; return self."""
         self.add(old, -1.0).add(new)
         kept = getattr(self, self.kept_positive)
         np.maximum(kept, 0.0, out=kept)
         return self
 
-    def scale(self, factor):
-        """Multiply by a number, in place."""
+    def scale(self: _Sums, factor: float) -> _Sums:
+        """Multiply all sums by a number, in place; return self."""
         for name in self._names():
             mine = getattr(self, name)
             mine *= factor
             setattr(self, name, mine)
         return self
 
-    def copy(self):
-        """The same, in memory of its own."""
+    def copy(self: _Sums) -> _Sums:
+        """Return a copy in memory of its own."""
         twin = copy(self)
         for name in self._names():
             setattr(twin, name, copy(getattr(self, name)))
         return twin
 
-    def _names(self):
-        return [field.name for field in fields(self)]
+    def _names(self) -> list[str]:
+        itself: Any = self  # subclasses are dataclasses
+        return [field.name for field in fields(itself)]

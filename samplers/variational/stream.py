@@ -1,13 +1,17 @@
 """Variational inference of a mixture from chunks of data that are not kept.
 
-A stream holds statistics, posterior and, under a memoized schedule, what each named chunk contributed last; so a chunk
-that comes again replaces itself, and passes over all chunks are those of a run that holds the data. Memory beside one
-chunk: O(K F), and for each remembered chunk of m rows the smaller of K F and m L numbers.
+A stream holds statistics, posterior and, under a memoized schedule, the last contribution of each named chunk. A chunk
+that is learned again replaces its contribution, so passes over all chunks give the results of a run that holds the
+data. Memory beside one chunk: O(K F), and for each named chunk of m rows the smaller of K F and m L numbers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from expfam.samplers.variational.candidates import GraphCandidates
@@ -19,23 +23,29 @@ from expfam.samplers.variational.state import stored_rows
 from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.stored import integers, numbers
 
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.variational.local_step import LocalStep
+    from expfam.samplers.variational.mixture import SparseVariational
+
 
 @dataclass
 class Contribution:
-    """What a chunk contributed when it was last learned, as sums or as rows.
+    """Last contribution of a chunk, as sums or as responsibilities of its rows.
 
     Attributes
     ----------
     n_rows, weight : int, float
-        By which the chunk is recognised when it comes again.
+        Size of the chunk: a chunk of another size under the same name is refused.
     entropy : float
         Nats.
     sums : Sums or None
     indices, values : (m, L) ndarrays or None
     since_all : int
-        Visits since one that scored all clusters.
+        Number of local steps since the last one that scored all clusters.
     share_moved : float
-        Rows whose label that one changed.
+        Share of the rows whose label that local step changed.
     """
 
     n_rows: int
@@ -47,17 +57,17 @@ class Contribution:
     since_all: int = 0
     share_moved: float = np.inf
 
-    def to_arrays(self):
-        """As a dict of arrays."""
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the contribution as a dict of arrays."""
         scalars = np.array([self.weight, self.entropy, self.share_moved])
-        arrays = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_all])}
+        arrays: dict[str, Any] = {"scalars": scalars, "counters": np.array([self.n_rows, self.since_all])}
         if self.sums is not None:
             return arrays | self.sums.to_arrays()
-        return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}
+        return {**arrays, "indices": self.indices.copy(), "values": self.values.copy()}  # type: ignore[union-attr]
 
     @classmethod
-    def from_arrays(cls, arrays, stream):
-        """What `to_arrays` gave, of a chunk of that stream."""
+    def from_arrays(cls, arrays: dict[str, Any], stream: VariationalStream) -> Contribution:
+        """Return the contribution that `to_arrays` stored, of a chunk of that stream."""
         weight, entropy, share_moved = numbers(arrays, "scalars", (3,), finite=False).tolist()
         n_rows, since_all = integers(arrays, "counters", (2,)).tolist()
         if "n" in arrays:
@@ -65,7 +75,7 @@ class Contribution:
         shape = (n_rows, stream.settings.n_active_of(stream.K))
         indices = stored_rows(arrays, "indices", np.empty(shape, dtype=np.int32), stream.K)
         values = numbers(arrays, "values", shape, low=0.0, dtype=stream.phi.dtype)
-        kept = {"since_all": since_all, "share_moved": share_moved}
+        kept: dict[str, Any] = {"since_all": since_all, "share_moved": share_moved}
         return cls(n_rows, weight, entropy, None, indices, values, **kept)
 
 
@@ -75,20 +85,20 @@ class VariationalStream(SoftStream):
     Parameters
     ----------
     model : MixtureModel
-        Its family bound, to the first chunk if to nothing else.
+        With a bound family; the first chunk may bind it.
     data : Dataset
-        The first chunk, whose coordinates the whole stream has. It is not learned here.
+        The first chunk. It fixes the coordinates of the stream; it is not learned here.
     n_clusters, settings, seed
-        As of `SoftState`.
+        As in `SoftState`.
 
     Attributes
     ----------
     total_weight : float
-        Of the chunks learned so far, each counted once.
+        Number of rows (or sum of their weights) of the chunks learned so far, each chunk counted once.
     labels : (m,) int32 ndarray
         Most probable cluster of each row of the chunk learned last.
     memo : dict
-        `Contribution` of each chunk that was named.
+        `Contribution` of each named chunk.
 
     Examples
     --------
@@ -106,25 +116,28 @@ class VariationalStream(SoftStream):
 
     contribution_type = Contribution
 
-    def resume(self, n, S):
-        """Take the statistics (n, S) of a finished fit; of its rows nothing else is known."""
+    def resume(self, n: npt.NDArray[np.float64], S: Any) -> None:
+        """Begin with the statistics (n, S) of a finished fit, whose rows are not known."""
         self.take_fit(self.sums_of_fit(n, S), float(np.sum(n)))
 
     @staticmethod
-    def room(model, settings):
-        """Number of clusters of a stream of this model."""
+    def room(model: MixtureModel, settings: SparseVariational) -> int:
+        """Return the number of clusters of a stream of this model."""
         return settings.max_clusters(model)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def local_step(self, data, last, *, all_clusters):
-        """Responsibilities of a chunk, and whether they are over all clusters."""
+    def local_step(self, data: Dataset, last: Any, *, all_clusters: bool) -> tuple[LocalStep, bool]:
+        """Make the local step of a chunk; return it, and whether it scored all clusters.
+
+        `last` is the chunk's last `Contribution`, or None.
+        """
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
         if has_candidates:
             has_candidates = last.share_moved < SETTLED_SHARE and last.since_all + 1 < self.settings.full_every
-        near = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if has_candidates else None
+        near: Any = self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)) if has_candidates else None
         local = passes.local_step(
             slice(0, data.n_rows),
             self.tables(),
@@ -144,14 +157,14 @@ class VariationalStream(SoftStream):
         as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
         return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
 
-    def sums_of_contribution(self, last, local):
-        """Sums of what a chunk contributed before this local step."""
+    def sums_of_contribution(self, last: Contribution, local: Any) -> Sums:
+        """Return the sums of the last contribution of a chunk, before this local step."""
         old = local.replaced if last.sums is None else last.sums
         old.entropy = last.entropy
         return old
 
-    def contribution(self, local, data, last, scores_all):
-        """What is remembered of a local step."""
+    def contribution(self, local: LocalStep, data: Dataset, last: Any, scores_all: bool) -> Contribution:
+        """Return the contribution of a chunk, from its local step."""
         new = Contribution(data.n_rows, weight_of(data), local.sums.entropy)
         if local.indices is None:
             new.sums = local.sums
@@ -162,21 +175,21 @@ class VariationalStream(SoftStream):
             new.since_all, new.share_moved = (0, moved) if scores_all else (last.since_all + 1, last.share_moved)
         return new
 
-    def noisy_bound(self, local, scale, total):
-        """Estimate of the bound from one local step, before its update."""
+    def noisy_bound(self, local: LocalStep, scale: float, total: float) -> float:
+        """Return an estimate of the bound from one local step, before its update, nats."""
         return scale * local.value - self.posterior.divergence() + total * self.phi.log_det
 
     # ---- results -----------------------------------------------------------------------------------------------------
 
-    def soft_partition(self):
-        """Labels of the chunk learned last, with the soft statistics of the clusters.
+    def soft_partition(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], Any]:
+        """Return the labels of the chunk learned last, and the soft statistics of the clusters.
 
         Returns
         -------
         labels : (m,) int32 ndarray
         n : (B,) float64 ndarray
-        S : (B, F) float64 ndarray, or CSR where the statistics of the data are
-            Of the clusters that hold at least half a datum or one of the labels, in an order that does not change.
+        S : (B, F) float64 ndarray, or CSR where the statistics of the data are CSR
+            `n` and `S` are of the clusters that hold at least half a datum or one of the labels, by cluster number.
         """
         chosen = np.union1d(np.flatnonzero(self.n >= HELD), self.labels)
         labels, S = np.searchsorted(chosen, self.labels).astype(np.int32), self.S[chosen]

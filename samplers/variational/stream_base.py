@@ -1,12 +1,16 @@
-"""Variational runs over chunks of data that are not kept: visits, updates by schedule, and what is remembered.
+"""Base of variational runs over chunks of data that are not kept.
 
-A stream holds sums and, under a memoized schedule, what each named chunk contributed last; so a chunk that comes again
-replaces itself, and passes over all chunks are those of a run that holds the data. What the sums are of, and how a
-chunk is visited, the subclasses know.
+A stream holds sums and, under a memoized schedule, the last contribution of each named chunk. A chunk that is learned
+again replaces its contribution, so passes over all chunks give the results of a run that holds the data. Subclasses
+define the sums and the local step of a chunk.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +18,15 @@ from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.protocols import Info
 from expfam.samplers.variational.schedules import Full, Memoized, Stochastic
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.model.data import Dataset
+    from expfam.samplers.variational.statistics import Additive
+
 
 class ChunkStream:
-    """Base of the streams.
+    """Base of variational runs that learn chunks of data.
 
     Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_diagnostics`,
     `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and
@@ -26,39 +36,60 @@ class ChunkStream:
     ----------
     schedule : Full, Memoized or Stochastic
     contribution_type : type
-        Of what is remembered of a chunk.
+        Class of the contributions of chunks.
     sums : Additive
     total_weight : float
-        Of the chunks learned so far, each counted once.
+        Number of rows (or sum of their weights) of the chunks learned so far, each chunk counted once.
     memo : dict
-        What each chunk that was named contributed, with its `n_rows` and `weight`.
+        Last contribution of each named chunk, with its `n_rows` and `weight`.
     is_guess : bool
-        Whether the sums are those of a start, which no chunk has confirmed.
+        Whether the sums come from a start, since no chunk is learned yet.
     log_joint : float
-        Lower bound of the log evidence of all that was learned, nats.
+        Lower bound of the log evidence of all learned chunks, nats.
     n_steps, n_updates, n_sweeps : int
     is_weighted : bool
-        Whether any chunk came with weights of its rows.
+        Whether any chunk had weights of its rows.
     """
 
-    is_weighted = False  # also of streams that come from arrays
+    is_weighted = False  # the value of streams that are made from arrays
+    settings: Any
+    schedule: Any
+    contribution_type: Any
+    sums: Any
+    memo: dict[int | str, Any]
+    labels: npt.NDArray[np.int32]
+    total_weight: float
+    is_guess: bool
+    log_joint: float
+    n_steps: int
+    n_updates: int
+    n_sweeps: int
+    _repeats: bool
+    _latest: Any
+    _diagnostics: Any
 
-    def start_stream(self, schedule):
-        """Nothing is learned yet."""
+    empty_sums: Any  # methods of the subclasses, from here on
+    empty_diagnostics: Any
+    local_step: Any
+    update: Any
+    compute_log_joint: Any
+
+    def start_stream(self, schedule: Any) -> None:
+        """Begin a stream that has learned nothing."""
         self.schedule, self.sums, self.memo = schedule, self.empty_sums(), {}
         self.total_weight, self.n_steps, self.n_updates, self.n_sweeps = 0.0, 0, 0, 0
         self.is_guess, self._repeats = False, False
         self.labels, self._latest = np.empty(0, dtype=np.int32), None
 
-    def take_start(self, sums, weight):
-        """Take sums that stand for data of some weight; the first chunk that is learned takes their place."""
+    def take_start(self, sums: Additive, weight: float) -> None:
+        """Begin with sums that stand for data of some weight; the first learned chunk replaces them."""
         self.sums, self.total_weight, self.is_guess = sums, weight, True
         self.update()
 
-    def take_fit(self, sums, weight):
-        """Take the sums of a finished fit; of its rows nothing else is known.
+    def take_fit(self, sums: Additive, weight: float) -> None:
+        """Begin with the sums of a finished fit, whose rows are not known.
 
-        A stochastic schedule goes on as if they had come in batches of its size.
+        A stochastic schedule goes on as if the rows had come in batches of its size.
         """
         self.sums, self.total_weight = sums, weight
         if isinstance(self.schedule, Stochastic):
@@ -67,30 +98,30 @@ class ChunkStream:
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
-    def learn(self, data, *, batch=None, all_clusters=False):
+    def learn(self, data: Dataset, *, batch: int | str | None = None, all_clusters: bool = False) -> Info:
         """Make the local step of a chunk and update the posterior.
 
         Parameters
         ----------
         data : Dataset
-            Of the stream's bound family.
+            A chunk with the stream's bound family.
         batch : int or str, optional
-            Name of the chunk. Under a memoized schedule a chunk that comes again under its name replaces what it
-            contributed; one without a name is added for good.
+            Name of the chunk. Under a memoized schedule a chunk that is learned again under its name replaces its
+            contribution; the contribution of a chunk without a name is never replaced.
         all_clusters : bool
-            Score everything, whatever the settings leave out in some passes.
+            Score all clusters, even where the settings allow candidates.
 
         Returns
         -------
         Info
-            Its objective is the bound for all that was learned so far; under a stochastic schedule a noisy one.
+            Its objective is the bound for all chunks learned so far; under a stochastic schedule a noisy one.
 
         Raises
         ------
         CapabilityError
-            Under the schedule `Full`, which learns from passes over all chunks alone.
+            Under the schedule `Full`, which only learns from passes over all chunks.
         DataError
-            For a chunk of another size under the name of one that was learned.
+            If the name belongs to a learned chunk of another size.
         """
         if isinstance(self.schedule, Full):
             raise CapabilityError(
@@ -106,22 +137,22 @@ class ChunkStream:
         self.labels = local.labels
         return self._info(data.n_rows, local.diagnostics, begin, scores_all)
 
-    def sweep(self, chunks, *, all_clusters=False):
-        """One pass over chunks that come in the same order each time.
+    def sweep(self, chunks: Iterable[Dataset], *, all_clusters: bool = False) -> Info:
+        """Make one pass over chunks that come in the same order each time.
 
         Parameters
         ----------
         chunks : iterable of Dataset
-            Each is asked for when the one before it is learned.
+            The pass asks for a chunk when it has learned the one before it.
         all_clusters : bool
-            As of `learn`.
+            As in `learn`.
 
         Returns
         -------
         Info
         """
         begin, diagnostics, n_rows, scores_all = perf_counter(), self.empty_diagnostics(), 0, True
-        self._repeats = self.n_sweeps > 0  # rows that have been counted already
+        self._repeats = self.n_sweeps > 0  # the first sweep has counted these rows
         is_full, is_memoized = isinstance(self.schedule, Full), isinstance(self.schedule, Memoized)
         fresh, weight, n_chunks = None, 0.0, 0
         for place, data in enumerate(chunks):
@@ -139,11 +170,11 @@ class ChunkStream:
             if not isinstance(self.schedule, Stochastic):
                 fresh = self.empty_sums() if fresh is None else fresh
                 fresh.add(latest)
-            self._latest = latest = local = data = None  # not held while the next chunk is made
+            self._latest = latest = local = data = None  # type: ignore[assignment]  # frees memory for the next chunk
         if n_chunks == 0:
             raise DataError("there are no chunks: nothing to learn from")
         if is_full or (is_memoized and n_chunks == len(self.memo)):
-            self.sums = fresh  # complete sums of this pass: rounding does not pile up
+            self.sums = fresh  # complete sums of this pass: rounding errors do not accumulate
             self.total_weight, self.is_guess = weight, False
             self.end_sweep()
             self.update()
@@ -151,24 +182,26 @@ class ChunkStream:
         self.n_sweeps, self._repeats = self.n_sweeps + 1, False
         return self._info(n_rows, diagnostics, begin, scores_all)
 
-    def kept_of(self, local, data):
-        """What a pass under `Full` remembers of a chunk for the next one; None for most."""
+    def kept_of(self, local: Any, data: Dataset) -> Any:
+        """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
         return None
 
-    def end_sweep(self):
-        """What is done once a pass, before its last update; nothing for most."""
+    def end_sweep(self) -> None:
+        """Finish a pass, before its last update; by default do nothing."""
 
-    def sweeps(self, first, again, n_passes):
-        """Passes until the bound has settled, the last of them over everything; an Info of each.
+    def sweeps(self, first: Iterable[Dataset], again: Callable[[], Iterable[Dataset]], n_passes: int) -> Iterator[Info]:
+        """Make passes until the bound has converged; yield an Info of each.
+
+        The last pass scores all clusters.
 
         Parameters
         ----------
         first : iterable of Dataset
-            For the first pass.
+            Chunks of the first pass.
         again : callable
-            Gives the chunks once more, in the same order.
+            Returns the chunks of a further pass, in the same order.
         n_passes : int
-            At most, where the last one need not be repeated over all clusters.
+            Largest number of passes. One more pass follows where the last one did not score all clusters.
         """
         info = self.sweep(first)
         yield info
@@ -185,18 +218,21 @@ class ChunkStream:
         if not info.extra["all_clusters"]:
             yield self.sweep(again(), all_clusters=True)
 
-    def settled_gain(self):
-        """Share of the bound that a pass gains at least while it has not settled."""
+    def settled_gain(self) -> float:
+        """Return the share of the bound below which a pass's gain means convergence."""
         return self.settings.tol
 
     def _last(self, data, batch):
-        """What the chunk contributed last, or None; checks that it can be the same one, and notes if it has weights."""
+        """Return the last contribution of a chunk, or None.
+
+        Raise DataError if the chunk cannot be the one that was learned; note whether it has weights.
+        """
         self.check_kind(data)
         self.is_weighted |= data.weight is not None
         if batch is None:
             return None
         if isinstance(self.schedule, Stochastic):
-            raise ValueError(f"batch={batch!r}: a stochastic schedule remembers nothing of a chunk; leave the name out")
+            raise ValueError(f"batch={batch!r}: a stochastic schedule keeps nothing of a chunk; leave the name out")
         if isinstance(batch, bool) or not isinstance(batch, (int, np.integer, str)):
             raise ValueError(f"batch must be an integer or a string; got {batch!r}")
         last, weight = self.memo.get(batch), weight_of(data)
@@ -208,7 +244,7 @@ class ChunkStream:
         return last
 
     def _replace(self, local, data, batch, last, *, scores_all):
-        """The memoized update: the chunk's sums in place of its last ones, or of the guess that began the stream."""
+        """Replace the last sums of a chunk, or the guess of the start: the memoized update."""
         if self.is_guess:
             self.sums, self.total_weight, self.is_guess = self.empty_sums(), 0.0, False
         sums = self.sums.copy()
@@ -224,7 +260,7 @@ class ChunkStream:
         self.log_joint = self.compute_log_joint()
 
     def _step_towards(self, local, weight):
-        """The stochastic update: a step of the sums towards those of the chunk, both scaled to all rows."""
+        """Move the sums towards those of a chunk, both scaled to all rows: the stochastic update."""
         schedule = self.schedule
         seen = weight if self.is_guess else self.total_weight + (0.0 if self._repeats else weight)
         total, before = schedule.n_total or seen, self.sums.weight
@@ -247,31 +283,31 @@ class ChunkStream:
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def memo_arrays(self):
-        """What is remembered of the chunks, with their names, as a dict of arrays."""
+    def memo_arrays(self) -> dict[str, Any]:
+        """Return the contributions of the named chunks, with their names, as a dict of arrays."""
         names = [int(name) if isinstance(name, np.integer) else name for name in self.memo]
         return {
             "batches": np.array([json.dumps(name) for name in names], dtype=str),
             "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
         }
 
-    def take_memo(self, arrays):
-        """Remember what `memo_arrays` gave."""
+    def take_memo(self, arrays: dict[str, Any]) -> None:
+        """Restore the contributions from the arrays that `memo_arrays` gave."""
         memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in np.atleast_1d(arrays["batches"])]
         if len(memo) != len(names) or not all(isinstance(name, (int, str)) for name in names):
-            raise ArchiveError("the names of the chunks are not those of what is remembered: the file was altered")
+            raise ArchiveError("the names of the chunks do not fit their contributions: the file was altered")
         self.memo = {
             name: self.contribution_type.from_arrays(memo[str(place)], self) for place, name in enumerate(names)
         }
 
-    def settings_changed(self, settings):
-        """Names of the settings that differ, the number of threads aside."""
+    def settings_changed(self, settings: Any) -> list[str]:
+        """Return the names of the settings that differ, except `n_threads`."""
         mine, its = self.settings.get_params(), settings.get_params()
         return [name for name in mine if name != "n_threads" and mine[name] != its[name]]
 
 
-def weight_of(data):
-    """Number of rows, or the sum of their weights."""
+def weight_of(data: Dataset) -> float:
+    """Return the number of rows, or the sum of their weights."""
     return float(data.n_rows if data.weight is None else data.weight.sum())
 
 

@@ -14,14 +14,6 @@ def cosine_table(
     n_codes: int = 1,
     delta: float = 0.01,
 ) -> NDArray[np.float32]: ...
-def nearest_codes(
-    codes: NDArray[np.uint64],
-    norms: ArrayLike,
-    of_codes: NDArray[np.uint64],
-    of_norms: ArrayLike,
-    bias: ArrayLike,
-    n_top: int,
-) -> NDArray[np.int32]: ...
 
 class SignHash:
     n_bits: int

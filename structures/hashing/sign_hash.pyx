@@ -39,7 +39,6 @@ from expfam.structures.simd.probe cimport (
     expfam_sign_weights,
     expfam_sign_words,
 )
-from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import DataError, DataTypeError
 from expfam.structures.ground.threads import run
@@ -184,84 +183,6 @@ def _bernoulli_kl(z, p):
         differ = np.where(z > 0, z * np.log(z / p), 0.0)
         agree = np.where(z < 1, (1 - z) * np.log((1 - z) / (1 - p)), 0.0)
     return differ + agree
-
-
-# ---- search ----------------------------------------------------------------------------------------------------------
-
-
-def nearest_codes(codes, norms, of_codes, of_norms, bias, n_top):
-    """Find for each row the clusters with the largest inner products, by sign codes.
-
-    The inner products are estimates.
-
-    Parameters
-    ----------
-    codes : (N, n_words) uint64 ndarray
-        Codes of the rows by one `SignHash`.
-    norms : (N,) array_like
-        Norms of the vectors of the rows.
-    of_codes : (K, n_words) uint64 ndarray
-        Codes of the clusters by the same hash.
-    of_norms : (K,) array_like
-        Norms of the vectors of the clusters.
-    bias : (K,) array_like
-        Exact part of the score of each cluster, in the units of the inner products.
-    n_top : int
-        Number of clusters to find for each row, from 1 to K.
-
-    Returns
-    -------
-    (N, n_top) int32 ndarray
-        The clusters of each row, in ascending order of their numbers.
-
-    Raises
-    ------
-    DataError
-        The shapes do not fit, or a row has no finite score.
-
-    Notes
-    -----
-    The scores are norms_i of_norms_k cos(pi h_ik / l) + bias_k in single precision. The standard deviation of their
-    error is at most pi / (2 sqrt(l)) times the product of the norms. A row costs O(K l / 64 + K). The function releases
-    the gil.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam.structures import SignHash, nearest_codes
-    >>> hash, vectors = SignHash(256), np.eye(3)
-    >>> codes = hash.codes(vectors)
-    >>> nearest_codes(codes, np.ones(3), codes, np.ones(3), np.zeros(3), 1).ravel()
-    array([0, 1, 2], dtype=int32)
-    """
-    cdef const uint64_t[:, ::1] row = np.ascontiguousarray(codes, dtype=np.uint64)
-    of_codes = np.asarray(of_codes, dtype=np.uint64)
-    K, n_words = of_codes.shape
-    cdef Py_ssize_t i, n = row.shape[0], size = K, words = n_words, top = n_top, bad = -1
-    cdef Py_ssize_t padded = (size + 63) // 64 * 64
-    if row.shape[1] != n_words or not 1 <= n_top <= K:
-        raise DataError(f"codes of {row.shape[1]} and {n_words} words, and {n_top} of {K} clusters, do not fit")
-    planes, lengths = np.zeros((n_words, padded), dtype=np.uint64), np.zeros(padded, dtype=np.float32)
-    planes[:, :K], lengths[:K] = of_codes.T, _vector("of_norms", of_norms, K)
-    cdef const uint64_t[:, ::1] plane = planes
-    cdef const float[::1] of_norm = lengths, norm = _vector("norms", norms, n).astype(np.float32)
-    cdef const float[::1] add = np.ascontiguousarray(bias, dtype=np.float32), table = cosine_table(64 * n_words)
-    if add.shape[0] != K:
-        raise DataError(f"bias has length {add.shape[0]}; expected {K}")
-    cdef float[::1] scores = np.empty(padded, np.float32), values = np.empty(top, np.float32)
-    cdef float[::1] work = np.empty(top_work_size(size), np.float32)
-    found = np.empty((n, n_top), dtype=np.int32)
-    cdef int32_t[:, ::1] out = found
-    with nogil:
-        for i in range(n):
-            expfam_sign_scores(&plane[0, 0], padded, &row[i, 0], words, &table[0], &of_norm[0], norm[i], NULL, 0.0,
-                               &add[0], &scores[0], size)
-            if top_row(<const float *> &scores[0], size, top, &values[0], &out[i, 0], &work[0]):
-                bad = i
-                break
-    if bad >= 0:
-        raise DataError(f"row {bad} has no finite score under any cluster")
-    return np.sort(found, axis=1)
 
 
 # ---- the hash --------------------------------------------------------------------------------------------------------

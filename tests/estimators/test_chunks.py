@@ -117,7 +117,7 @@ def test_a_stochastic_schedule_is_the_rule_with_known_and_unknown_totals():
         run, data = begin(family, in_chunks(X), SymmetricDirichlet(6), schedule=schedule)
         n, seen = run.n.copy(), 0
         for t, chunk in enumerate(data, start=1):
-            mine = run.passes_over(run.phi.over(chunk), None).visit(slice(0, len(chunk)), run.tables()).sums.n
+            mine = run.passes_over(run.phi.over(chunk), None).local_step(slice(0, len(chunk)), run.tables()).sums.n
             seen += len(chunk)
             total, rho = n_total or seen, (t + 2.0) ** -0.8
             n = (1 - rho) * n * total / n.sum() + rho * total / len(chunk) * mine

@@ -30,7 +30,7 @@ PUBLIC = {
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists
         MergeQueue MergeTable SignCodes SignHash WardScores WeightedMinHash collision column_bounds
-        cosine_table first_dart hoeffding_bound kl_bound nearest_codes select_top sign_projection
+        cosine_table first_dart hoeffding_bound kl_bound select_top sign_projection
         split_probability
     """,
     "expfam.displays": """

@@ -52,8 +52,7 @@ KERNELS = [
     ExpectationMaximization(),
     SparseVariational(),
     SparseVariational(objective="map"),
-    SparseVariational(2, n_candidates=3, candidates="tree"),
-    SparseVariational(2, n_candidates=3, candidates="hash"),
+    SparseVariational(2, n_candidates=3),
     HierarchicalClustering(),
     Cycle(CollapsedGibbs(), UpdateHyper()),
 ]

@@ -170,7 +170,7 @@ def test_the_bound_never_falls_with_candidates(name, n_active, n_candidates, n_r
     assert_never_falls(values)
 
 
-def test_without_stragglers_the_bound_falls():
+def test_without_last_clusters_the_bound_falls():
     n_falls = 0
     for seed in range(4):
         state, kernel = begin_narrow("gaussian_diag", seed=seed, n_active=3, n_candidates=3, learn_alpha=False)
@@ -186,7 +186,7 @@ def test_candidates_that_are_all_clusters_change_nothing(sparse_rows, monkeypatc
     X, groups = sparse.csr_array(X) if sparse_rows else X, np.arange(len(X)) % 30
     full, values = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=None)
     monkeypatch.setattr(GroupedVariational, "has_candidates", lambda self, K: True)
-    monkeypatch.setattr(GroupedVariational, "_is_wide", lambda self, state: False)
+    monkeypatch.setattr(GroupedVariational, "_scores_all", lambda self, state: False)
     narrow, same = run_of(family, X, groups, n_active=2, n_restarts=1, n_candidates=6)
     np.testing.assert_allclose(same, values, rtol=1e-11)
     np.testing.assert_array_equal(narrow.labels, full.labels)

@@ -382,7 +382,7 @@ def test_candidates_keep_the_law(name, schedule):
 
 
 @pytest.mark.usefixtures("candidates_at_once")
-def test_without_stragglers_the_law_is_broken():
+def test_without_last_clusters_the_law_is_broken():
     falls = []
     for name in PLANTED:
         values, _ = candidate_run(name, scores_last=False)
@@ -893,7 +893,6 @@ BAD = [
 
 
 UNUSED = {
-    "candidates": {"n_candidates": None, "candidates": "tree"},
     "memo='statistics'": {"schedule": Full(), "memo": "statistics"},
     "memo": {"schedule": Stochastic(10), "memo": "statistics"},
     "n_total": {"schedule": Stochastic(10, n_total=500)},
