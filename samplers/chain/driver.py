@@ -32,6 +32,37 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
         yield kernel.step(state)
 
 
+def advance(kernel: Kernel, state: Any, n_steps: int) -> Info | None:
+    """Make steps that nobody watches; stop where the kernel has converged.
+
+    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    state : State
+        Moved in place.
+    n_steps : int
+        Maximal number of steps.
+
+    Returns
+    -------
+    Info or None
+        Numbers of the last step; None if no step was made.
+    """
+    info, is_done = None, _end_of(kernel)
+    for _ in range(n_steps):
+        info = kernel.step(state)
+        if is_done(state):
+            break
+    return info
+
+
+def _end_of(kernel):
+    """Return the function of the state that tells whether a kernel has converged."""
+    return getattr(kernel, "is_done", lambda state: False)  # the protocol of kernels does not have it
+
+
 def sample(
     kernel: Kernel,
     state: Any,
@@ -75,8 +106,7 @@ def sample(
     if n_steps < 0 or n_steps != int(n_steps):
         raise ValueError(f"n_steps must be a non-negative integer; got {n_steps!r}")
     trace = Trace(keep_every=keep_every, max_kept=max_kept, n_warmup=n_warmup) if trace is None else trace
-    running = steps(kernel, state)
-    is_done = getattr(kernel, "is_done", lambda state: False)  # the protocol of kernels does not have it
+    running, is_done = steps(kernel, state), _end_of(kernel)
     try:
         for _ in range(int(n_steps)):
             info = next(running)

@@ -16,7 +16,7 @@ from scipy import sparse
 from expfam.errors import ArchiveError
 from expfam.model.pseudo_counts import LEAST, PRIOR_RATE
 from expfam.samplers.grouped.local_step import GroupedPass, GroupProportions, weights_evidence
-from expfam.samplers.variational.alpha_bound import UrnTangents
+from expfam.samplers.variational.alpha_bound import PseudoCountBound
 from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.soft_state import SoftState
 from expfam.structures.ground.stored import numbers
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class GroupedSums(UrnTangents, Sums):
+class GroupedSums(PseudoCountBound, Sums):
     """Soft statistics of rows in groups, with the part of the bound of the groups' weights.
 
     Attributes
@@ -35,7 +35,7 @@ class GroupedSums(UrnTangents, Sums):
     n, S, entropy
         As in `Sums`.
     rising, falling, rest
-        As in `UrnTangents`.
+        As in `PseudoCountBound`.
     """
 
     rising: np.ndarray = field(kw_only=True)

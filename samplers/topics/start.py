@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.model.data import Dataset
+from expfam.samplers.chain.driver import advance
 from expfam.samplers.topics._sums import draw_tokens
 from expfam.samplers.topics.corpus import count_tokens, memory_of_tokens
 from expfam.samplers.topics.tokens import TokenTopics
@@ -76,8 +77,7 @@ class VariationalStart:
             return drawn_topics(model, data, seed=seed)
         part = Dataset(X[rows], model.family)
         state = kernel.init(model, part, seed=seed, start=drawn_topics(model, part, seed=seed))
-        for _ in range(N_SWEEPS):
-            kernel.step(state)
+        advance(kernel, state, N_SWEEPS)
         tokens = TokenTopics(X, model.n_topics)
         is_part = np.zeros(X.shape[0], dtype=bool)
         is_part[rows] = True
@@ -131,8 +131,7 @@ def drawn_topics(model: Any, data: Dataset, *, seed: int) -> npt.NDArray[np.int3
     """Draw the topics of tokens from responsibilities, after passes over all documents: (T,)."""
     kernel = _passes()
     state = kernel.init(model, data, seed=seed)
-    for _ in range(N_PASSES):
-        kernel.step(state)
+    advance(kernel, state, N_PASSES)
     passes = state.passes
     indptr = passes.X.indptr.astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(passes.X.data)]).astype(np.int64)

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln, psi
 
 from expfam.errors import ArchiveError
-from expfam.samplers.variational.alpha_bound import UrnTangents, largest, rising_slopes
+from expfam.samplers.variational.alpha_bound import PseudoCountBound, largest, rising_slopes
 from expfam.samplers.variational.statistics import Additive
 from expfam.structures.ground.stored import numbers
 
@@ -27,7 +27,7 @@ _SPARSE_SHARE = 0.6  # share of non-zero counts below which CSR needs less memor
 
 
 @dataclass
-class TopicSums(UrnTangents, Additive):
+class TopicSums(PseudoCountBound, Additive):
     """Sums over some documents.
 
     Attributes

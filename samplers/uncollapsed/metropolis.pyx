@@ -409,10 +409,10 @@ cdef class MetropolisSweep:
                 self.w.lists = self.w.tables
         n_threads = 1 if self.handle.needs_gil else n_threads
         tasks = [(start, min(start + TASK_ROWS, len(moved))) for start in range(0, len(moved), TASK_ROWS)]
-        counts = run(self._walk, tasks, n_threads, uses_blas=False)
+        counts = run(self._move_places, tasks, n_threads, uses_blas=False)
         return moved, sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
 
-    def _walk(self, Py_ssize_t start, Py_ssize_t stop):
+    def _move_places(self, Py_ssize_t start, Py_ssize_t stop):
         """Move the data at places start..stop-1 of the sweep's order."""
         cdef Room room = Room(self)
         cdef tally t = tally(0, 0, 0)

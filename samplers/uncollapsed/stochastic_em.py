@@ -62,7 +62,7 @@ class StochasticEM(UncollapsedGibbs):
         super().__init__(draw=draw, tau=tau, theta=theta, truncation=truncation, n_threads=n_threads)
         self.proposal = proposal
 
-    def _walk(self) -> UncollapsedMetropolis:
+    def _metropolis(self) -> UncollapsedMetropolis:
         """Make the Metropolis kernel with the proposal."""
         settings: dict[str, Any] = {"theta": self.theta, "truncation": self.truncation, "n_threads": self.n_threads}
         return UncollapsedMetropolis(self.proposal, **settings)
@@ -75,14 +75,14 @@ class StochasticEM(UncollapsedGibbs):
         if self.proposal is not None:
             why = "a proposal, which stands in place of exact draws,"
             refuse_unused(self, ["draw", "tau"], why=why, remedy="leave out the proposal")
-            self._walk().check(model, data)
+            self._metropolis().check(model, data)
 
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the parameters, and those of the proposal if there is one."""
         if self.proposal is None:
             return super().memory(model, data, n_clusters)
-        return self._walk().memory(model, data, n_clusters)
+        return self._metropolis().memory(model, data, n_clusters)
 
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]:
         """Set parameters and weights to their mode or mean given labels, then move the labels."""
-        return super().move(state) if self.proposal is None else self._walk().move(state)
+        return super().move(state) if self.proposal is None else self._metropolis().move(state)

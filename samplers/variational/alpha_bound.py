@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.special import psi
 
 
-class UrnTangents:
+class PseudoCountBound:
     """Mixin for an `Additive` that holds the tangents of groups.
 
     Documents are groups of words.
@@ -113,4 +113,4 @@ def largest(c: npt.NDArray[np.float64], d: npt.NDArray[np.float64], b: float) ->
     return (c + np.sqrt(c * c + 4.0 * b * d)) / (2.0 * b)
 
 
-__all__ = ["UrnTangents", "largest", "rising_slopes", "tangent"]
+__all__ = ["PseudoCountBound", "largest", "rising_slopes", "tangent"]

@@ -23,6 +23,7 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import Settings
+from expfam.samplers.chain.driver import advance
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.rules import starting_labels
@@ -169,8 +170,7 @@ class _Division:
         except CapabilityError:
             return self.divide_all(regions)
         state = kernel.init(free, self.data, seed=self.seed, start="kmeans++", n_clusters=n_pieces)
-        for _ in range(_PASSES):
-            kernel.step(state)
+        advance(kernel, state, _PASSES)
         pieces = merged_labels(self.model, self.data, state.labels, n_clusters=self.most(None))
         return self.stepped(self.data, pieces, 0)
 
@@ -279,8 +279,7 @@ class _Division:
     def stepped(self, few, labels, turn):
         """Return labels after a few steps of the kernel and greedy merges."""
         state = self.kernel.init(self.model, few, seed=self.seed + turn, start=labels)
-        for _ in range(self.start.steps):
-            self.kernel.step(state)
+        advance(self.kernel, state, self.start.steps)
         return merged_labels(self.model, few, state.partition, n_clusters=self.most(None))
 
     def joined(self, few, labels, others):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
+from expfam.samplers.chain.driver import advance
 from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.rules import default_n_clusters
 from expfam.samplers.variational.mixture import SparseVariational
@@ -49,8 +50,5 @@ def named_start(
     kernel = SparseVariational(truncation=K, n_threads=n_threads)
     free = MixtureModel(model.family, DirichletProcess())
     state = kernel.init(free, data, seed=seed, start="kmeans++", n_clusters=K)
-    for _ in range(_PASSES):
-        kernel.step(state)
-        if kernel.is_done(state):
-            break
+    advance(kernel, state, _PASSES)
     return merged_labels(model, data, state.labels)
