@@ -55,8 +55,16 @@ def add_arguments(parser):
     group.add_argument(
         "--steps", type=natural_int, default=50, metavar="N", help="after the warm-up; default: %(default)s"
     )
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="steps before; default: 50, at most --steps")
-    group.add_argument("--sampler", default="auto", metavar="NAME", help="default: %(default)s")
+    group.add_argument(
+        "--warmup", type=natural_int, metavar="N", help="steps before; default: as many as --steps, at most 100"
+    )
+    group.add_argument(
+        "--sampler",
+        default="auto",
+        metavar="NAME",
+        help="auto, gibbs, uncollapsed_gibbs, fastex, canopy, split_merge, stochastic_em, em or variational;"
+        " default: %(default)s",
+    )
     starts = ("auto", "random", "kmeans++", "tree", "tree_point", "sequential", "one", "buckets")
     starts = (*starts, "progressive", "variational")
     group.add_argument("--start", default="auto", choices=starts)
@@ -152,6 +160,7 @@ def _forecast(X, family, n_components):
 def _forecast_time(args, mixture, X):
     """Duration of a fit with a limit, or of many rows; refused above the limit. None where timing would not pay."""
     from expfam import Dataset, MixtureModel
+    from expfam.estimators.base import step_numbers
     from expfam.forecast.time import check_duration, forecast_duration
     from expfam.samplers import load_sampler
 
@@ -159,11 +168,11 @@ def _forecast_time(args, mixture, X):
         return None
     data = Dataset(X, mixture.family)
     kernel = load_sampler(mixture.sampler, n_threads=mixture.n_threads, weights=mixture.weights)
-    n_steps, n_warmup = args.steps, min(50, args.steps) if args.warmup is None else args.warmup
     model = MixtureModel(data.family, mixture.weights)
     kernel.check(model, data)
     start = args.start
-    duration = forecast_duration(kernel, model, data, n_warmup + n_steps, seed=mixture.random_state, start=start)
+    n_steps = sum(step_numbers(mixture))
+    duration = forecast_duration(kernel, model, data, n_steps, seed=mixture.random_state, start=start)
     if args.time_limit is not None:
         check_duration(duration, args.time_limit)
     return duration
@@ -171,11 +180,10 @@ def _forecast_time(args, mixture, X):
 
 def fit_with_progress(args, mixture, X):
     """The mixture, fitted; a bar on standard error where that is a terminal."""
+    from expfam.estimators.base import step_numbers
     from expfam.samplers.chain.callbacks import Progress
 
-    n_steps = mixture.n_steps
-    total = n_steps + (min(50, n_steps) if mixture.n_warmup == "auto" else mixture.n_warmup)
-    bar = Progress(total, disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    bar = Progress(sum(step_numbers(mixture)), disable=True if args.quiet else None, leave=False, file=sys.stderr)
     mixture.set_params(callbacks=[bar]).fit(X)
     return mixture.set_params(callbacks=None)  # the bar is no part of the model that is saved
 

@@ -4,6 +4,8 @@ A chunk is whatever the estimator's `fit` takes. Statistics of clusters or topic
 does not grow with the number of rows but by what a memoized schedule remembers of each chunk.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -11,6 +13,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators.base import step_numbers
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -25,8 +28,8 @@ def _learns_chunks(estimator):
     kernel = load_sampler(estimator.sampler)
     if not hasattr(kernel, "stream"):
         raise AttributeError(
-            f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or a"
-            " configured SparseVariational"
+            f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or"
+            " SparseVariational(...)"
         )
     return True
 
@@ -87,7 +90,7 @@ class ChunkLearner:
             X, options = self._parts(chunk)
             return Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
 
-        n_passes = 1 if chunk_iterator is chunks else max(1, self._count("n_steps"))
+        n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
         begin = [data]
         data = None
         infos, self.interrupted_ = [], False
@@ -137,12 +140,6 @@ class ChunkLearner:
             self.trace_.append(info, self.stream_)
         self.n_iter_ += len(infos)
         self.interrupted_ = getattr(self, "interrupted_", False)
-
-    def _count(self, name):
-        value = getattr(self, name)
-        if value != int(value) or value < 0:
-            raise ValueError(f"{name} must be a non-negative integer; got {value!r}")
-        return int(value)
 
 
 def _joined(held, others):

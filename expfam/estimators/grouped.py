@@ -4,7 +4,13 @@ A fitted model is a bound family, statistics of the clusters and pseudo-counts o
 found them; weights of new groups, labels, scores and saved files need no more than these.
 """
 
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
@@ -12,25 +18,27 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import DataError, SupportError
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.estimators.chunks import ChunkLearner
-from expfam.estimators.mixture import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
-from expfam.forecast.time import check_time
-from expfam.io.models import load_grouped, save_grouped
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.params import refuse_unused
-from expfam.samplers.chain.callbacks import Progress
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.named import find_sampler
 from expfam.samplers.variational.sparse_rows import work_size
-from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from expfam.families.base import Family
 
 _ALPHA = 1.0  # of all clusters together, where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
@@ -40,15 +48,15 @@ _HELD_SHARE = 0.2
 
 
 def _learns_groups(mixture):
-    if not (isinstance(mixture.sampler, GroupedVariational) or _is_named(mixture.sampler, "variational")):
+    if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(
-            "sampling needs all groups at once; chunks are learned with sampler='variational' or a configured"
-            " GroupedVariational"
+            "sampling needs all groups at once; chunks are learned with sampler='variational' or"
+            " GroupedVariational(...)"
         )
     return True
 
 
-class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
+class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
     """Mixture of rows in groups: every group has weights of its own over clusters that all groups share.
 
     For patches of images, cells of patients, purchases of customers: rows are told apart by what they are and by the
@@ -61,14 +69,19 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     n_components : int
         K.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; "auto" learns one for each, from 1/K on, under a Gamma(1, 1) prior.
-    sampler : {"gibbs", "variational"}, GroupedGibbs or GroupedVariational
-        Exact sampling, or variational inference, which uses several threads, takes sample weights and learns from
-        chunks (`partial_fit`, `fit_chunks`). One that is configured learns `alpha` or not as it says itself.
-    n_steps : int
-        Sweeps over which clusters and weights are averaged, or variational passes at most.
+        Pseudo-count of each cluster in a group; "auto" begins at 1/K.
+    sampler : str, GroupedGibbs or GroupedVariational
+        ``"gibbs"``, which ``"auto"`` is: exact sampling. Or ``"variational"``: variational inference, which uses
+        several threads, takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`). Or a kernel with its
+        settings, which says itself whether `alpha` is learned and how many threads are used.
+    n_steps : int or "auto"
+        Sweeps over which clusters and weights are averaged, or variational passes at most; ``"auto"`` is 100.
     n_warmup : int or "auto"
-        Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
+        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. Variational inference has none, and `fit`
+        refuses a number but 0 for it.
+    learn_hyper : bool or "auto"
+        Learn `alpha`, one for each cluster, under a Gamma(1, 1) prior: always, or with ``"auto"`` where `alpha` was
+        left at ``"auto"``.
     start : str or (N,) array_like of int
         Starting clusters or the name of a start of `Mixture`.
     n_threads : int or None
@@ -80,7 +93,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         1 for a progress bar.
     memory_limit : int, float, str or None
     time_limit : float, str or None
-        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
         beyond them nothing is fitted.
 
     Attributes
@@ -125,29 +138,33 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     "Latent Dirichlet allocation". Numbers of groups belong to a call: groups of new data are new groups.
     """
 
+    saved_kind = "grouped_mixture"
+
     def __init__(
         self,
-        family="gaussian_diag",
-        n_components=10,
+        family: str | Family = "gaussian_diag",
+        n_components: int = 10,
         *,
-        alpha="auto",
-        sampler="gibbs",
-        n_steps=100,
-        n_warmup="auto",
-        start="auto",
-        n_threads=None,
-        random_state=None,
-        callbacks=None,
-        verbose=0,
-        memory_limit=None,
-        time_limit=None,
-    ):
+        alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
+        sampler: str | GroupedGibbs | GroupedVariational = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_warmup: int | Literal["auto"] = "auto",
+        learn_hyper: bool | Literal["auto"] = "auto",
+        start: Any = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        verbose: int = 0,
+        memory_limit: float | str | None = None,
+        time_limit: float | str | None = None,
+    ) -> None:
         self.family = family
         self.n_components = n_components
         self.alpha = alpha
         self.sampler = sampler
         self.n_steps = n_steps
         self.n_warmup = n_warmup
+        self.learn_hyper = learn_hyper
         self.start = start
         self.n_threads = n_threads
         self.random_state = random_state
@@ -182,44 +199,35 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         """
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
+        is_sampled = isinstance(kernel, GroupedGibbs)
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
-        model, seed = self._model(data.family), resolve_seed(self.random_state)
-        if not isinstance(kernel, GroupedGibbs):
+        model, seed = self._model(data.family), self._seed()
+        if not is_sampled:
             if n_warmup and not is_auto(self.n_warmup):
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
             n_warmup = 0
-        kernel.check(model, data)
-        check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
-        check_time(self.time_limit, kernel, model, data, n_warmup + n_steps, seed=seed, start=self.start)
-        state = kernel.init(model, data, seed=seed, start=self.start)
-        average = _Average()
-        self._run(kernel, state, n_warmup, n_steps, average)
+        phases, average = [(kernel, n_warmup), (kernel, n_steps)], _Average()
+        K = model.n_components
+        forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
+        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
         self.__dict__.pop("stream_", None)
         return self
 
     def _kernel(self):
-        if isinstance(self.sampler, (GroupedGibbs, GroupedVariational)):
-            return self.sampler
-        if self.sampler not in ("gibbs", "variational"):
-            raise ValueError(
-                "GroupedMixture: sampler must be 'gibbs', 'variational', a GroupedGibbs or a GroupedVariational; got"
-                f" {self.sampler!r}"
-            )
-        learns = is_auto(self.alpha)
-        if self.sampler == "gibbs":
-            return GroupedGibbs(learn_alpha=learns)
-        return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
-
-    def _run(self, kernel, state, n_warmup, n_steps, average):
-        callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
-        counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
-        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted], n_warmup=n_warmup)
-        if not trace.interrupted:
-            kernel.finish(state)
-        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+        found = find_sampler(self.sampler, model="GroupedMixture")
+        self._check_learn_hyper(self.learn_hyper)
+        if isinstance(found, (GroupedGibbs, GroupedVariational)):
+            why = "a kernel, which says itself what it learns,"
+            refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
+            return found
+        learns = is_auto(self.alpha) if is_auto(self.learn_hyper) else bool(self.learn_hyper)
+        if found is GroupedVariational:
+            return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
+        return GroupedGibbs(learn_alpha=learns)
 
     def _adopt(self, state, average, groups):
         self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
@@ -350,19 +358,19 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
-        kernel, seed = self._kernel(), resolve_seed(self.random_state)
+        kernel, seed = self._kernel(), self._seed()
         data = Dataset(X, self._family() if is_first else self.family_, **options)
         if is_first:
             model = self._model(data.family)
-            forecast = forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model)
+            forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
             return kernel.stream(model, data, seed=seed, start=self.start), data
         fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
 
     def _model(self, family):
-        model = AdmixtureModel(family, self.n_components)
-        return model.with_alpha(_ALPHA / model.n_topics if is_auto(self.alpha) else self.alpha)
+        K = self._check_components()
+        return AdmixtureModel(family, K, self._alpha_or(_ALPHA / K))
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
@@ -473,38 +481,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
         return counts, labels
 
-    # ---- storage -----------------------------------------------------------------------------------------------------
-
-    def save(self, path, *, labels=False):
-        """Write the fitted mixture to a directory of JSON and npz, without pickle; with its labels on request."""
-        check_is_fitted(self)
-        save_grouped(self, path, labels=labels)
-
-    @classmethod
-    def load(cls, path, *, trust=False):
-        """Mixture read back from `save`; it predicts without the training data.
-
-        Parameters
-        ----------
-        path : path_like
-        trust : bool
-            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
-            where the file names them; that runs their code. Use it for files that you trust.
-
-        Returns
-        -------
-        GroupedMixture
-            It lacks `trace_`, and `labels_` unless it was saved with ``labels=True``. Settings that cannot be written
-            as JSON, such as callbacks and starting labels, are at their defaults.
-
-        Raises
-        ------
-        ArchiveError
-            There is no such model at `path`, or it is damaged or was altered.
-        PluginError
-            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
-        """
-        return load_grouped(cls, path, trust=trust)
+    # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")
@@ -562,16 +539,11 @@ class _Average:
     """Means of statistics, groups' counts and pseudo-counts over sweeps, in place of which others have their last."""
 
     def __init__(self):
-        self.total, self.n_kept, self.n_before, self.n_seen = None, 0, 0, 0
-
-    def after(self, n_steps):
-        """The callback of a run whose first steps do not count."""
-        self.n_before = n_steps
-        return self
+        self.total, self.n_kept, self.n_seen = None, 0, 0
 
     def __call__(self, info, state):
         self.n_seen += 1
-        if self.n_seen > self.n_before and (self.n_seen - self.n_before) % _KEEP_EVERY == 0:
+        if self.n_seen % _KEEP_EVERY == 0:
             self._keep(state)
         return False
 
@@ -646,10 +618,6 @@ def _weights(counts, alpha):
 def _soft_sums(state):
     """Sums of statistics of a variational run: (K, F), CSR where the statistics of the data are."""
     return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
-
-
-def _is_named(value, name):
-    return isinstance(value, str) and value == name
 
 
 __all__ = ["GroupedMixture", "held_rows"]

@@ -83,7 +83,8 @@ def _knows_its_bound(model):
 
 
 def _is_stochastic(model):
-    return isinstance(getattr(model, "stream_", model).schedule, Stochastic)
+    learned_by = model.stream_ if hasattr(model, "stream_") else model.sampler
+    return isinstance(getattr(learned_by, "schedule", None), Stochastic)
 
 
 def _since(model, common, place):
@@ -91,13 +92,13 @@ def _since(model, common, place):
     if hasattr(model, "stream_") and _is_stochastic(model):
         raise CapabilityError(
             f"model {place} learned under a stochastic schedule, which forgets: what it learned since `common` is no"
-            " sum over documents. Let models go on under schedule=Memoized()"
+            " sum over documents. Let models go on under TopicVariational(schedule=Memoized())"
         )
     counts, before = _counts(model), _counts(common)
     if (counts < before - _ROUNDING * (1.0 + before)).any():
         raise CapabilityError(
             f"model {place} did not go on from `common`: its topics do not hold what those of `common` do. Models go on"
-            " by loading it and partial_fit, under schedule=Memoized()"
+            " by loading it and partial_fit, under TopicVariational(schedule=Memoized())"
         )
     return counts - before
 

@@ -134,7 +134,7 @@ def forecast_topics(data, *, kernel, model, start="auto"):
     -----
     Statistics: counts of words in topics, their sums over sweeps, and the pseudo-counts that become `components_`.
     """
-    K = model.n_topics
+    K = model.n_components
     return Forecast(
         data=_bytes_of(data.X),
         labels=16 * data.n_rows,

@@ -5,7 +5,11 @@ plus the trace; the labels are added on request. Families and weights are named 
 parameters and learned attributes as JSON and arrays, and rebuilt through the plugin registry.
 """
 
+from __future__ import annotations
+
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -21,18 +25,19 @@ from expfam.samplers.chain.trace import WarmedColumns
 from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.structures.ground.stored import restoring
 
-KIND = "mixture"
+MIXTURE = "mixture"
 HIERARCHY = "hierarchy"
 TOPICS = "topic_model"
 GROUPED = "grouped_mixture"
 _RESULTS = {
-    KIND: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
+    MIXTURE: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_"
+    " n_features_in_",
     HIERARCHY: "alpha_ leaf_ labels_ order_ n_scores_ interrupted_ n_features_in_",
     TOPICS: "components_ alpha_ eta_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _OTHER_RESULTS = {
-    KIND: "labels_ trace_ n_warmup stream_",
+    MIXTURE: "labels_ trace_ n_warmup stream_",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
     GROUPED: "labels_ stream_",
@@ -44,7 +49,6 @@ _NOT_KEPT = {
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _PARTS = ("family", "weights", "schedule")
 _TREE = ("children", "log_block", "counts")
-_LABEL_SETTINGS = ("start", "init_labels")
 
 
 class StoredTrace(WarmedColumns):
@@ -79,17 +83,17 @@ class StoredTrace(WarmedColumns):
         return self.columns[name]
 
 
-def save_model(estimator, path, *, labels=False):
-    """Write a fitted mixture to the directory `path`.
+def save_estimator(estimator: Any, path: Path | str, *, labels: bool = False) -> None:
+    """Write a fitted estimator to the directory `path`.
 
     Parameters
     ----------
-    estimator : Mixture
+    estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
         Fitted.
     path : path_like
         An earlier model that stands there is replaced; anything else there is refused.
     labels : bool
-        Also keep `labels_`, 4 bytes a datum.
+        Also keep `labels_` of a mixture, 4 bytes a datum. A hierarchy's are always kept, a topic model has none.
 
     Raises
     ------
@@ -100,25 +104,26 @@ def save_model(estimator, path, *, labels=False):
     -----
     Settings that are no plain values, families, weights or samplers of plain settings (callbacks, starting labels,
     generators) are written as text to the header's ``not_kept`` and come back as their defaults; predictions do not
-    depend on them. Of a mixture that learned from chunks the file holds what learning goes on from.
+    depend on them. Of an estimator that learned from chunks the file holds what learning goes on from.
     """
-    results = _labels_of(estimator, labels)
-    if hasattr(estimator, "trace_"):
-        results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
-        results["n_warmup"] = int(estimator.trace_.n_warmup)
+    kind = estimator.saved_kind
+    results, parts = _SAVED[kind](estimator)
+    if labels:
+        results["labels_"] = estimator.labels_
     if hasattr(estimator, "stream_"):
-        results["stream_"] = _stream_of(estimator, labels)
-    parts = {"family": estimator.family_, "weights": estimator.model_.weights}
-    _write(estimator, path, KIND, results, parts)
+        results["stream_"] = estimator.stream_.to_arrays()
+        if not labels:  # those of the last chunk, which nothing goes on from
+            results["stream_"]["labels"] = np.empty(0, dtype=np.int32)
+    _write(estimator, path, kind, results, parts)
 
 
-def load_model(estimator_class, path, *, trust=False):
-    """Fitted mixture that `save_model` wrote; it predicts without the training data.
+def load_estimator(estimator_class: type, path: Path | str, *, trust: bool = False) -> Any:
+    """Return the fitted estimator that `save_estimator` wrote; it predicts without the training data.
 
     Parameters
     ----------
     estimator_class : type
-        `Mixture` or a class derived from it.
+        The class that was saved, or one derived from it.
     path : path_like
     trust : bool
         Also import modules that are neither part of expfam nor of an installed distribution that offers plugins, where
@@ -126,7 +131,7 @@ def load_model(estimator_class, path, *, trust=False):
 
     Returns
     -------
-    Mixture
+    Mixture, GroupedMixture, TopicModel or BayesianHierarchy
 
     Raises
     ------
@@ -135,152 +140,76 @@ def load_model(estimator_class, path, *, trust=False):
     PluginError
         A class that the file names is not installed, or comes from elsewhere and `trust` is False.
     """
-
-    estimator, results, parts = _read(path, KIND, estimator_class, trust)
+    kind: str = estimator_class.saved_kind  # type: ignore[attr-defined]
+    estimator, results, parts = _read(path, kind, estimator_class, trust)
     with restoring(path):
-        model = MixtureModel(parts["family"], parts["weights"])
-        check_mixture(results, model.family)
-        if "trace_" in results:
-            # files of versions before traces knew their warm-up do not have its length
-            results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
         stream = results.pop("stream_", None)
-        _set(estimator, results | {"model_": model, "family_": model.family})
-        _miss(estimator, "labels_", "trace_")
+        _LOADED[kind](estimator, results, parts)
+        if kind != HIERARCHY:
+            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "trace_")))
         if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream)
+            options = (parts["schedule"],) if kind == TOPICS else ()
+            estimator.stream_ = estimator.restore_stream(stream, *options)
     return estimator
 
 
-def save_hierarchy(estimator, path):
-    """Write a fitted hierarchy to the directory `path`: its tree, labels, and the statistics of the leaves.
+# ---- what is its own of each -----------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    estimator : BayesianHierarchy
-        Fitted.
-    path : path_like
-        As of `save_model`, whose notes on settings hold too.
-    """
+
+def _saved_mixture(estimator):
+    results = {}
+    if hasattr(estimator, "trace_"):
+        results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
+        results["n_warmup"] = int(estimator.trace_.n_warmup)
+    return results, {"family": estimator.family_, "weights": estimator.model_.weights}
+
+
+def _load_mixture(estimator, results, parts):
+    model = MixtureModel(parts["family"], parts["weights"])
+    check_mixture(results, model.family)
+    if "trace_" in results:
+        # files of versions before traces knew their warm-up do not have its length
+        results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
+    _set(estimator, results | {"model_": model, "family_": model.family})
+
+
+def _saved_hierarchy(estimator):
     tree = estimator.tree_
     results = {name: getattr(tree, name) for name in _TREE}
     results |= {"leaf_weight": tree.log_weight[: tree.n_leaves], "n": estimator._n, "S": estimator._S}
-    _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
+    return results, {"family": estimator.family_}
 
 
-def load_hierarchy(estimator_class, path, *, trust=False):
-    """Fitted hierarchy that `save_hierarchy` wrote; raises as `load_model` does.
-
-    Parameters
-    ----------
-    estimator_class : type
-        `BayesianHierarchy` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
-
-    Returns
-    -------
-    BayesianHierarchy
-    """
-
-    estimator, results, parts = _read(path, HIERARCHY, estimator_class, trust)
-    with restoring(path):
-        check_hierarchy(results, parts["family"])
-        leaf_weight = results.pop("leaf_weight")
-        tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
-        estimator._n, estimator._S = results.pop("n"), results.pop("S")
-        _set(estimator, results)
-        estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
-    return estimator
+def _load_hierarchy(estimator, results, parts):
+    check_hierarchy(results, parts["family"])
+    leaf_weight = results.pop("leaf_weight")
+    tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
+    estimator._n, estimator._S = results.pop("n"), results.pop("S")
+    _set(estimator, results)
+    estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
 
 
-def save_topics(estimator, path):
-    """Write a fitted topic model to the directory `path`.
-
-    Parameters
-    ----------
-    estimator : TopicModel
-        Fitted.
-    path : path_like
-        As of `save_model`, whose notes on settings hold too.
-    """
-    results, parts = {}, {}
-    if hasattr(estimator, "stream_"):
-        results["stream_"], parts["schedule"] = _stream_of(estimator), estimator.stream_.schedule
-    _write(estimator, path, TOPICS, results, parts)
+def _saved_topics(estimator):
+    return {}, {"schedule": estimator.stream_.schedule} if hasattr(estimator, "stream_") else {}
 
 
-def load_topics(estimator_class, path, *, trust=False):
-    """Fitted topic model that `save_topics` wrote; raises as `load_model` does.
-
-    Parameters
-    ----------
-    estimator_class : type
-        `TopicModel` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
-
-    Returns
-    -------
-    TopicModel
-    """
-
-    estimator, results, parts = _read(path, TOPICS, estimator_class, trust)
-    with restoring(path):
-        check_topics(results)
-        stream = results.pop("stream_", None)
-        _set(estimator, results)
-        _miss(estimator, "trace_")
-        estimator._n_features_out = len(estimator.components_)
-        if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream, parts["schedule"])
-    return estimator
+def _load_topics(estimator, results, parts):
+    check_topics(results)
+    _set(estimator, results)
+    estimator._n_features_out = len(estimator.components_)
 
 
-def save_grouped(estimator, path, *, labels=False):
-    """Write a fitted mixture of groups to the directory `path`: clusters, pseudo-counts, and counts of the groups.
-
-    Parameters
-    ----------
-    estimator : GroupedMixture
-        Fitted.
-    path : path_like
-        As of `save_model`, whose notes on settings hold too.
-    labels : bool
-        Also keep `labels_`, 4 bytes a datum.
-    """
-    results = _labels_of(estimator, labels)
-    if hasattr(estimator, "stream_"):
-        results["stream_"] = _stream_of(estimator, labels)
-    _write(estimator, path, GROUPED, results, {"family": estimator.family_})
+def _saved_grouped(estimator):
+    return {}, {"family": estimator.family_}
 
 
-def load_grouped(estimator_class, path, *, trust=False):
-    """Fitted mixture of groups that `save_grouped` wrote; raises as `load_model` does.
+def _load_grouped(estimator, results, parts):
+    check_grouped(results, parts["family"])
+    _set(estimator, results | {"family_": parts["family"]})
 
-    Parameters
-    ----------
-    estimator_class : type
-        `GroupedMixture` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
 
-    Returns
-    -------
-    GroupedMixture
-    """
-
-    estimator, results, parts = _read(path, GROUPED, estimator_class, trust)
-    with restoring(path):
-        check_grouped(results, parts["family"])
-        stream = results.pop("stream_", None)
-        _set(estimator, results | {"family_": parts["family"]})
-        _miss(estimator, "labels_", "trace_")
-        if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream)
-    return estimator
+_SAVED = {MIXTURE: _saved_mixture, HIERARCHY: _saved_hierarchy, TOPICS: _saved_topics, GROUPED: _saved_grouped}
+_LOADED = {MIXTURE: _load_mixture, HIERARCHY: _load_hierarchy, TOPICS: _load_topics, GROUPED: _load_grouped}
 
 
 # ---- what all have ---------------------------------------------------------------------------------------------------
@@ -325,17 +254,6 @@ def _miss(estimator, *names):
     estimator._not_kept = {name: _NOT_KEPT[name] for name in names if not hasattr(estimator, name)}
 
 
-def _labels_of(estimator, labels):
-    return {"labels_": estimator.labels_} if labels else {}
-
-
-def _stream_of(estimator, labels=False):
-    arrays = estimator.stream_.to_arrays()
-    if not labels:  # those of the last chunk, which nothing goes on from
-        arrays["labels"] = np.empty(0, dtype=np.int32)
-    return arrays
-
-
 # ---- values to JSON and arrays ---------------------------------------------------------------------------------------
 
 
@@ -346,7 +264,7 @@ def _pack_settings(params, arrays):
         is_model = isinstance(value, Family) or _is_weights(value) or _is_plain_settings(value)
         is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS"
         # labels would make the file as long as the data
-        is_long = name in _LABEL_SETTINGS and value is not None and not isinstance(value, str)
+        is_long = name == "start" and value is not None and not isinstance(value, str)
         if is_model or ((is_array or _is_plain(value)) and not is_long):
             kept[name] = _pack(value, ("params", name), arrays)
         else:

@@ -96,7 +96,7 @@ class GroupedStream(SoftStream, GroupedSoft):
     group_counts = None
 
     def __init__(self, model, data, *, settings, seed):
-        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        super().__init__(model, data, n_clusters=model.n_components, settings=settings, seed=seed)
 
     def resume(self, n, S, counts, log_joint):
         """Take the statistics (n, S) of a finished fit, counts (G, K) of its groups, and its bound.
@@ -113,7 +113,7 @@ class GroupedStream(SoftStream, GroupedSoft):
     @staticmethod
     def room(model, settings):
         """Number of clusters of a stream of this model."""
-        return model.n_topics
+        return model.n_components
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 

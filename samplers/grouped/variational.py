@@ -123,7 +123,7 @@ class GroupedVariational(CandidatePasses, Kernel):
                 f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data that are held; got"
                 f" {self.schedule!r}: learn them in chunks"
             )
-        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+        self.schedule_of(model.n_components, data).check(data.groups.n_groups)
 
     def check_stream(self, model, data):
         """`check` for a run that learns chunks, of which this is one."""
@@ -180,7 +180,7 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     def memory(self, model, data, n_clusters):
         """Bytes of tables, sums of batches, counts of groups, and scores that long groups hold."""
-        K = model.n_topics
+        K = model.n_components
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
         kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
@@ -297,7 +297,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
     """
 
     def __init__(self, model, data, labels, *, settings, seed):
-        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        super().__init__(model, data, n_clusters=model.n_components, settings=settings, seed=seed)
         self.data, self.n_steps, self.stamp, self.memory = data, 0, 0, {}
         self.labels = np.array(labels, dtype=np.int32)
         self.passes = self.group_passes(self.phi, data)

@@ -17,7 +17,7 @@ def memory_of_tokens(n_tokens, n_entries, n_docs, n_topics):
 
 def check_admixture(model, kernel):
     """Refuse families other than the multinomial, whose words have topics one by one."""
-    if getattr(model, "n_topics", None) is None:
+    if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
     if getattr(model.family, "count_model", None) != "multinomial":
         raise CapabilityError(f"{kernel} needs the family Multinomial; got {model.family!r}")

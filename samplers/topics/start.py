@@ -68,7 +68,7 @@ class VariationalStart:
         state = kernel.init(model, part, seed=seed, start=drawn_topics(model, part, seed=seed))
         for _ in range(N_SWEEPS):
             kernel.step(state)
-        tokens = TokenTopics(X, model.n_topics)
+        tokens = TokenTopics(X, model.n_components)
         is_part = np.zeros(X.shape[0], dtype=bool)
         is_part[rows] = True
         tokens.topic[:] = -1
@@ -93,7 +93,7 @@ class VariationalStart:
     def memory(self, model, data):
         """Bytes at the peak: passes and their draws, or, of a part, its chain beside the tokens of all documents."""
         n_tokens, n_entries = count_tokens(data)
-        share, K = self._share_of(n_tokens), model.n_topics
+        share, K = self._share_of(n_tokens), model.n_components
         part = (share * n_tokens, share * n_entries)
         drawn = _passes().memory(model, data, K) + 20 * part[0] + 24 * part[1]
         if share == 1.0:

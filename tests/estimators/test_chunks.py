@@ -117,7 +117,7 @@ def test_a_stochastic_schedule_is_the_rule_with_known_and_unknown_totals():
         run, data = begin(family, in_chunks(X), SymmetricDirichlet(6), schedule=schedule)
         n, seen = run.n.copy(), 0
         for t, chunk in enumerate(data, start=1):
-            mine = run.passes_over(run.phi.over(chunk), None).visit(slice(0, len(chunk)), run.tables()).sums.n
+            mine = run.passes_over(run.phi.over(chunk), None).local_step(slice(0, len(chunk)), run.tables()).sums.n
             seen += len(chunk)
             total, rho = n_total or seen, (t + 2.0) ** -0.8
             n = (1 - rho) * n * total / n.sum() + rho * total / len(chunk) * mine
@@ -231,7 +231,7 @@ def test_weights_given_to_fit_stand_for_copies(X_kind, schedule):
 def test_samplers_that_take_no_weights_say_so():
     family, X = planted("poisson")
     weight = np.arange(240.0)
-    for sampler in ("collapsed_gibbs", "uncollapsed_gibbs", "fast_ex"):
+    for sampler in ("gibbs", "uncollapsed_gibbs", "fastex"):
         with pytest.raises(CapabilityError, match=r"cannot use sample_weight.*variational"):
             Mixture(family, 5, sampler=sampler).fit(X, sample_weight=weight)
     a, b = (Mixture(family, 5, n_steps=3, random_state=0).fit(X, sample_weight=w) for w in (None, np.ones(240)))

@@ -15,10 +15,10 @@ PUBLIC = {
         load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
-        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy Checkpoint ClusterMoves ClusterTree
+        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves ClusterTree
         CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
         Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
-        FarAnchors FastEx FrozenAllocator Full GroupedGibbs CellProposal GroupedState GroupedStream
+        FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedState GroupedStream
         GroupedVariational GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree
         Int8Proposal Kernel MemberMoves Memoized MergeState NearAnchors NearestProposal Progress Progressive
         Proposal PrototypeProposal RandomScan RestrictedGibbsAllocator SequentialAllocator Snapshot

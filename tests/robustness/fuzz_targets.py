@@ -37,6 +37,7 @@ from scipy import sparse
 
 from expfam.cli.errors import UsageError
 from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError, PluginError, ResourceError
+from expfam.samplers import HierarchicalClustering
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = (DataError, ArchiveError, PluginError, ResourceError, UsageError)
@@ -275,7 +276,9 @@ def _estimators():
             BayesianHierarchy,
             (
                 lambda: BayesianHierarchy("poisson").fit(COUNTS),
-                lambda: BayesianHierarchy("gaussian_spherical", duplicates="collapse").fit(np.vstack([REAL, REAL[:4]])),
+                lambda: BayesianHierarchy(
+                    "gaussian_spherical", sampler=HierarchicalClustering(duplicates="collapse")
+                ).fit(np.vstack([REAL, REAL[:4]])),
             ),
         ),
         "topics": (
