@@ -394,7 +394,7 @@ def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights
     >>> load_sampler("auto")
     CollapsedGibbs(order='sequential')
     """
-    kind = find_sampler(sampler)
+    kind: Any = find_sampler(sampler)
     if isinstance(kind, Kernel):
         return kind
     if kind is None and weights is not None and weights.max_components is None:

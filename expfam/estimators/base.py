@@ -38,7 +38,7 @@ _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "
 
 
 class Estimator(BaseEstimator):
-    """Base of the four estimators: what they have in common beside scikit-learn's rules.
+    """Base of the four estimators.
 
     Subclasses say in `default_steps` what ``n_steps="auto"`` stands for, in `saved_kind` which format of
     `expfam.io.models` they have, and in `no_components` what ``n_components=None`` stands for, if anything.
@@ -257,7 +257,7 @@ class FamilyEstimator(Estimator):
     family: Any
 
     def _family(self) -> Family:
-        """Return the family that `family` is or names; the error for anything else says what to write."""
+        """Return the family that `family` is or names; other values get an error with the remedy."""
         family = self.family
         if isinstance(family, str):
             return load_family(family)
@@ -268,8 +268,7 @@ class FamilyEstimator(Estimator):
             count = _WORDS.get(int(family), str(family))
             hint = f". To ask for {count} clusters, write {owner}(n_components={int(family)})"
         elif isinstance(family, type) and issubclass(family, Family):
-            family, hint = family.__name__, f". Write {owner}({family.__name__}())"
-            raise TypeError(f"family must be a name or a Family; got the class {family}{hint}")
+            hint = f". Write {owner}({family.__name__}())"
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
@@ -290,7 +289,7 @@ class FamilyEstimator(Estimator):
 
 
 def _with_remedy(init: Any) -> Any:
-    """Return the constructor with a TypeError that says what to write in place of an unknown keyword."""
+    """Return the constructor with a TypeError that names the remedy for an unknown keyword."""
 
     parameters = inspect.signature(init).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -315,7 +314,9 @@ def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str
 
 
 def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) -> Any:
-    """Return X as scikit-learn checks it, and refuse first what scikit-learn would lose or crash on.
+    """Return X as scikit-learn checks it.
+
+    What scikit-learn would lose, or crash on, is refused first.
 
     Parameters
     ----------

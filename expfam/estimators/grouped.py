@@ -1,4 +1,4 @@
-"""Mixtures of rows in groups, in the conventions of scikit-learn: clusters that all share, weights of each group's own.
+"""`GroupedMixture`: a mixture of rows in groups, in the conventions of scikit-learn.
 
 A fitted model is a bound family, statistics of the clusters and pseudo-counts of clusters in groups, whichever sampler
 found them; weights of new groups, labels, scores and saved files need no more than these.
@@ -36,7 +36,8 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
     from expfam.families.base import Family
 
@@ -57,10 +58,10 @@ def _learns_groups(mixture):
 
 
 class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
-    """Mixture of rows in groups: every group has weights of its own over clusters that all groups share.
+    """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
-    For patches of images, cells of patients, purchases of customers: rows are told apart by what they are and by the
-    company they keep.
+    For patches of images, cells of patients, purchases of customers: the cluster of a row depends on the row itself and
+    on the other rows of its group.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, *, groups=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Find clusters that the groups of rows share.
 
         Parameters
@@ -243,8 +244,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         self.labels_ = np.concatenate(self._log_densities(state.data, take))
 
     @property
-    def group_weights_(self):
-        """Posterior mean weights of the groups of the fit: (G, K) float64, rows sum to 1."""
+    def group_weights_(self) -> npt.NDArray[np.float64]:
+        """Return the posterior mean weights of the groups of the fit: (G, K), rows sum to 1."""
         check_is_fitted(self)
         if not hasattr(self, "group_counts_"):
             raise AttributeError("after fit_chunks no groups are kept: use transform on each chunk")
@@ -255,8 +256,18 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     _of_rows = ("labels_", "group_counts_")
 
     @available_if(_learns_groups)
-    def partial_fit(self, X, y=None, *, groups=None, sample_weight=None, batch=None):
-        """Learn one more chunk of whole groups, which is not kept: one visit, one update of all clusters.
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        batch: int | str | None = None,
+    ) -> Self:
+        """Learn one more chunk of whole groups, which is not kept.
+
+        The chunk gets one local step, and all clusters one update.
 
         The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
         rest. After `fit` or `load` learning goes on from the statistics of the fit.
@@ -300,7 +311,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         return self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
 
     @available_if(_learns_groups)
-    def fit_chunks(self, chunks, y=None):
+    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to groups that come in chunks and are never held together.
 
         Parameters
@@ -357,7 +368,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         return X, {"groups": _given(groups), "weight": weight[0] if weight else None}
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
+        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._kernel(), self._seed()
         data = Dataset(X, self._family() if is_first else self.family_, **options)
         if is_first:
@@ -380,14 +391,14 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         self.labels_, self.group_counts_ = stream.labels, stream.group_counts
         self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
 
-    def restore_stream(self, arrays):
-        """The stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
+    def restore_stream(self, arrays: Mapping[str, Any]) -> GroupedStream:
+        """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
         return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X, groups=None):
-        """Weights of new groups of rows.
+    def transform(self, X: Any, groups: Any = None) -> npt.NDArray[np.float64]:
+        """Return the weights of new groups of rows.
 
         Parameters
         ----------
@@ -407,13 +418,13 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         X, groups = self._checked(X, groups)
         return _weights(self._place(X, groups)[0], self.alpha_)
 
-    def predict(self, X, groups=None):
-        """Most probable cluster of each row of new groups, given all rows of its group.
+    def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row of new groups, given all rows of its group.
 
         Parameters
         ----------
         X, groups
-            As of `transform`.
+            As in `transform`.
 
         Returns
         -------
@@ -422,13 +433,15 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         X, groups = self._checked(X, groups)
         return self._place(X, groups)[1]
 
-    def score(self, X, y=None, *, groups=None):
-        """Mean log predictive density of left-out rows of new groups, given the other rows of their group.
+    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
+        """Return the mean log predictive density of left-out rows of new groups.
+
+        It is the density given the other rows of their group.
 
         Parameters
         ----------
         X, groups
-            As of `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
+            As in `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
             fewer than two rows are skipped.
         y : ignored
 
@@ -462,11 +475,11 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         return X, _required(groups, X.shape[0])
 
     def _log_densities(self, data, take):
-        """`take(scores, start, stop)` of blocks of log predictive densities; the last column is no cluster's."""
+        """Apply `take` to blocks of log predictive densities; the last column is that of no cluster."""
         return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), take, self.n_threads)
 
     def _place(self, X, groups):
-        """Expected rows of each group in each cluster (G, K), and the label of each row (N,)."""
+        """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
         data, K = Dataset(X if is_in_order else X[groups.rows], self.family_), len(self.n_)
         components = Components(data.family, data, K)
@@ -494,7 +507,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
 
 class _Turns:
-    """Weights of some groups and their rows in turn, at fixed densities."""
+    """Coordinate ascent of the weights of some groups and their rows, at fixed densities."""
 
     def __init__(self, components, rows, starts, alpha, most_rows):
         self.components, self.rows, self.starts, self.alpha = components, rows, starts, alpha
@@ -504,7 +517,7 @@ class _Turns:
         self.counters = np.zeros(3, dtype=np.int64)
 
     def settle(self):
-        """Counts (g, K) and labels of the rows."""
+        """Return counts (g, K) and labels of the rows."""
         start, stop = self.starts[0], self.starts[-1]
         counts = np.diff(self.starts)[:, None] * (self.alpha / self.alpha.sum())
         if stop - start <= self.most_rows:
@@ -536,7 +549,10 @@ class _Turns:
 
 
 class _Average:
-    """Means of statistics, groups' counts and pseudo-counts over sweeps, in place of which others have their last."""
+    """Callback that averages statistics, counts of groups and pseudo-counts over sweeps.
+
+    Variational inference has its last ones in place of averages.
+    """
 
     def __init__(self):
         self.total, self.n_kept, self.n_seen = None, 0, 0
@@ -553,7 +569,7 @@ class _Average:
         self.n_kept += 1
 
     def means(self, state):
-        """Counts, sums, counts of groups and pseudo-counts."""
+        """Return counts, sums, counts of groups and pseudo-counts."""
         if hasattr(state, "posterior"):
             return state.n.copy(), _soft_sums(state), state.group_counts(), state.model.pseudocounts
         if self.n_kept == 0:
@@ -564,8 +580,8 @@ class _Average:
         return n, S, sparse.csr_array(counts), alpha
 
 
-def held_rows(groups, *, share=_HELD_SHARE, seed=0):
-    """Which rows to leave out of each group: (N,) bool, none of groups of fewer than two rows.
+def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> npt.NDArray[np.bool_]:
+    """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
 
     Parameters
     ----------
@@ -590,7 +606,10 @@ def held_rows(groups, *, share=_HELD_SHARE, seed=0):
 
 
 def _whole_groups(starts, most):
-    """Ranges of groups (first, stop) with at most so many rows and groups, or one group each: by sizes alone."""
+    """Return ranges of groups (first, stop) with at most `most` rows and groups.
+
+    A larger group has a range of its own. Ranges depend on sizes alone.
+    """
     tasks, first, G = [], 0, len(starts) - 1
     while first < G:
         stop = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
@@ -616,7 +635,7 @@ def _weights(counts, alpha):
 
 
 def _soft_sums(state):
-    """Sums of statistics of a variational run: (K, F), CSR where the statistics of the data are."""
+    """Return sums of statistics of a variational run: (K, F), CSR where those of the data are."""
     return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +28,7 @@ from expfam.samplers.named import find_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from expfam.families.base import Family
 
@@ -153,7 +155,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Merge until one tree is left.
 
         Parameters
@@ -212,7 +214,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
 
     def _states(self, model, data):
-        """Finished searches by the name of their order; after Ctrl-C those that were begun."""
+        """Return finished searches by the name of their order; after Ctrl-C those that were begun."""
         kernel = self._kernel()
         is_best = kernel.order == "best"
         states, self.interrupted_ = {}, False
@@ -227,7 +229,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return states
 
     def _memory(self, data):
-        """Forecast of the trees that are held together, and of the graph for one of them."""
+        """Forecast the memory of the trees that are held together, and of the graph for one."""
         kernel = self._kernel()
         n_leaves = None if isinstance(self.start, str) else len(np.unique(self.start))
         n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
@@ -272,8 +274,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.n_clusters_ = int(self.labels_.max()) + 1
 
     @classmethod
-    def from_linkage(cls, Z, X, family="gaussian_diag", **params):
-        """Hierarchy on the merges of any linkage matrix, as of SciPy or fastcluster: odds, evidence, cuts, predictions.
+    def from_linkage(
+        cls, Z: npt.ArrayLike, X: Any, family: str | Family = "gaussian_diag", **params: Any
+    ) -> BayesianHierarchy:
+        """Return a hierarchy on the merges of a linkage matrix, such as one of SciPy or fastcluster.
+
+        It has odds, evidence, cuts and predictions like a fitted one.
 
         Parameters
         ----------
@@ -282,7 +288,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             The data that were linked.
         family : str or Family
         **params
-            As of the constructor.
+            Keywords of the constructor.
 
         Returns
         -------
@@ -302,7 +308,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _statistics(self, nodes):
-        """Statistics of nodes, each the sum over the leaves below it."""
+        """Return statistics of nodes, each the sum over the leaves below it."""
         below = [self.tree_.leaves(node) for node in nodes]
         indptr = np.concatenate([[0], np.cumsum([len(leaves) for leaves in below])])
         shape = (len(nodes), self.tree_.n_leaves)
@@ -311,7 +317,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return member @ self._n, sparse.csr_array(S) if sparse.issparse(S) else np.ascontiguousarray(S)
 
     def _blocks(self):
-        """Nodes of the chosen cut, in the order of the labels."""
+        """Return statistics of the clusters of the chosen cut, in the order of the labels."""
         label_of_leaf = np.empty(self.tree_.n_leaves, dtype=np.int64)
         label_of_leaf[self.leaf_] = self.labels_
         n = np.bincount(label_of_leaf)
@@ -322,8 +328,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         total = S @ self._S
         return S @ self._n, sparse.csr_array(total) if sparse.issparse(total) else np.ascontiguousarray(total)
 
-    def predict(self, X):
-        """Most probable cluster of the chosen cut for each row: (n,) int32 ndarray.
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of the chosen cut for each row: (n,) int32.
 
         Parameters
         ----------
@@ -343,8 +349,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         )
         return np.concatenate(parts)
 
-    def score_samples(self, X):
-        """Log predictive density of each row, all cuts of the tree averaged: (n,) nats, with log-base.
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (n,) nats, with log-base.
+
+        All cuts of the tree are averaged.
 
         Parameters
         ----------
@@ -365,24 +373,27 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
-    def score(self, X, y=None):
-        """Mean log predictive density of the rows, nats."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
     # ---- the tree ---------------------------------------------------------------------------------------------------
 
-    def linkage_matrix(self, height="odds"):
-        """The tree as SciPy's linkage matrix over the leaves; see `HierarchyTree.linkage_matrix`."""
+    def linkage_matrix(self, height: str = "odds") -> npt.NDArray[np.float64]:
+        """Return the tree as SciPy's linkage matrix over the leaves; see `HierarchyTree`."""
         check_is_fitted(self)
         return self.tree_.linkage_matrix(height)
 
-    def to_newick(self, names=None, *, height="odds"):
-        """The tree in Newick's format; see `HierarchyTree.to_newick`."""
+    def to_newick(self, names: Sequence | None = None, *, height: str = "odds") -> str:
+        """Return the tree in Newick's format; see `HierarchyTree.to_newick`."""
         check_is_fitted(self)
         return self.tree_.to_newick(names, height=height)
 
-    def node_params(self, node):
-        """Posterior-mean parameters of the cluster of one node, in the family's usual names: dict of arrays."""
+    def node_params(self, node: int) -> dict[str, np.ndarray]:
+        """Return posterior-mean parameters of the cluster of one node: dict of arrays.
+
+        The family names them.
+        """
         check_is_fitted(self)
         if not hasattr(self.family_, "to_params"):
             raise AttributeError(f"family {self.family_.name!r} has no usual parameters (to_params)")

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
@@ -28,6 +29,7 @@ from expfam.structures.ground.rng import generator, resolve_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from expfam.families.base import Family
     from expfam.samplers.chain.kernel import Kernel
@@ -161,7 +163,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Sample the posterior of the partition and keep one partition with its statistics.
 
         Parameters
@@ -170,8 +172,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
             A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
         y : ignored
         sample_weight : (N,) array_like of non-negative float, optional
-            Multiplicity of each row, for the samplers ``"variational"`` and ``"expectation_maximization"``; others take
-            no weights but 1. Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
+            Multiplicity of each row, for the samplers ``"variational"`` and ``"em"``; others take no weights but 1.
+            Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
             weights.
 
         Returns
@@ -187,10 +189,9 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         X = self._validate(X, reset=True)
         seed = self._seed()
         data = Dataset(X, family, weight=sample_weight)
-        model = MixtureModel(data.family, self._weights())
-        kernel = self._kernel(model.weights)
-        phases = self._phases(kernel, family)
-        K = model.weights.max_components
+        weights = self._weights()
+        model, kernel = MixtureModel(data.family, weights), self._kernel(weights)
+        phases, K = self._phases(kernel, family), weights.max_components
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
         state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
         trace = self._run(state, phases, trace=Trace(max_kept=most_kept_partitions(data.n_rows)))
@@ -211,7 +212,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         return kernel
 
     def _adopt(self, state, labels, n=None, S=None):
-        """Take labels with their statistics, or with soft ones whose bound stands for the log joint."""
+        """Store labels with their statistics, or soft statistics with their bound as the log joint."""
         model = state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
         is_hard = n is None
@@ -237,7 +238,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         return DirichletProcess() if K is None else SymmetricDirichlet(K)
 
     def _phases(self, kernel, family):
-        """Kernels and numbers of steps, in order: warm-up, learning, and what counts.
+        """Return kernels and numbers of steps: warm-up, learning, and the steps that count.
 
         Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
         many clusters live, and the chain does not come back from there. So do splits and merges of the automatic
@@ -262,15 +263,18 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _log_scores(self, X, take):
-        """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1); last, a new one."""
+        """Apply `take` to blocks of log weight + log predictive; return the data and the results.
+
+        The last of the K + 1 columns is that of a new cluster.
+        """
         check_is_fitted(self)
         data = Dataset(self._validate(X, reset=False), self.family_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         return data, log_scores(data, self.n_, self.S_, log_weights, take, self.n_threads)
 
-    def predict(self, X):
-        """Most probable cluster of each row given the clusters' data.
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row, given the clusters' data.
 
         Parameters
         ----------
@@ -283,15 +287,15 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         _, parts = self._log_scores(X, lambda scores, start, stop: scores[:, :-1].argmax(axis=1).astype(np.int32))
         return np.concatenate(parts)
 
-    def predict_proba(self, X, n_top=None):
-        """Probability of each existing cluster for each row.
+    def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the probability of each existing cluster for each row.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
         n_top : int, optional
-            Keep only the so many largest of a row, in a CSR matrix whose rows then sum to less than 1; memory N n_top
-            in place of N K.
+            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
+            than 1; memory N n_top in place of N K.
 
         Returns
         -------
@@ -316,17 +320,20 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         values = np.concatenate([part[1] for part in parts]).ravel()
         return sparse.csr_array((values, columns, np.arange(data.n_rows + 1) * L), shape=(data.n_rows, K))
 
-    def score_samples(self, X):
-        """Log predictive density of each row, new clusters included: (N,) nats, with log-base."""
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (N,) nats, with log-base.
+
+        A row may also open a new cluster.
+        """
         data, parts = self._log_scores(X, lambda scores, start, stop: log_sum_exp(scores))
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
-    def score(self, X, y=None):
-        """Mean log predictive density of the rows, nats."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples=1):
-        """Rows drawn from the posterior predictive of the existing clusters.
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, npt.NDArray[np.int32]]:
+        """Draw rows from the posterior predictive of the existing clusters.
 
         Parameters
         ----------
@@ -358,19 +365,22 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
 
 
 def _sizes(labels, n_clusters, weight):
-    """Rows of each label (int64), or the sum of their weights (float64): (n_clusters,)."""
+    """Return rows of each label (int64), or sums of their weights (float64): (n_clusters,)."""
     sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
     return sizes.astype(np.int64) if weight is None else sizes
 
 
 def _settled(kernel, former, state):
-    """The kernel of the steps that count, with what that of the last warm-up steps has adapted."""
+    """Return the kernel of the steps that count, with what the warm-up has adapted."""
     adapted = former.frozen(state) if hasattr(former, "frozen") else former
     return adapted if former is kernel else adapted.kernels[0]  # while it learns it is the first of a cycle
 
 
 def _chosen_partition(trace, state):
-    """The kept partition nearest to the others; the last one where none was kept, or Ctrl-C cuts the choice short."""
+    """Return the kept partition nearest to the others, or the last one where none was kept.
+
+    The last one is returned too where Ctrl-C cuts the choice short.
+    """
     if not trace.n_kept:
         return state.partition
     try:

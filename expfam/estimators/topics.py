@@ -38,7 +38,10 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from expfam.samplers.variational.schedules import Schedule
 
 
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
@@ -176,7 +179,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Find the topics of documents.
 
         Parameters
@@ -246,7 +249,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return found
 
     def _kernel(self, method):
-        """Return the kernel of a class, with the settings of this model; a kernel that was given as it is."""
+        """Return the kernel of a class with this model's settings, or a given kernel as it is."""
         self._check_learn_hyper(self.learn_hyper)
         if isinstance(method, (TopicGibbs, TopicVariational)):
             why = "a kernel, which says itself what it learns,"
@@ -279,8 +282,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     @available_if(_learns_documents)
-    def partial_fit(self, X, y=None, sample_weight=None, *, batch=None):
-        """Learn one more chunk of documents, which is not kept: one visit, one update of the topics.
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
+    ) -> Self:
+        """Learn one more chunk of documents, which is not kept: one local step, one update.
 
         Parameters
         ----------
@@ -326,7 +331,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
 
     @available_if(_learns_documents)
-    def fit_chunks(self, chunks, y=None):
+    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to documents that come in chunks and are never held together.
 
         Parameters
@@ -381,7 +386,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._validate(X, reset=reset)
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
+        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._stream_kernel(in_passes=in_passes), self._seed()
         if is_first:
             model, data = self._model(X, **options)
@@ -398,8 +403,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
         return AdmixtureModel(family, len(self.components_), self.alpha_)
 
-    def restore_stream(self, arrays, schedule):
-        """The stream with this schedule whose `to_arrays` these are, for this model's settings."""
+    def restore_stream(self, arrays: Mapping[str, Any], schedule: Schedule) -> TopicStream:
+        """Return the stream with this schedule whose `to_arrays` these are."""
         kernel = self._stream_kernel()
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
@@ -410,14 +415,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X, n_top=None):
-        """Weights of topics in documents.
+    def transform(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the weights of topics in documents.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (D, V)
         n_top : int, optional
-            Keep only the so many largest of a document, in a CSR matrix whose rows then sum to less than 1.
+            Keep only this number of the largest weights of a document, in a CSR matrix whose rows then sum to less
+            than 1.
 
         Returns
         -------
@@ -444,11 +450,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         columns, values = (np.concatenate([block[i] for block in blocks]).ravel() for i in (0, 1))
         return sparse.csr_array((values, columns, np.arange(X.shape[0] + 1) * L), shape=(X.shape[0], K))
 
-    def score(self, X, y=None):
-        """Mean log probability of a left-out token, nats per token: the larger the better.
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log probability of a left-out token, nats per token.
 
         A fifth of the word types of each document is left out, and predicted from the others: see
-        `document_completion`. All left-out tokens count alike, whichever document they are of.
+        `document_completion`. All left-out tokens count alike, whichever document they are of. The larger the better.
 
         Parameters
         ----------
@@ -461,8 +467,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self._completion(X, "token")
 
-    def score_documents(self, X):
-        """Mean log probability of the left-out tokens of a document together, nats per document; see `score`."""
+    def score_documents(self, X: Any) -> float:
+        """Return the mean log probability of the left-out tokens of a document together.
+
+        Nats per document; see `score`.
+        """
         return self._completion(X, "document")
 
     def _completion(self, X, per):
@@ -470,12 +479,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X, reset=False)
         return document_completion(self.components_, self.alpha_, X, per=per, n_threads=self.n_threads)[0]
 
-    def perplexity(self, X):
-        """Perplexity per left-out token, exp(-score): as many equally probable words would be as hard to tell."""
+    def perplexity(self, X: Any) -> float:
+        """Return the perplexity per left-out token, exp(-score).
+
+        This number of equally probable words would be as hard to predict.
+        """
         return float(np.exp(-self.score(X)))
 
-    def top_words(self, n=10, vocabulary=None):
-        """Most probable words of each topic.
+    def top_words(self, n: int = 10, vocabulary: npt.ArrayLike | None = None) -> np.ndarray:
+        """Return the most probable words of each topic.
 
         Parameters
         ----------
@@ -517,7 +529,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 class _Average:
-    """Callback that sums counts of words in topics over sweeps, in place of which others have their last ones."""
+    """Callback that sums counts of words in topics over sweeps.
+
+    Variational inference has its last counts in place of averages.
+    """
 
     def __init__(self):
         self.counts, self.alpha, self.n_kept, self.n_seen = None, 0.0, 0, 0
@@ -536,7 +551,7 @@ class _Average:
         self.n_kept += 1
 
     def means(self, state):
-        """Counts (V, K) and pseudo-counts of topics."""
+        """Return counts (V, K) and pseudo-counts of topics."""
         if not hasattr(state, "tokens"):
             return state.word_counts, state.model.pseudocounts
         if self.n_kept == 0:
@@ -544,8 +559,15 @@ class _Average:
         return self.counts / self.n_kept, self.alpha / self.n_kept
 
 
-def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
-    """Weights of given topics in documents.
+def document_weights(
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> npt.NDArray[np.float64]:
+    """Return the weights of given topics in documents.
 
     Parameters
     ----------
@@ -606,9 +628,18 @@ def _variational(components, alpha, X, n_threads):
 
 
 def document_completion(
-    components, alpha, X, *, share=0.2, unit="type", per="token", seed=0, rule="collapsed", n_threads=None
-):
-    """Held-out score of topics: how well they complete documents of which they saw a part.
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    share: float = 0.2,
+    unit: Literal["type", "token"] = "type",
+    per: Literal["token", "document"] = "token",
+    seed: int = 0,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> tuple[float, int, int]:
+    """Score topics by how well they complete documents of which they saw a part.
 
     Of each document a share of its word types, with all their tokens, or of its tokens is left out; weights come from
     the others. Perplexity per token is exp(-score) of the default `per`.
@@ -675,8 +706,10 @@ def document_completion(
     return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
 
 
-def split_documents(X, *, share=0.2, unit="type", seed=0):
-    """Documents in two: what is seen and what is left out; and how many were too short.
+def split_documents(
+    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0
+) -> tuple[Any, Any, int]:
+    """Split documents in two: what is seen and what is left out; count the too short ones.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ PUBLIC = {
         load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
-        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves ClusterTree
-        CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
+        Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves
+        ClusterTree CodeAllocator CoinAllocator CollapsedGibbs CollapsedMetropolis CollapsedSplitMerge CollapsedState
         Collect CoverTreeProposal CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
         FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedState GroupedStream
         GroupedVariational GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree
