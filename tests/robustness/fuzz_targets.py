@@ -37,7 +37,6 @@ from scipy import sparse
 
 from expfam.cli.errors import UsageError
 from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError, PluginError, ResourceError
-from expfam.samplers import HierarchicalClustering
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = (DataError, ArchiveError, PluginError, ResourceError, UsageError)
@@ -258,6 +257,7 @@ def _unpacked(data, folder):
 def _estimators():
     """Small fitted estimators by the target's name: class, and functions that make them."""
     from expfam import BayesianHierarchy, DirichletProcess, GroupedMixture, Mixture, TopicModel
+    from expfam.samplers import HierarchicalClustering
 
     quick = {"n_steps": 3, "n_warmup": 2, "random_state": 0}
     groups = np.arange(len(COUNTS)) % 3
