@@ -95,7 +95,7 @@ class Estimator(BaseEstimator):
         if alpha != "auto":
             raise ValueError(
                 f"{type(self).__name__}: alpha must be 'auto', a positive number, or one for each component; got"
-                f" {alpha!r}. Whether it is learned is said by learn_hyper"
+                f" {alpha!r}. To have it learned, set learn_hyper=True"
             )
         return first
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from expfam.families.base import Family
+    from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
 
 
@@ -131,7 +132,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         family: str | Family = "gaussian_diag",
         n_components: int | None = None,
         *,
-        weights: Any = None,
+        weights: Weights | None = None,
         sampler: str | Kernel = "auto",
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",

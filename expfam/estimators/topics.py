@@ -226,12 +226,12 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def _model(self, X, weight=None):
-        K = self._check_components()
+        K, alpha = self._check_components(), self._alpha_or(_ALPHA)
         if isinstance(self.eta, str) and self.eta != "auto":
             raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
         family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
-        return AdmixtureModel(data.family, K, self._alpha_or(_ALPHA)), data
+        return AdmixtureModel(data.family, K, alpha), data
 
     def _method(self, data):
         """Return the kernel that was given, or the class that suits the data."""
