@@ -1,7 +1,7 @@
-"""Samplers with names: compositions of kernels with recommended settings.
+"""Samplers with names: one table for all estimators, and compositions with recommended settings.
 
-``"auto"`` is exact collapsed Gibbs for every family and size; if the number of clusters is open, split and merge moves
-are added.
+For mixtures ``"auto"`` is exact collapsed Gibbs, for every family and size. If the number of clusters is open, split and
+merge moves are added.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
+from expfam.samplers.grouped.gibbs import GroupedGibbs
+from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.hierarchy.kernel import HierarchicalClustering
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.split_merge.allocators import (
     CoinAllocator,
@@ -31,6 +34,8 @@ from expfam.samplers.split_merge.anchors import FarAnchors, NearAnchors, Uniform
 from expfam.samplers.split_merge.kernel import CollapsedSplitMerge
 from expfam.samplers.split_merge.moves import AnchoredMoves, BucketMoves, CutMoves, MemberMoves, SoftmaxMoves
 from expfam.samplers.starts.rules import default_n_clusters
+from expfam.samplers.topics.gibbs import TopicGibbs
+from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs, UncollapsedKernel
 from expfam.samplers.uncollapsed.metropolis import UncollapsedMetropolis
@@ -339,28 +344,77 @@ PRESETS: dict[str, Callable[[int | None, Sequence[Any]], list[Any]]] = {
 }
 
 
-_BY_NAME: dict[str, Any] = {
-    "collapsed_gibbs": CollapsedGibbs,
-    "uncollapsed_gibbs": UncollapsedGibbs,
-    "stochastic_em": StochasticEM,
-    "expectation_maximization": ExpectationMaximization,
-    "fast_ex": FastEx,
-    "fastex": FastEx,
-    "canopy": Canopy,
-    "uncollapsed_metropolis": UncollapsedMetropolis,
-    "variational": SparseVariational,
-    "sparse_variational": SparseVariational,
-    "split_merge": SplitMerge,
+# one name for one method; the kernel of a method depends on the model
+_BY_NAME: dict[str, dict[str, type]] = {
+    "Mixture": {
+        "gibbs": CollapsedGibbs,
+        "uncollapsed_gibbs": UncollapsedGibbs,
+        "fastex": FastEx,
+        "canopy": Canopy,  # variant 2, the exact one
+        "split_merge": SplitMerge,
+        "stochastic_em": StochasticEM,
+        "em": ExpectationMaximization,
+        "variational": SparseVariational,
+    },
+    "GroupedMixture": {"gibbs": GroupedGibbs, "variational": GroupedVariational},
+    "TopicModel": {"gibbs": TopicGibbs, "variational": TopicVariational},
+    "BayesianHierarchy": {},
+}
+_KERNELS: dict[str, tuple[type, ...]] = {
+    "Mixture": (Kernel,),
+    "GroupedMixture": (GroupedGibbs, GroupedVariational),
+    "TopicModel": (TopicGibbs, TopicVariational),
+    "BayesianHierarchy": (HierarchicalClustering,),
 }
 
 
-def load_sampler(sampler: str | Kernel = "auto", *, n_threads: int | None = None, weights: Any = None) -> Kernel:
-    """Return the kernel of a name; return a kernel unchanged.
+def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
+    """Return the class of a named sampler, a given kernel unchanged, or None for "auto".
 
     Parameters
     ----------
     sampler : str or Kernel
-        ``"auto"``, a class name in snake case, or a kernel.
+    model : {"Mixture", "GroupedMixture", "TopicModel", "BayesianHierarchy"}
+        The estimator, whose names and kernels are taken.
+
+    Returns
+    -------
+    type, Kernel or None
+
+    Raises
+    ------
+    ValueError
+        For anything else; the message lists the names that the estimator takes.
+
+    Examples
+    --------
+    >>> from expfam.samplers.named import find_sampler
+    >>> find_sampler("gibbs").__name__, find_sampler("gibbs", model="TopicModel").__name__
+    ('CollapsedGibbs', 'TopicGibbs')
+    """
+    kernels, by_name = _KERNELS[model], _BY_NAME[model]
+    if isinstance(sampler, kernels):
+        return sampler
+    if isinstance(sampler, str) and sampler == "auto":
+        return None
+    if isinstance(sampler, str) and sampler in by_name:
+        return by_name[sampler]
+    names = ", ".join(map(repr, ["auto", *by_name]))
+    examples = " or ".join(f"{kernel.__name__}(...)" for kernel in (kernels if model != "Mixture" else (FastEx,)))
+    found = f"{sampler!r}"
+    if isinstance(sampler, type):
+        found = f"the class {sampler.__name__}; write {sampler.__name__}()"
+    raise ValueError(f"{model}: sampler must be {names}, or a kernel such as {examples}; got {found}")
+
+
+def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights: Any = None) -> Kernel:
+    """Return the kernel of a name; a kernel is returned as it is.
+
+    Parameters
+    ----------
+    sampler : str or Kernel
+        ``"auto"``, ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``,
+        ``"stochastic_em"``, ``"em"``, ``"variational"``, or a kernel.
     n_threads : int or None
         Number of threads, for kernels that can use several.
     weights : Weights, optional
@@ -381,12 +435,10 @@ def load_sampler(sampler: str | Kernel = "auto", *, n_threads: int | None = None
     >>> load_sampler("auto")
     CollapsedGibbs(order='sequential')
     """
-    if isinstance(sampler, Kernel):
-        return sampler
-    if sampler == "auto" and weights is not None and weights.max_components is None:
+    kind: Any = find_sampler(sampler)
+    if isinstance(kind, Kernel):
+        return kind
+    if kind is None and weights is not None and weights.max_components is None:
         return Cycle(SplitMerge(n_threads=n_threads), CollapsedGibbs())
-    name = "collapsed_gibbs" if sampler == "auto" else sampler
-    if name not in _BY_NAME:
-        raise ValueError(f"sampler must be 'auto', a kernel, or one of {sorted(_BY_NAME)}; got {sampler!r}")
-    kind = _BY_NAME[name]
+    kind = CollapsedGibbs if kind is None else kind
     return kind(n_threads=n_threads) if "n_threads" in kind._parameter_names() else kind()

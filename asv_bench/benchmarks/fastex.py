@@ -92,14 +92,14 @@ class Crossfit:
 class Memory:
     """Peak of a fit with each sampler: what the proposals keep beside the statistics."""
 
-    params = ("collapsed_gibbs", "table", "hash")
+    params = ("gibbs", "table", "hash")
     param_names = ("sampler",)
     timeout = 300
 
     setup_cache = Draw.setup_cache
 
     def peakmem_fit(self, cache, sampler):
-        kernel = sampler if sampler == "collapsed_gibbs" else FastEx(proposal=sampler)
+        kernel = sampler if sampler == "gibbs" else FastEx(proposal=sampler)
         Mixture(
             Multinomial(concentration=0.1),
             weights=SymmetricDirichlet(N_CLUSTERS, alpha=0.1),

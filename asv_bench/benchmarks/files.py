@@ -10,7 +10,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from expfam import BayesianHierarchy, Dataset, Mixture, MixtureModel, Multinomial, SymmetricDirichlet, TopicModel
 from expfam.io.readers import read
-from expfam.samplers import Checkpoint, CollapsedGibbs
+from expfam.samplers import Checkpoint, CollapsedGibbs, HierarchicalClustering
 from expfam.samplers.chain.callbacks import restore_checkpoint
 
 from . import data
@@ -80,7 +80,9 @@ MODELS = {
         "multinomial", 200, sampler="variational", n_steps=3, n_warmup=0, learn_hyper=False, random_state=0
     ).fit(X),
     "topics": lambda X, rows: TopicModel(50, n_steps=2, n_warmup=1, random_state=0).fit(X),
-    "hierarchy": lambda X, rows: BayesianHierarchy("gaussian_diag", candidates="knn").fit(rows),
+    "hierarchy": lambda X, rows: BayesianHierarchy(
+        "gaussian_diag", sampler=HierarchicalClustering(candidates="knn")
+    ).fit(rows),
 }
 
 

@@ -75,7 +75,7 @@ class LargeFit:
     setup_cache.timeout = 600
 
     def fit(self, X, n_rows, n_clusters):
-        sampler = "collapsed_gibbs"
+        sampler = "gibbs"
         return Mixture(
             "multinomial",
             n_clusters,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from expfam import BayesianHierarchy, DiagonalGaussian, Gaussian, Multinomial
+from expfam.samplers import HierarchicalClustering
 
 from . import data
 
@@ -22,10 +23,12 @@ class Fit:
         self.X = documents if "documents" in tree else rows
         if "documents" in tree:
             index = None if "pairs" in tree else "exact"
-            self.model = BayesianHierarchy(Multinomial(concentration=0.01), index=index)
+            self.model = BayesianHierarchy(Multinomial(concentration=0.01), sampler=HierarchicalClustering(index=index))
         else:
             family = Gaussian() if tree == "full" else DiagonalGaussian()
-            self.model = BayesianHierarchy(family, candidates="knn" if "neighbours" in tree else None)
+            self.model = BayesianHierarchy(
+                family, sampler=HierarchicalClustering(candidates="knn" if "neighbours" in tree else None)
+            )
 
     def time_fit(self, cache, tree):
         self.model.fit(self.X)

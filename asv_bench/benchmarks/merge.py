@@ -1,6 +1,7 @@
 """One model from models of disjoint rows: clusters side by side, joined by evidence, topics paired."""
 
 from expfam import DiagonalGaussian, DirichletProcess, Mixture, TopicModel, merge
+from expfam.samplers import TopicVariational
 
 from . import data
 
@@ -38,7 +39,8 @@ class Topics:
 
     def setup(self):
         X, _ = data.admixtures(2000, 50, n_words=4000)
-        settings = {"alpha": 0.1, "local": "active", "n_steps": 3, "n_restarts": 0, "random_state": 0}
+        sampler = TopicVariational(local="active", n_restarts=0)
+        settings = {"alpha": 0.1, "sampler": sampler, "n_steps": 3, "random_state": 0}
         step = X.shape[0] // N_PARTS
         self.parts = [TopicModel(50, **settings).fit(X[a : a + step]) for a in range(0, X.shape[0], step)]
 

@@ -1,7 +1,7 @@
 """Further learning from chunks of data that are not kept."""
 
 from expfam import Mixture, TopicModel
-from expfam.samplers import Memoized
+from expfam.samplers import Memoized, TopicVariational
 
 from . import data
 
@@ -22,7 +22,9 @@ class Chunks:
             self.model = Mixture("gaussian_diag", 50, random_state=0, **settings)
         else:
             X = data.admixtures(N_ROWS, 50, n_words=4000)[0]
-            self.model = TopicModel(50, local="active", schedule=Memoized(), n_steps=1, random_state=0)
+            self.model = TopicModel(
+                50, sampler=TopicVariational(local="active", schedule=Memoized()), n_steps=1, random_state=0
+            )
         self.chunks = [X[start : start + 500] for start in range(0, N_ROWS, 500)]
         self.model.partial_fit(self.chunks[0])
 

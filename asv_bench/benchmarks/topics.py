@@ -100,7 +100,9 @@ class Fit:
         return data.admixtures(N_ROWS, 50, n_words=N_WORDS, mean_length=60)[0]
 
     def fit(self, X, local):
-        return TopicModel(50, local=local, n_steps=5, n_warmup=5, random_state=0).fit(X)
+        sampler = local if local == "gibbs" else TopicVariational(local=local)
+        n_warmup = 5 if local == "gibbs" else 0
+        return TopicModel(50, sampler=sampler, n_steps=5, n_warmup=n_warmup, random_state=0).fit(X)
 
     def time_fit(self, X, local):
         self.fit(X, local)

@@ -1,6 +1,7 @@
 """New rows under fitted models of each kind: topic weights, and predictions by a tree."""
 
 from expfam import BayesianHierarchy, TopicModel
+from expfam.samplers import HierarchicalClustering
 
 from . import data
 
@@ -20,8 +21,8 @@ class Topics:
     setup_cache.timeout = 300
 
     def setup(self, X, fit):
-        local = "auto" if fit == "gibbs" else "active"
-        self.model = TopicModel(50, local=local, n_steps=5, n_warmup=2, random_state=0).fit(X[:1000])
+        n_warmup = 2 if fit == "gibbs" else 0
+        self.model = TopicModel(50, sampler=fit, n_steps=5, n_warmup=n_warmup, random_state=0).fit(X[:1000])
 
     def time_transform(self, X, fit):
         self.model.transform(X)
@@ -45,7 +46,7 @@ class Tree:
 
     def setup(self):
         X, _ = data.gaussians(4000, 20, n_features=10)
-        self.tree = BayesianHierarchy("gaussian_diag", candidates="knn").fit(X[:2000])
+        self.tree = BayesianHierarchy("gaussian_diag", sampler=HierarchicalClustering(candidates="knn")).fit(X[:2000])
         self.X = X[2000:]
 
     def time_score_samples(self):

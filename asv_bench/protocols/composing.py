@@ -238,7 +238,7 @@ def hierarchy(args):
     for title in args.kernels:
         labels = starting_labels("progressive", problem.model, problem.data, seed=args.seed)
         points, state = run(KERNELS[title](), problem, labels, args.seconds, seed=args.seed)
-        tree = BayesianHierarchy(problem.data.family, init_labels=state.partition, n_threads=args.threads)
+        tree = BayesianHierarchy(problem.data.family, start=state.partition, n_threads=args.threads)
         begin = clocks()
         tree.fit(problem.data.X)
         took = float((clocks() - begin)[1])

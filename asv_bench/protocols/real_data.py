@@ -140,7 +140,7 @@ def memory(args):
 def threads(args):
     """Labels of one, two and four threads, compared."""
     X, _ = load(args.data, "tweet")
-    for sampler in ("collapsed_gibbs", "uncollapsed_gibbs"):
+    for sampler in ("gibbs", "uncollapsed_gibbs"):
         fits = [
             Mixture("multinomial", 100, sampler=sampler, n_steps=20, n_threads=n, random_state=0).fit(X).labels_
             for n in (1, 2, 4)

@@ -67,8 +67,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--steps", type=natural_int, default=50, metavar="N", help="steps after the warm-up; default: %(default)s"
     )
-    group.add_argument("--warmup", type=natural_int, metavar="N", help="warm-up steps; default: 50, at most --steps")
-    group.add_argument("--sampler", default="auto", metavar="NAME", help="name of the sampler; default: %(default)s")
+    group.add_argument(
+        "--warmup", type=natural_int, metavar="N", help="warm-up steps; default: --steps, at most 100"
+    )
+    group.add_argument(
+        "--sampler",
+        default="auto",
+        metavar="NAME",
+        help="auto, gibbs, uncollapsed_gibbs, fastex, canopy, split_merge, stochastic_em, em or variational;"
+        " default: %(default)s",
+    )
     starts = [
         "auto",
         "random",
@@ -184,6 +192,7 @@ def _forecast_time(args, mixture, X):
     Raise if the forecast is above the limit.
     """
     from expfam import Dataset, MixtureModel
+    from expfam.estimators.base import step_numbers
     from expfam.forecast.time import check_duration, forecast_duration
     from expfam.samplers import load_sampler
 
@@ -191,11 +200,11 @@ def _forecast_time(args, mixture, X):
         return None
     data = Dataset(X, mixture.family)
     kernel = load_sampler(mixture.sampler, n_threads=mixture.n_threads, weights=mixture.weights)
-    n_steps, n_warmup = args.steps, min(50, args.steps) if args.warmup is None else args.warmup
     model = MixtureModel(data.family, mixture.weights)
     kernel.check(model, data)
     start = args.start
-    duration = forecast_duration(kernel, model, data, n_warmup + n_steps, seed=mixture.random_state, start=start)
+    n_steps = sum(step_numbers(mixture))
+    duration = forecast_duration(kernel, model, data, n_steps, seed=mixture.random_state, start=start)
     if args.time_limit is not None:
         check_duration(duration, args.time_limit)
     return duration
@@ -203,11 +212,10 @@ def _forecast_time(args, mixture, X):
 
 def fit_with_progress(args: argparse.Namespace, mixture: Mixture, X: Any) -> Mixture:
     """Fit the mixture and return it; show a progress bar if standard error is a terminal."""
+    from expfam.estimators.base import step_numbers
     from expfam.samplers.chain.callbacks import Progress
 
-    n_steps = mixture.n_steps
-    total = n_steps + (min(50, n_steps) if mixture.n_warmup == "auto" else mixture.n_warmup)
-    bar = Progress(total, disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    bar = Progress(sum(step_numbers(mixture)), disable=True if args.quiet else None, leave=False, file=sys.stderr)
     mixture.set_params(callbacks=[bar]).fit(X)
     return mixture.set_params(callbacks=None)  # the saved model must not hold the bar
 

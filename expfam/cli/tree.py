@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     """Run `expfam tree` and return its exit code."""
     from expfam import BayesianHierarchy
     from expfam.io.readers import read
+    from expfam.samplers import HierarchicalClustering
 
     forms = {"linkage": (".npy",), "newick": (".nwk", ".newick", ".txt"), "figure": (".png", ".pdf", ".svg")}
     check_outputs(args, "hierarchy", **forms)
@@ -88,14 +89,18 @@ def run(args: argparse.Namespace) -> int:
     family = family_of(args.family, args.hyper)
     table = read(args.data, **reading_options(args))
     say(args, f"data      {args.data}: {shape_line(table.X)}")
-    hierarchy = BayesianHierarchy(
-        family,
-        alpha=args.alpha,
-        tune=args.tune,
-        n_clusters=args.clusters,
+    kernel = HierarchicalClustering(
         order=args.order,
         candidates=args.candidates or (None if args.neighbors is None else "knn"),
         n_neighbors=args.neighbors or 10,
+        n_threads=args.threads,
+    )
+    hierarchy = BayesianHierarchy(
+        family,
+        args.clusters,
+        alpha=args.alpha,
+        sampler=kernel,
+        learn_hyper=args.tune,
         n_threads=args.threads,
         random_state=args.seed,
     )

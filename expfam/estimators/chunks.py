@@ -1,16 +1,21 @@
-"""Fits from chunks of data that are not kept: one at a time, or in passes over an iterable of them.
+"""Fits from chunks of data that are not kept: one by one, or in passes over all.
 
 A chunk is whatever the estimator's `fit` takes. Statistics of clusters or topics are all that stays of it, so memory
 does not grow with the number of rows but by what a memoized schedule remembers of each chunk.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators.base import step_numbers
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -20,19 +25,23 @@ from expfam.samplers.named import load_sampler
 from expfam.samplers.variational.stream import VariationalStream
 from expfam.structures.ground.rng import resolve_seed
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
 
 def _learns_chunks(estimator):
     kernel = load_sampler(estimator.sampler)
     if not hasattr(kernel, "stream"):
         raise AttributeError(
-            f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or a"
-            " configured SparseVariational"
+            f"{type(kernel).__name__} needs all data at once; chunks are learned with sampler='variational' or"
+            " SparseVariational(...)"
         )
     return True
 
 
 class ChunkLearner:
-    """What estimators that learn chunks have in common.
+    """Base of the estimators that learn chunks.
 
     Subclasses write `_open_stream`, `_stream_kernel`, `_take_stream` and, where they differ, `_parts` and
     `_validate_chunk`, and have `callbacks` and `n_steps`.
@@ -44,12 +53,11 @@ class ChunkLearner:
     """
 
     _of_rows: tuple[str, ...] = ("labels_",)  # results that are of the rows of one chunk
-    _not_kept: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # attributes that the file of a loaded model lacks, and the remedy
+    # attributes that the file of a loaded model lacks, and the remedy
+    _not_kept: Mapping[str, str] = MappingProxyType({})
 
     def __getattr__(self, name):
-        """Say of an attribute that a loaded model lacks how to have it; other errors stay as they are."""
+        """Say how to have an attribute that a loaded model lacks; other errors stay as they are."""
         if name in self.__dict__.get("_not_kept", ()):
             raise AttributeError(
                 f"this {type(self).__name__} was read from a file, which does not hold {name}: {self._not_kept[name]}"
@@ -57,7 +65,7 @@ class ChunkLearner:
         return object.__getattribute__(self, name)  # raises its own error
 
     def _learn_chunk(self, X, options, batch, *, is_first):
-        """One more chunk, with options of its `Dataset`: `partial_fit`."""
+        """Learn one more chunk, with options of its `Dataset`: `partial_fit`."""
         X = self._validate_chunk(X, None, reset=is_first)
         if hasattr(self, "stream_"):
             self._check_same_settings()
@@ -70,7 +78,7 @@ class ChunkLearner:
         return self
 
     def _learn_chunks(self, chunks):
-        """Passes over all chunks: `fit_chunks`."""
+        """Make passes over all chunks: `fit_chunks`."""
         chunk_iterator = iter(chunks)
         first = next(chunk_iterator, None)
         if first is None:
@@ -87,7 +95,7 @@ class ChunkLearner:
             X, options = self._parts(chunk)
             return Dataset(self._validate_chunk(X, stream, reset=False), stream.model.family, **options)
 
-        n_passes = 1 if chunk_iterator is chunks else max(1, self._count("n_steps"))
+        n_passes = 1 if chunk_iterator is chunks else max(1, step_numbers(self)[0])
         begin = [data]
         data = None
         infos, self.interrupted_ = [], False
@@ -112,7 +120,7 @@ class ChunkLearner:
         return self
 
     def _parts(self, chunk):
-        """Rows of a chunk, and options of their `Dataset`."""
+        """Return the rows of a chunk, and options of their `Dataset`."""
         if not isinstance(chunk, tuple):
             return chunk, {}
         if len(chunk) != 2:
@@ -138,22 +146,16 @@ class ChunkLearner:
         self.n_iter_ += len(infos)
         self.interrupted_ = getattr(self, "interrupted_", False)
 
-    def _count(self, name):
-        value = getattr(self, name)
-        if value != int(value) or value < 0:
-            raise ValueError(f"{name} must be a non-negative integer; got {value!r}")
-        return int(value)
-
 
 def _joined(held, others):
-    """Items of a list, each given away, and then others."""
+    """Yield the items of a list, which releases each, and then others."""
     while held:
         yield held.pop(0)
     yield from others
 
 
 class ChunkedFit(ChunkLearner):
-    """`partial_fit` and `fit_chunks` of mixtures whose sampler can learn chunks of data.
+    """Base of mixtures: `partial_fit` and `fit_chunks` where the sampler can learn chunks.
 
     Attributes
     ----------
@@ -162,8 +164,10 @@ class ChunkedFit(ChunkLearner):
     """
 
     @available_if(_learns_chunks)
-    def partial_fit(self, X, y=None, sample_weight=None, *, batch=None):
-        """Learn one more chunk of data, which is not kept: one visit, one update of all clusters.
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
+    ) -> Self:
+        """Learn one more chunk of data, which is not kept: one local step, one update.
 
         The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
         rest. After `fit` or `load` learning goes on from the statistics of the fit.
@@ -205,7 +209,7 @@ class ChunkedFit(ChunkLearner):
         return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "family_"))
 
     @available_if(_learns_chunks)
-    def fit_chunks(self, chunks, y=None):
+    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to data that come in chunks and are never held together.
 
         Parameters
@@ -246,8 +250,8 @@ class ChunkedFit(ChunkLearner):
         """
         return self._learn_chunks(chunks)
 
-    def restore_stream(self, arrays):
-        """The stream whose `to_arrays` these are, for this estimator's model and sampler."""
+    def restore_stream(self, arrays: Mapping[str, Any]) -> VariationalStream:
+        """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
         return self._told_of_weights(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
 
     # ---- parts -------------------------------------------------------------------------------------------------------
@@ -258,7 +262,7 @@ class ChunkedFit(ChunkLearner):
     _stream_kernel = _kernel
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
+        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         if self.learn_hyper is True:
             raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
         kernel = self._kernel()
@@ -272,7 +276,7 @@ class ChunkedFit(ChunkLearner):
         return self._told_of_weights(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
 
     def _told_of_weights(self, stream):
-        """The stream, which knows whether the rows learned before it had weights: sizes are floats only then."""
+        """Tell the stream whether the rows learned before had weights: sizes are floats only then."""
         stream.is_weighted = self.cluster_sizes_.dtype.kind == "f"
         return stream
 

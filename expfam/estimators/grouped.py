@@ -1,10 +1,16 @@
-"""Mixtures of rows in groups, in the conventions of scikit-learn: clusters that all share, weights of each group's own.
+"""`GroupedMixture`: a mixture of rows in groups, in the conventions of scikit-learn.
 
 A fitted model is a bound family, statistics of the clusters and pseudo-counts of clusters in groups, whichever sampler
 found them; weights of new groups, labels, scores and saved files need no more than these.
 """
 
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
@@ -12,25 +18,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import DataError, SupportError
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.estimators.chunks import ChunkLearner
-from expfam.estimators.mixture import FamilyEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
-from expfam.forecast.time import check_time
-from expfam.io.models import load_grouped, save_grouped
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 from expfam.params import refuse_unused
-from expfam.samplers.chain.callbacks import Progress
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.grouped.variational import GroupedVariational
+from expfam.samplers.named import find_sampler
 from expfam.samplers.variational.sparse_rows import work_size
-from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from expfam.families.base import Family
 
 _ALPHA = 1.0  # of all clusters together, where learning begins
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
@@ -40,19 +49,19 @@ _HELD_SHARE = 0.2
 
 
 def _learns_groups(mixture):
-    if not (isinstance(mixture.sampler, GroupedVariational) or _is_named(mixture.sampler, "variational")):
+    if not (isinstance(mixture.sampler, GroupedVariational) or mixture.sampler == "variational"):
         raise AttributeError(
-            "sampling needs all groups at once; chunks are learned with sampler='variational' or a configured"
-            " GroupedVariational"
+            "sampling needs all groups at once; chunks are learned with sampler='variational' or"
+            " GroupedVariational(...)"
         )
     return True
 
 
-class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
-    """Mixture of rows in groups: every group has weights of its own over clusters that all groups share.
+class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
+    """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
-    For patches of images, cells of patients, purchases of customers: rows are told apart by what they are and by the
-    company they keep.
+    For patches of images, cells of patients, purchases of customers: the cluster of a row depends on the row itself and
+    on the other rows of its group.
 
     Parameters
     ----------
@@ -61,14 +70,19 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     n_components : int
         K.
     alpha : "auto", float or (K,) array_like
-        Pseudo-count of each cluster in a group; "auto" learns one for each, from 1/K on, under a Gamma(1, 1) prior.
-    sampler : {"gibbs", "variational"}, GroupedGibbs or GroupedVariational
-        Exact sampling, or variational inference, which uses several threads, takes sample weights and learns from
-        chunks (`partial_fit`, `fit_chunks`). One that is configured learns `alpha` or not as it says itself.
-    n_steps : int
-        Sweeps over which clusters and weights are averaged, or variational passes at most.
+        Pseudo-count of each cluster in a group; "auto" begins at 1/K.
+    sampler : str, GroupedGibbs or GroupedVariational
+        ``"gibbs"``, which ``"auto"`` is: exact sampling. Or ``"variational"``: variational inference, which uses
+        several threads, takes sample weights and learns from chunks (`partial_fit`, `fit_chunks`). Or a kernel with its
+        settings, which says itself whether `alpha` is learned and how many threads are used.
+    n_steps : int or "auto"
+        Sweeps over which clusters and weights are averaged, or variational passes at most; ``"auto"`` is 100.
     n_warmup : int or "auto"
-        Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
+        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. Variational inference has none, and `fit`
+        refuses a number but 0 for it.
+    learn_hyper : bool or "auto"
+        Learn `alpha`, one for each cluster, under a Gamma(1, 1) prior: always, or with ``"auto"`` where `alpha` was
+        left at ``"auto"``.
     start : str or (N,) array_like of int
         Starting clusters or the name of a start of `Mixture`.
     n_threads : int or None
@@ -80,7 +94,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         1 for a progress bar.
     memory_limit : int, float, str or None
     time_limit : float, str or None
-        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
         beyond them nothing is fitted.
 
     Attributes
@@ -125,29 +139,33 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     "Latent Dirichlet allocation". Numbers of groups belong to a call: groups of new data are new groups.
     """
 
+    saved_kind = "grouped_mixture"
+
     def __init__(
         self,
-        family="gaussian_diag",
-        n_components=10,
+        family: str | Family = "gaussian_diag",
+        n_components: int = 10,
         *,
-        alpha="auto",
-        sampler="gibbs",
-        n_steps=100,
-        n_warmup="auto",
-        start="auto",
-        n_threads=None,
-        random_state=None,
-        callbacks=None,
-        verbose=0,
-        memory_limit=None,
-        time_limit=None,
-    ):
+        alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
+        sampler: str | GroupedGibbs | GroupedVariational = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_warmup: int | Literal["auto"] = "auto",
+        learn_hyper: bool | Literal["auto"] = "auto",
+        start: Any = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        verbose: int = 0,
+        memory_limit: float | str | None = None,
+        time_limit: float | str | None = None,
+    ) -> None:
         self.family = family
         self.n_components = n_components
         self.alpha = alpha
         self.sampler = sampler
         self.n_steps = n_steps
         self.n_warmup = n_warmup
+        self.learn_hyper = learn_hyper
         self.start = start
         self.n_threads = n_threads
         self.random_state = random_state
@@ -158,7 +176,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, *, groups=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Find clusters that the groups of rows share.
 
         Parameters
@@ -182,44 +200,35 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         """
         n_steps, n_warmup = step_numbers(self)
         kernel = self._kernel()
+        is_sampled = isinstance(kernel, GroupedGibbs)
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
         data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
-        model, seed = self._model(data.family), resolve_seed(self.random_state)
-        if not isinstance(kernel, GroupedGibbs):
+        model, seed = self._model(data.family), self._seed()
+        if not is_sampled:
             if n_warmup and not is_auto(self.n_warmup):
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
             n_warmup = 0
-        kernel.check(model, data)
-        check_memory(forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model), self.memory_limit)
-        check_time(self.time_limit, kernel, model, data, n_warmup + n_steps, seed=seed, start=self.start)
-        state = kernel.init(model, data, seed=seed, start=self.start)
-        average = _Average()
-        self._run(kernel, state, n_warmup, n_steps, average)
+        phases, average = [(kernel, n_warmup), (kernel, n_steps)], _Average()
+        K = model.n_components
+        forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
+        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
         self.__dict__.pop("stream_", None)
         return self
 
     def _kernel(self):
-        if isinstance(self.sampler, (GroupedGibbs, GroupedVariational)):
-            return self.sampler
-        if self.sampler not in ("gibbs", "variational"):
-            raise ValueError(
-                "GroupedMixture: sampler must be 'gibbs', 'variational', a GroupedGibbs or a GroupedVariational; got"
-                f" {self.sampler!r}"
-            )
-        learns = is_auto(self.alpha)
-        if self.sampler == "gibbs":
-            return GroupedGibbs(learn_alpha=learns)
-        return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
-
-    def _run(self, kernel, state, n_warmup, n_steps, average):
-        callbacks = [*(self.callbacks or ()), *([Progress(n_warmup + n_steps)] if self.verbose else [])]
-        counted = [average.after(n_warmup)] if isinstance(kernel, GroupedGibbs) else []
-        trace = sample(kernel, state, n_warmup + n_steps, callbacks=[*callbacks, *counted], n_warmup=n_warmup)
-        if not trace.interrupted:
-            kernel.finish(state)
-        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+        found = find_sampler(self.sampler, model="GroupedMixture")
+        self._check_learn_hyper(self.learn_hyper)
+        if isinstance(found, (GroupedGibbs, GroupedVariational)):
+            why = "a kernel, which says itself what it learns,"
+            refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha")
+            return found
+        learns = is_auto(self.alpha) if is_auto(self.learn_hyper) else bool(self.learn_hyper)
+        if found is GroupedVariational:
+            return GroupedVariational(learn_alpha=learns, n_threads=self.n_threads)
+        return GroupedGibbs(learn_alpha=learns)
 
     def _adopt(self, state, average, groups):
         self.n_, self.S_, self.group_counts_, self.alpha_ = average.means(state)
@@ -235,8 +244,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         self.labels_ = np.concatenate(self._log_densities(state.data, take))
 
     @property
-    def group_weights_(self):
-        """Posterior mean weights of the groups of the fit: (G, K) float64, rows sum to 1."""
+    def group_weights_(self) -> npt.NDArray[np.float64]:
+        """Return the posterior mean weights of the groups of the fit: (G, K), rows sum to 1."""
         check_is_fitted(self)
         if not hasattr(self, "group_counts_"):
             raise AttributeError("after fit_chunks no groups are kept: use transform on each chunk")
@@ -247,8 +256,18 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
     _of_rows = ("labels_", "group_counts_")
 
     @available_if(_learns_groups)
-    def partial_fit(self, X, y=None, *, groups=None, sample_weight=None, batch=None):
-        """Learn one more chunk of whole groups, which is not kept: one visit, one update of all clusters.
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        batch: int | str | None = None,
+    ) -> Self:
+        """Learn one more chunk of whole groups, which is not kept.
+
+        The chunk gets one local step, and all clusters one update.
 
         The first chunk resolves hyper-parameters left at ``"auto"`` and draws the start, so it should look like the
         rest. After `fit` or `load` learning goes on from the statistics of the fit.
@@ -292,7 +311,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         return self._learn_chunk(X, options, batch, is_first=not hasattr(self, "family_"))
 
     @available_if(_learns_groups)
-    def fit_chunks(self, chunks, y=None):
+    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to groups that come in chunks and are never held together.
 
         Parameters
@@ -349,20 +368,20 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         return X, {"groups": _given(groups), "weight": weight[0] if weight else None}
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
-        kernel, seed = self._kernel(), resolve_seed(self.random_state)
+        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
+        kernel, seed = self._kernel(), self._seed()
         data = Dataset(X, self._family() if is_first else self.family_, **options)
         if is_first:
             model = self._model(data.family)
-            forecast = forecast_memory(data, n_components=model.n_topics, kernel=kernel, model=model)
+            forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
             check_memory(forecast, self.memory_limit)
             return kernel.stream(model, data, seed=seed, start=self.start), data
         fit = (self.n_, self.S_, self.group_counts_, self.log_joint_)
         return kernel.resumed_stream(self._fitted_model(), data, *fit, seed=seed), data
 
     def _model(self, family):
-        model = AdmixtureModel(family, self.n_components)
-        return model.with_alpha(_ALPHA / model.n_topics if is_auto(self.alpha) else self.alpha)
+        K = self._check_components()
+        return AdmixtureModel(family, K, self._alpha_or(_ALPHA / K))
 
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
@@ -372,14 +391,14 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         self.labels_, self.group_counts_ = stream.labels, stream.group_counts
         self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
 
-    def restore_stream(self, arrays):
-        """The stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
+    def restore_stream(self, arrays: Mapping[str, Any]) -> GroupedStream:
+        """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
         return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X, groups=None):
-        """Weights of new groups of rows.
+    def transform(self, X: Any, groups: Any = None) -> npt.NDArray[np.float64]:
+        """Return the weights of new groups of rows.
 
         Parameters
         ----------
@@ -399,13 +418,13 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         X, groups = self._checked(X, groups)
         return _weights(self._place(X, groups)[0], self.alpha_)
 
-    def predict(self, X, groups=None):
-        """Most probable cluster of each row of new groups, given all rows of its group.
+    def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row of new groups, given all rows of its group.
 
         Parameters
         ----------
         X, groups
-            As of `transform`.
+            As in `transform`.
 
         Returns
         -------
@@ -414,13 +433,15 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         X, groups = self._checked(X, groups)
         return self._place(X, groups)[1]
 
-    def score(self, X, y=None, *, groups=None):
-        """Mean log predictive density of left-out rows of new groups, given the other rows of their group.
+    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
+        """Return the mean log predictive density of left-out rows of new groups.
+
+        It is the density given the other rows of their group.
 
         Parameters
         ----------
         X, groups
-            As of `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
+            As in `transform`. A fifth of the rows of each group, at least one, is left out by a fixed choice; groups of
             fewer than two rows are skipped.
         y : ignored
 
@@ -454,11 +475,11 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         return X, _required(groups, X.shape[0])
 
     def _log_densities(self, data, take):
-        """`take(scores, start, stop)` of blocks of log predictive densities; the last column is no cluster's."""
+        """Apply `take` to blocks of log predictive densities; the last column is that of no cluster."""
         return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), take, self.n_threads)
 
     def _place(self, X, groups):
-        """Expected rows of each group in each cluster (G, K), and the label of each row (N,)."""
+        """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
         data, K = Dataset(X if is_in_order else X[groups.rows], self.family_), len(self.n_)
         components = Components(data.family, data, K)
@@ -473,38 +494,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
         run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
         return counts, labels
 
-    # ---- storage -----------------------------------------------------------------------------------------------------
-
-    def save(self, path, *, labels=False):
-        """Write the fitted mixture to a directory of JSON and npz, without pickle; with its labels on request."""
-        check_is_fitted(self)
-        save_grouped(self, path, labels=labels)
-
-    @classmethod
-    def load(cls, path, *, trust=False):
-        """Mixture read back from `save`; it predicts without the training data.
-
-        Parameters
-        ----------
-        path : path_like
-        trust : bool
-            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
-            where the file names them; that runs their code. Use it for files that you trust.
-
-        Returns
-        -------
-        GroupedMixture
-            It lacks `trace_`, and `labels_` unless it was saved with ``labels=True``. Settings that cannot be written
-            as JSON, such as callbacks and starting labels, are at their defaults.
-
-        Raises
-        ------
-        ArchiveError
-            There is no such model at `path`, or it is damaged or was altered.
-        PluginError
-            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
-        """
-        return load_grouped(cls, path, trust=trust)
+    # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")
@@ -517,7 +507,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, FamilyEstimator):
 
 
 class _Turns:
-    """Weights of some groups and their rows in turn, at fixed densities."""
+    """Coordinate ascent of the weights of some groups and their rows, at fixed densities."""
 
     def __init__(self, components, rows, starts, alpha, most_rows):
         self.components, self.rows, self.starts, self.alpha = components, rows, starts, alpha
@@ -527,7 +517,7 @@ class _Turns:
         self.counters = np.zeros(3, dtype=np.int64)
 
     def settle(self):
-        """Counts (g, K) and labels of the rows."""
+        """Return counts (g, K) and labels of the rows."""
         start, stop = self.starts[0], self.starts[-1]
         counts = np.diff(self.starts)[:, None] * (self.alpha / self.alpha.sum())
         if stop - start <= self.most_rows:
@@ -559,19 +549,17 @@ class _Turns:
 
 
 class _Average:
-    """Means of statistics, groups' counts and pseudo-counts over sweeps, in place of which others have their last."""
+    """Callback that averages statistics, counts of groups and pseudo-counts over sweeps.
+
+    Variational inference has its last ones in place of averages.
+    """
 
     def __init__(self):
-        self.total, self.n_kept, self.n_before, self.n_seen = None, 0, 0, 0
-
-    def after(self, n_steps):
-        """The callback of a run whose first steps do not count."""
-        self.n_before = n_steps
-        return self
+        self.total, self.n_kept, self.n_seen = None, 0, 0
 
     def __call__(self, info, state):
         self.n_seen += 1
-        if self.n_seen > self.n_before and (self.n_seen - self.n_before) % _KEEP_EVERY == 0:
+        if self.n_seen % _KEEP_EVERY == 0:
             self._keep(state)
         return False
 
@@ -581,7 +569,7 @@ class _Average:
         self.n_kept += 1
 
     def means(self, state):
-        """Counts, sums, counts of groups and pseudo-counts."""
+        """Return counts, sums, counts of groups and pseudo-counts."""
         if hasattr(state, "posterior"):
             return state.n.copy(), _soft_sums(state), state.group_counts(), state.model.pseudocounts
         if self.n_kept == 0:
@@ -592,8 +580,8 @@ class _Average:
         return n, S, sparse.csr_array(counts), alpha
 
 
-def held_rows(groups, *, share=_HELD_SHARE, seed=0):
-    """Which rows to leave out of each group: (N,) bool, none of groups of fewer than two rows.
+def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> npt.NDArray[np.bool_]:
+    """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
 
     Parameters
     ----------
@@ -618,7 +606,10 @@ def held_rows(groups, *, share=_HELD_SHARE, seed=0):
 
 
 def _whole_groups(starts, most):
-    """Ranges of groups (first, stop) with at most so many rows and groups, or one group each: by sizes alone."""
+    """Return ranges of groups (first, stop) with at most `most` rows and groups.
+
+    A larger group has a range of its own. Ranges depend on sizes alone.
+    """
     tasks, first, G = [], 0, len(starts) - 1
     while first < G:
         stop = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
@@ -644,12 +635,8 @@ def _weights(counts, alpha):
 
 
 def _soft_sums(state):
-    """Sums of statistics of a variational run: (K, F), CSR where the statistics of the data are."""
+    """Return sums of statistics of a variational run: (K, F), CSR where those of the data are."""
     return sparse.csr_array(state.S) if state.phi.is_sparse else state.S
-
-
-def _is_named(value, name):
-    return isinstance(value, str) and value == name
 
 
 __all__ = ["GroupedMixture", "held_rows"]

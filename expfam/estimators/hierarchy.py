@@ -1,27 +1,36 @@
-"""Bayesian hierarchical clustering in the conventions of scikit-learn: a tree over the data, cuts, predictions."""
+"""`BayesianHierarchy`: a tree over the data, its cuts and its predictions, for scikit-learn."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators.mixture import FamilyEstimator, log_scores, log_sum_exp
+from expfam.estimators.base import FamilyEstimator, is_auto, log_scores, log_sum_exp
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
-from expfam.io.models import load_hierarchy, save_hierarchy
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import refuse_unused
-from expfam.samplers.chain.callbacks import Progress
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, ward_state
-from expfam.structures.ground.rng import resolve_seed
+from expfam.samplers.named import find_sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from expfam.families.base import Family
 
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
@@ -31,44 +40,44 @@ def _is_dense(data):
 
 
 class BayesianHierarchy(ClusterMixin, FamilyEstimator):
-    """Tree of clusters of any exponential family, with the odds of every merge under a Dirichlet process.
+    """Tree of clusters of any exponential family, with the odds of every merge.
+
+    The odds are those under a Dirichlet process. Merging ends by itself: there are no `n_steps` and `n_warmup`.
 
     Parameters
     ----------
     family : str or Family
         Name of a registered family, or a configured one.
+    n_components : int or None
+        Clusters of the cut that becomes `labels_`: the most probable cut into this number; None for the clusters that
+        `cut` chooses.
     alpha : float or "auto"
         Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
-    tune : bool or dict of str to sequence
-        Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: as of
-        `tuned_family`, with its own grid or this one.
+    sampler : "auto" or HierarchicalClustering
+        How pairs of clusters are found and which pair is merged next. "auto" is ``HierarchicalClustering()``, which
+        scores all pairs. ``HierarchicalClustering(candidates="knn")`` is faster, and with ``order="best"`` several
+        trees are made, of which the one with most evidence is kept.
+    learn_hyper : bool, "auto" or dict of str to sequence
+        Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: True with the
+        grid of `tuned_family`, or a grid for each hyper-parameter. "auto" and False choose none.
+    start : "auto" or (N,) array_like of int
+        Labels of data that stay together: a hierarchy over the clusters of any other method. "auto" starts from single
+        data.
     cut : {"odds", "map"}
-        Which clusters become `labels_`: the highest nodes with odds of at least one, or the most probable partition
-        that the tree can be cut into.
-    n_clusters : int, optional
-        In place of `cut`, which is then left out: the most probable cut into exactly so many.
-    order : {"odds", "odds_size", "best"}
-        Which pair is merged next, as of `HierarchicalClustering`; "best" makes both trees, and Ward's of dense real
-        data without `candidates`, and keeps the one with most evidence.
-    index : {"exact", "overlap", None}
-    candidates : None, "knn", "hash" or (N, N) sparse matrix
-    n_neighbors : int
-        These three as of `HierarchicalClustering`: how pairs of clusters are found.
-    duplicates : {"exact", "collapse"}
-        As of `HierarchicalClustering`.
-    init_labels : (N,) array_like of int, optional
-        Data of one label stay together: a hierarchy over the clusters of any other method.
+        Which clusters become `labels_` where `n_components` is None: the highest nodes with odds of at least one, or
+        the most probable partition that the tree can be cut into.
     n_threads : int or None
-        For the scores of leaves, and predictions; results do not depend on it.
+        For the scores of leaves, and predictions; results do not depend on it. A kernel has its own `n_threads`.
     random_state : None, int, numpy Generator or RandomState
-        Chooses the subsamples of `alpha` and `tune`; nothing else is random.
+        Chooses the subsamples of ``alpha="auto"`` and `learn_hyper` from more than 1000 rows. Nothing else is random:
+        without them the result does not depend on it.
     callbacks : sequence of callable, optional
         Called as ``callback(info, state)`` after every few hundred merges.
     verbose : int
         1 for a progress bar.
     memory_limit : int, float, str or None
     time_limit : float, str or None
-        As of `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
+        As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
         beyond them nothing is fitted.
 
     Attributes
@@ -100,48 +109,43 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from expfam import BayesianHierarchy
-    >>> hierarchy = BayesianHierarchy("gaussian", n_clusters=3).fit(load_iris().data)
+    >>> hierarchy = BayesianHierarchy("gaussian", n_components=3).fit(load_iris().data)
     >>> hierarchy.n_clusters_, hierarchy.linkage_matrix().shape
     (3, (149, 4))
 
     Notes
     -----
     Heller and Ghahramani 2005, "Bayesian hierarchical clustering". About N**2 scores where all are tried, a minute
-    at N = 50,000; an index makes sparse counts faster, and ``candidates="knn"`` all data.
+    at N = 50,000; an index makes sparse counts faster, and ``HierarchicalClustering(candidates="knn")`` all data.
     """
+
+    saved_kind = "hierarchy"
+    no_components = "the clusters that `cut` chooses"
 
     def __init__(
         self,
-        family="gaussian_diag",
+        family: str | Family = "gaussian_diag",
+        n_components: int | None = None,
         *,
-        alpha=1.0,
-        tune=False,
-        cut="odds",
-        n_clusters=None,
-        order="odds",
-        index="exact",
-        candidates=None,
-        n_neighbors=10,
-        duplicates="exact",
-        init_labels=None,
-        n_threads=None,
-        random_state=0,
-        callbacks=None,
-        verbose=0,
-        memory_limit=None,
-        time_limit=None,
-    ):
+        alpha: float | Literal["auto"] = 1.0,
+        sampler: Literal["auto"] | HierarchicalClustering = "auto",
+        learn_hyper: bool | Literal["auto"] | Mapping[str, Sequence] = "auto",
+        start: Any = "auto",
+        cut: Literal["odds", "map"] = "odds",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        verbose: int = 0,
+        memory_limit: float | str | None = None,
+        time_limit: float | str | None = None,
+    ) -> None:
         self.family = family
+        self.n_components = n_components
         self.alpha = alpha
-        self.tune = tune
+        self.sampler = sampler
+        self.learn_hyper = learn_hyper
+        self.start = start
         self.cut = cut
-        self.n_clusters = n_clusters
-        self.order = order
-        self.index = index
-        self.candidates = candidates
-        self.n_neighbors = n_neighbors
-        self.duplicates = duplicates
-        self.init_labels = init_labels
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
@@ -151,7 +155,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Merge until one tree is left.
 
         Parameters
@@ -170,17 +174,18 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         """
         if self.cut not in ("odds", "map"):
             raise ValueError(f"cut must be 'odds' or 'map'; got {self.cut!r}")
-        if self.n_clusters is not None:
-            refuse_unused(self, ["cut"], why=f"n_clusters={self.n_clusters!r}", remedy="leave out n_clusters")
-        self._kernel("odds").refuse_unused()
+        K = self._check_components()
+        if K is not None:
+            refuse_unused(self, ["cut"], why=f"n_components={K!r}", remedy="leave out n_components")
+        self._kernel().refuse_unused()
         data = Dataset(self._validate(X, reset=True), self._family())
-        if self.n_clusters is not None and not 1 <= self.n_clusters <= data.n_rows:
-            raise ValueError(f"n_clusters must be from 1 to the {data.n_rows} data; got {self.n_clusters!r}")
+        if K is not None and data.n_rows < K:
+            raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
         check_memory(self._memory(data), self.memory_limit)
         model, data = self._model(data)
         if self.time_limit is not None:
             grow = partial(self._grow_sample, model)
-            duration = forecast_tree_duration(grow, data, seed=resolve_seed(self.random_state))
+            duration = forecast_tree_duration(grow, data, seed=self._seed())
             check_duration(duration, self.time_limit)
         states = self._states(model, data)
         self.order_, best = max(states.items(), key=lambda item: item[1].log_joint)
@@ -189,13 +194,19 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return self
 
     def _model(self, data):
-        """Model and data after what is to be tuned."""
+        """Return model and data after hyper-parameters and concentration were chosen."""
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ValueError(f"alpha must be a positive number or 'auto'; got {self.alpha!r}")
-        seed = resolve_seed(self.random_state)
+        is_grid = isinstance(self.learn_hyper, Mapping)
+        if not is_grid and not (is_auto(self.learn_hyper) or isinstance(self.learn_hyper, (bool, np.bool_))):
+            raise ValueError(
+                f"BayesianHierarchy: learn_hyper must be 'auto', True, False or a grid for each hyper-parameter; got"
+                f" {self.learn_hyper!r}"
+            )
+        seed = self._seed()
         alpha = 1.0 if isinstance(self.alpha, str) else self.alpha
-        if self.tune is not False:
-            grid = None if self.tune is True else self.tune
+        if is_grid or (self.learn_hyper and not is_auto(self.learn_hyper)):
+            grid = self.learn_hyper if is_grid else None
             data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
         if isinstance(self.alpha, str):
             alpha = tuned_alpha(data, seed=seed)
@@ -203,48 +214,50 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
 
     def _states(self, model, data):
-        """Finished searches by the name of their order; after Ctrl-C those that were begun."""
-        orders = ("odds", "odds_size") if self.order == "best" else (self.order,)
+        """Return finished searches by the name of their order; after Ctrl-C those that were begun."""
+        kernel = self._kernel()
+        is_best = kernel.order == "best"
         states, self.interrupted_ = {}, False
-        for order in orders:
+        for order in ("odds", "odds_size") if is_best else (kernel.order,):
             if not self.interrupted_:
                 states[order] = self._grow(model, data, order)
-        if self.order == "best" and self.candidates is None and not self.interrupted_ and _is_dense(data):
-            collapse = self.duplicates == "collapse"
+        if is_best and kernel.candidates is None and not self.interrupted_ and _is_dense(data):
+            collapse = kernel.duplicates == "collapse"
             states["ward"] = ward_state(model, data, states["odds"].leaf, collapse=collapse)
         if self.interrupted_:  # forests of different sizes do not compare
             states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
         return states
 
     def _memory(self, data):
-        """Forecast of the trees that are held together, and of the graph for one of them."""
-        n_leaves = None if self.init_labels is None else len(np.unique(self.init_labels))
-        n_neighbors = 0 if self.candidates is None else self.n_neighbors
-        n_trees = 2 + (self.candidates is None and _is_dense(data)) if self.order == "best" else 1
+        """Forecast the memory of the trees that are held together, and of the graph for one."""
+        kernel = self._kernel()
+        n_leaves = None if isinstance(self.start, str) else len(np.unique(self.start))
+        n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
+        n_trees = 2 + (kernel.candidates is None and _is_dense(data)) if kernel.order == "best" else 1
         return forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
 
     def _grow_sample(self, model, rows, data):
-        """The trees of some rows, for the time that they take."""
+        """Grow the trees of some rows, for the time that they take."""
         probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None, verbose=0)
-        if self.init_labels is not None:
-            probe.init_labels = np.asarray(self.init_labels)[rows]
-        if sparse.issparse(self.candidates):
-            check_structure(self.candidates, owner="candidates")
-            probe.candidates = sparse.csr_array(self.candidates)[rows][:, rows]
+        if not isinstance(self.start, str):
+            probe.start = np.asarray(self.start)[rows]
+        kernel = self._kernel()
+        if sparse.issparse(kernel.candidates):
+            check_structure(kernel.candidates, owner="candidates")
+            probe.sampler = _with_settings(kernel, candidates=sparse.csr_array(kernel.candidates)[rows][:, rows])
         probe._states(model, data)
         if probe.interrupted_:
             raise KeyboardInterrupt
 
-    def _kernel(self, order):
-        names = ("duplicates", "index", "candidates", "n_neighbors", "n_threads")
-        return HierarchicalClustering(order=order, **{name: getattr(self, name) for name in names})
+    def _kernel(self):
+        found = find_sampler(self.sampler, model="BayesianHierarchy")
+        return HierarchicalClustering(n_threads=self.n_threads) if found is None else found
 
     def _grow(self, model, data, order):
-        kernel = self._kernel(order)
-        state = kernel.init(model, data, start="auto" if self.init_labels is None else self.init_labels)
+        kernel = _with_settings(self._kernel(), order=order)
+        state = kernel.init(model, data, start=self.start)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
-        callbacks = [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]
-        self.interrupted_ = sample(kernel, state, n_steps, callbacks=callbacks).interrupted
+        self.interrupted_ = sample(kernel, state, n_steps, callbacks=self._all_callbacks(n_steps)).interrupted
         return state
 
     def _adopt(self, state):
@@ -257,12 +270,16 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.log_weight_, self.counts_, self.log_evidence_ = tree.log_weight, tree.counts, tree.log_evidence
         self.labels_ = labels
         if labels is None:
-            self.labels_ = tree.cut(self.cut, n_clusters=self.n_clusters)[self.leaf_].astype(np.int32)
+            self.labels_ = tree.cut(self.cut, n_clusters=self.n_components)[self.leaf_].astype(np.int32)
         self.n_clusters_ = int(self.labels_.max()) + 1
 
     @classmethod
-    def from_linkage(cls, Z, X, family="gaussian_diag", **params):
-        """Hierarchy on the merges of any linkage matrix, as of SciPy or fastcluster: odds, evidence, cuts, predictions.
+    def from_linkage(
+        cls, Z: npt.ArrayLike, X: Any, family: str | Family = "gaussian_diag", **params: Any
+    ) -> BayesianHierarchy:
+        """Return a hierarchy on the merges of a linkage matrix, such as one of SciPy or fastcluster.
+
+        It has odds, evidence, cuts and predictions like a fitted one.
 
         Parameters
         ----------
@@ -271,7 +288,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             The data that were linked.
         family : str or Family
         **params
-            As of the constructor.
+            Keywords of the constructor.
 
         Returns
         -------
@@ -291,7 +308,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _statistics(self, nodes):
-        """Statistics of nodes, each the sum over the leaves below it."""
+        """Return statistics of nodes, each the sum over the leaves below it."""
         below = [self.tree_.leaves(node) for node in nodes]
         indptr = np.concatenate([[0], np.cumsum([len(leaves) for leaves in below])])
         shape = (len(nodes), self.tree_.n_leaves)
@@ -300,7 +317,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         return member @ self._n, sparse.csr_array(S) if sparse.issparse(S) else np.ascontiguousarray(S)
 
     def _blocks(self):
-        """Nodes of the chosen cut, in the order of the labels."""
+        """Return statistics of the clusters of the chosen cut, in the order of the labels."""
         label_of_leaf = np.empty(self.tree_.n_leaves, dtype=np.int64)
         label_of_leaf[self.leaf_] = self.labels_
         n = np.bincount(label_of_leaf)
@@ -311,8 +328,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         total = S @ self._S
         return S @ self._n, sparse.csr_array(total) if sparse.issparse(total) else np.ascontiguousarray(total)
 
-    def predict(self, X):
-        """Most probable cluster of the chosen cut for each row: (n,) int32 ndarray.
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of the chosen cut for each row: (n,) int32.
 
         Parameters
         ----------
@@ -332,8 +349,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         )
         return np.concatenate(parts)
 
-    def score_samples(self, X):
-        """Log predictive density of each row, all cuts of the tree averaged: (n,) nats, with log-base.
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (n,) nats, with log-base.
+
+        All cuts of the tree are averaged.
 
         Parameters
         ----------
@@ -354,62 +373,39 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
-    def score(self, X, y=None):
-        """Mean log predictive density of the rows, nats."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
     # ---- the tree ---------------------------------------------------------------------------------------------------
 
-    def linkage_matrix(self, height="odds"):
-        """The tree as SciPy's linkage matrix over the leaves; see `HierarchyTree.linkage_matrix`."""
+    def linkage_matrix(self, height: str = "odds") -> npt.NDArray[np.float64]:
+        """Return the tree as SciPy's linkage matrix over the leaves; see `HierarchyTree`."""
         check_is_fitted(self)
         return self.tree_.linkage_matrix(height)
 
-    def to_newick(self, names=None, *, height="odds"):
-        """The tree in Newick's format; see `HierarchyTree.to_newick`."""
+    def to_newick(self, names: Sequence | None = None, *, height: str = "odds") -> str:
+        """Return the tree in Newick's format; see `HierarchyTree.to_newick`."""
         check_is_fitted(self)
         return self.tree_.to_newick(names, height=height)
 
-    def node_params(self, node):
-        """Posterior-mean parameters of the cluster of one node, in the family's usual names: dict of arrays."""
+    def node_params(self, node: int) -> dict[str, np.ndarray]:
+        """Return posterior-mean parameters of the cluster of one node: dict of arrays.
+
+        The family names them.
+        """
         check_is_fitted(self)
         if not hasattr(self.family_, "to_params"):
             raise AttributeError(f"family {self.family_.name!r} has no usual parameters (to_params)")
         n, S = self._statistics([node])
         return self.family_.to_params(*self.family_.map_natural(n, S.toarray() if sparse.issparse(S) else S))
 
-    # ---- files ------------------------------------------------------------------------------------------------------
-
-    def save(self, path):
-        """Write the fitted hierarchy to a directory of JSON and npz, with the statistics of its leaves; no pickle."""
-        check_is_fitted(self)
-        save_hierarchy(self, path)
-
-    @classmethod
-    def load(cls, path, *, trust=False):
-        """Hierarchy read back from `save`; it cuts and predicts as before.
-
-        Parameters
-        ----------
-        path : path_like
-        trust : bool
-            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
-            where the file names them; that runs their code. Use it for files that you trust.
-
-        Returns
-        -------
-        BayesianHierarchy
-            It has every attribute of a fitted one. Settings that cannot be written as JSON, such as callbacks and
-            starting labels, are at their defaults.
-
-        Raises
-        ------
-        ArchiveError
-            There is no such model at `path`, or it is damaged or was altered.
-        PluginError
-            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
-        """
-        return load_hierarchy(cls, path, trust=trust)
+    # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "tree_")
+
+
+def _with_settings(kernel, **settings):
+    """Return the kernel with some other settings."""
+    return type(kernel)(**kernel.get_params() | settings)

@@ -3,10 +3,13 @@
 A fitted mixture is its bound family, its weights and the statistics (n, S) of its clusters, and statistics add. So
 clusters put side by side are exactly those of a fit to all data that found the same partition, and chunks learned in
 different places from one model add up to what a single place would have learned from all of them. O(K F), and
-O(K**2 F) where clusters are compared. Topic models are `topic_merger`'s.
+O(K**2 F) where clusters are compared. `topic_merge` merges topic models.
 """
 
+from __future__ import annotations
+
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -19,11 +22,18 @@ from expfam.estimators.topics import TopicModel
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts.greedy_merge import merged_clusters
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _ROUNDING = 1e-9
 
 
-def merge(models, *, clusters="apart", common=None):
-    """One fitted model of all the data that several were fitted to, each datum in one of them.
+def merge(
+    models: Iterable[Any], *, clusters: Literal["apart", "merged"] = "apart", common: Mixture | TopicModel | None = None
+) -> Any:
+    """Return one fitted model of all the data that several models were fitted to.
+
+    Each datum was given to one of them.
 
     Parameters
     ----------
@@ -31,9 +41,9 @@ def merge(models, *, clusters="apart", common=None):
         Mixtures fitted with one and the same bound family (``family.bind(X)`` of some of the data, given to all) and
         prior on weights, by any samplers; or topic models of one vocabulary, number of topics, `alpha` and `eta`.
     clusters : {"apart", "merged"}
-        Every cluster for itself, or those joined that are more probable as one: pairs are merged greedily while the log
-        joint rises, and down to the largest number that the weights allow. Topics are a fixed number: "merged" pairs
-        each with one of every other model, so that the evidence of the words is largest, model after model.
+        "apart" keeps every cluster; "merged" joins those that are more probable as one: pairs are merged greedily while
+        the log joint rises, and down to the largest number that the weights allow. Topics are a fixed number: "merged"
+        pairs each with one of every other model, so that the evidence of the words is largest, model after model.
     common : Mixture or TopicModel, optional
         A model that all of `models` went on from by `partial_fit`, such as one that each machine has loaded: its
         clusters are the same in all of them, its own data are counted once, and what the others have learned since is
@@ -50,7 +60,7 @@ def merge(models, *, clusters="apart", common=None):
     Raises
     ------
     TypeError
-        For anything but mixtures, or but topic models.
+        For models other than mixtures alone or topic models alone.
     CapabilityError
         For models that cannot be merged, with what differs.
 
@@ -121,7 +131,7 @@ def _check_alike(models, difference):
 
 
 def _column_difference(a, b):
-    """What differs between the data of two models, in words; empty where nothing does."""
+    """Return what differs between the data of two models, in words; empty where nothing does."""
     if a.n_features_in_ != b.n_features_in_:
         return f"another number of features ({b.n_features_in_}, not {a.n_features_in_})"
     names = [getattr(model, "feature_names_in_", None) for model in (a, b)]
@@ -131,7 +141,7 @@ def _column_difference(a, b):
 
 
 def _difference(a, b):
-    """What differs between two mixtures, in words; empty where nothing does."""
+    """Return what differs between two mixtures, in words; empty where nothing does."""
     mine, theirs = a.family_, b.family_
     if type(mine) is not type(theirs):
         return f"another family ({theirs.name!r}, not {mine.name!r})"
@@ -160,7 +170,7 @@ def _check_number(K, weights):
 
 
 def _side_by_side(models):
-    """n, S and sizes of all clusters, and where those of each model went."""
+    """Return n, S and sizes of all clusters, and the new numbers of those of each model."""
     n = np.concatenate([model.n_ for model in models]).astype(np.float64)
     sizes = np.concatenate([model.cluster_sizes_ for model in models])
     starts = np.cumsum([0, *(len(model.n_) for model in models)])
@@ -169,7 +179,7 @@ def _side_by_side(models):
 
 
 def _since(models, common):
-    """The common clusters with all that was learned since, then those that the models opened."""
+    """Return the common clusters with all that was learned since, then those opened since."""
     K = len(common.n_)
     n, S = np.array(common.n_, dtype=np.float64), common.S_.copy()
     for place, model in enumerate(models):
@@ -189,13 +199,16 @@ def _since(models, common):
 
 
 def _whole(n, models):
-    """Sizes of clusters that hold so much: numbers of rows, or sums of weights where one of the models had weights."""
+    """Return sizes of clusters with counts n: numbers of rows, or sums of weights.
+
+    They are sums of weights where one of the models had weights.
+    """
     is_weighted = any(model.cluster_sizes_.dtype.kind == "f" for model in models)
     return n.copy() if is_weighted else np.rint(n).astype(np.int64)
 
 
 def _least(n):
-    """Least counts that clusters have after learning more, but for rounding."""
+    """Return the least counts that clusters have after learning more, but for rounding."""
     return n * (1.0 - _ROUNDING)
 
 
@@ -206,7 +219,7 @@ def _stacked(parts):
 
 
 def _joined(home, n, S, sizes):
-    """Sums over the clusters of each home, in order."""
+    """Return sums over the clusters of each home, in order."""
     K = int(home.max()) + 1
     member = sparse.csr_array((np.ones(len(home)), (home, np.arange(len(home)))), shape=(K, len(home)))
     total = member @ S

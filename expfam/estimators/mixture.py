@@ -1,68 +1,42 @@
-"""Estimators in scikit-learn's conventions: a thin face over models, kernels and the one loop.
+"""`Mixture`: a Bayesian mixture in the conventions of scikit-learn.
 
 A fitted mixture is its bound family, its weights and the statistics (n, S) of a partition, whichever sampler found it.
 Prediction, scores and saved files need no more than these: their size does not depend on N.
 """
 
-import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import ClusterMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, is_auto, log_scores, log_sum_exp, step_numbers
 from expfam.estimators.chunks import ChunkedFit
-from expfam.families.base import Family
-from expfam.families.components import Components
-from expfam.families.support import check_given
-from expfam.forecast.memory import check_memory, forecast_memory, most_kept_partitions
-from expfam.forecast.time import check_time
-from expfam.io.models import load_model, save_model
+from expfam.forecast.memory import forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.plugins.registry import load_family
-from expfam.samplers.chain.callbacks import Progress, kept_open
-from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.structures.ground.rng import generator, resolve_seed
-from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from expfam.families.base import Family
+    from expfam.protocols import Weights
+    from expfam.samplers.chain.kernel import Kernel
 
 
-class FamilyEstimator(BaseEstimator):
-    """Base of the estimators that have a `family`: loads it, validates X for it, tells scikit-learn what it takes.
-
-    Examples
-    --------
-    >>> from expfam.estimators.mixture import FamilyEstimator, Mixture
-    >>> issubclass(Mixture, FamilyEstimator)
-    True
-    """
-
-    def _family(self):
-        return load_family(self.family) if isinstance(self.family, str) else self.family
-
-    def _validate(self, X, *, reset, family=None):
-        if family is None:
-            family = self._family() if reset else self.family_
-        if not isinstance(family, Family):
-            raise TypeError(f"family must be a name or a Family; got {family!r}")
-        return checked_input(self, X, reset=reset, accepts_sparse=family.accepts_sparse)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        family = self._family()
-        support, (low, high) = getattr(family, "support", "real"), getattr(family, "bounds", Family.bounds)
-        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = low >= 0 or support in ("counts", "nonnegative", "binary")
-        tags.input_tags.categorical = support == "categories"
-        # the common checks bring real numbers of either sign, whatever the tags above say
-        tags._skip_test = support != "real" or (low, high) != tuple(Family.bounds)
-        return tags
-
-
-class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
+class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -74,30 +48,32 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     weights : Weights, optional
         Prior of the mixture weights, in place of the one that `n_components` stands for.
     sampler : str or Kernel
-        ``"auto"``, a name, or a kernel. ``"variational"``, or a `SparseVariational` with its settings, is the one that
-        learns from chunks (`partial_fit`, `fit_chunks`); it and ``"expectation_maximization"`` take sample weights.
-    n_steps : int
-        Steps of the sampler after the warm-up.
+        ``"auto"``: exact Gibbs sweeps, and splits and merges where the number of clusters is open. Or one of
+        ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``, ``"stochastic_em"``,
+        ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
+        ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
+    n_steps : int or "auto"
+        Steps of the sampler after the warm-up; ``"auto"`` is 50.
     n_warmup : int or "auto"
-        Steps before them, in whose second half hyper-parameters are learned; ``"auto"`` is 50, or `n_steps` if that is
-        less.
+        Steps before them, in whose second half hyper-parameters are learned; ``"auto"`` is as many as `n_steps`, at
+        most 100.
     learn_hyper : bool or "auto"
         Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
         learns by default and that were left at ``"auto"``.
     start : str or (N,) array_like of int
         Starting labels or the name of a start.
-    n_threads : int or None
-        None for one, -1 for all cores. Results do not depend on it.
-    random_state : None, int, numpy Generator or RandomState
-    callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after each step; a true result ends the run.
     partition : {"point", "last"}
         Which partition becomes `labels_`: of those kept after the warm-up the one nearest to the others in variation of
         information, or the last.
+    n_threads : int or None
+        None for one, -1 for all cores. Results do not depend on it. A kernel has its own `n_threads`.
+    random_state : None, int, numpy Generator or RandomState
+    callbacks : sequence of callable, optional
+        Called as ``callback(info, state)`` after each step; a true result ends the run.
     verbose : int
         1 for a progress bar.
-    memory_limit : int, float or None
-        Bytes that the fit may need beside the data; None for what the machine has free.
+    memory_limit : int, float, str or None
+        Bytes that the fit may need beside the data, or text such as ``"4GB"``; None for what the machine has free.
     time_limit : float, str or None
         Seconds that `fit` may be expected to take, or text such as ``"10min"``: some steps on samples of the rows are
         timed first, and where even the low end of the forecast is above the limit nothing is fitted. None times and
@@ -147,25 +123,29 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     3
     """
 
+    default_steps = 50
+    saved_kind = "mixture"
+    no_components = "a Dirichlet process"
+
     def __init__(
         self,
-        family="gaussian_diag",
-        n_components=None,
+        family: str | Family = "gaussian_diag",
+        n_components: int | None = None,
         *,
-        weights=None,
-        sampler="auto",
-        n_steps=50,
-        n_warmup="auto",
-        learn_hyper="auto",
-        start="auto",
-        n_threads=None,
-        random_state=None,
-        callbacks=None,
-        partition="point",
-        verbose=0,
-        memory_limit=None,
-        time_limit=None,
-    ):
+        weights: Weights | None = None,
+        sampler: str | Kernel = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_warmup: int | Literal["auto"] = "auto",
+        learn_hyper: bool | Literal["auto"] = "auto",
+        start: Any = "auto",
+        partition: Literal["point", "last"] = "point",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        verbose: int = 0,
+        memory_limit: float | str | None = None,
+        time_limit: float | str | None = None,
+    ) -> None:
         self.family = family
         self.n_components = n_components
         self.weights = weights
@@ -174,17 +154,17 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         self.n_warmup = n_warmup
         self.learn_hyper = learn_hyper
         self.start = start
+        self.partition = partition
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
-        self.partition = partition
         self.verbose = verbose
         self.memory_limit = memory_limit
         self.time_limit = time_limit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Sample the posterior of the partition and keep one partition with its statistics.
 
         Parameters
@@ -193,8 +173,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
             A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
         y : ignored
         sample_weight : (N,) array_like of non-negative float, optional
-            Multiplicity of each row, for the samplers ``"variational"`` and ``"expectation_maximization"``; others take
-            no weights but 1. Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
+            Multiplicity of each row, for the samplers ``"variational"`` and ``"em"``; others take no weights but 1.
+            Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
             weights.
 
         Returns
@@ -208,52 +188,32 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         """
         family = self._family()
         X = self._validate(X, reset=True)
-        seed = resolve_seed(self.random_state)
+        seed = self._seed()
         data = Dataset(X, family, weight=sample_weight)
-        model = MixtureModel(data.family, self._weights())
-        kernel = self._kernel(model.weights)
-        phases = self._phases(kernel, family)
-        for phase, _ in phases:
-            phase.check(model, data)
-        forecast = forecast_memory(data, n_components=model.weights.max_components, kernel=kernel, model=model)
-        check_memory(forecast, self.memory_limit)
-        n_steps = sum(n_steps for _, n_steps in phases)
-        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=self.start)
-        state = kernel.init(model, data, seed=seed, start=self.start)
-        self._run(state, phases)
-        self.__dict__.pop("stream_", None)
-        return self
-
-    def _run(self, state, phases):
-        phases = [phase for phase in phases[:-1] if phase[1]] + phases[-1:]
-        total = sum(n_steps for _, n_steps in phases)
-        callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        kept = most_kept_partitions(state.data.n_rows)
-        trace = Trace(max_kept=kept, n_warmup=total - phases[-1][1])
-        former = phases[0][0]
-        with kept_open(callbacks) as watched:
-            for place, (kernel, n_steps) in enumerate(phases, start=1):
-                if place == len(phases) and self.partition == "point" and not hasattr(state, "soft_partition"):
-                    trace.keep_every = max(1, n_steps // (2 * kept))
-                if place == len(phases):
-                    trace.n_warmup = len(trace)  # a kernel that has converged ends its phase early
-                    kernel = _settled(kernel, former, state)
-                former = kernel
-                state.memory.clear()  # proposals are made anew for each phase, not kept twice
-                sample(kernel, state, n_steps, callbacks=watched, trace=trace)
-                if trace.interrupted or any(callback.has_stopped for callback in watched):
-                    break
-            if not trace.interrupted:
-                kernel.finish(state)
+        weights = self._weights()
+        model, kernel = MixtureModel(data.family, weights), self._kernel(weights)
+        phases, K = self._phases(kernel, family), weights.max_components
+        forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
+        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        trace = self._run(state, phases, trace=Trace(max_kept=most_kept_partitions(data.n_rows)))
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
             self._adopt(state, _chosen_partition(trace, state))
-        self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), state.data.weight)
-        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+        self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        self._set_trace(trace)
+        self.__dict__.pop("stream_", None)
+        return self
+
+    def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
+        if is_last and self.partition == "point" and not hasattr(state, "soft_partition"):
+            trace.keep_every = max(1, n_steps // (2 * trace.max_kept))
+        kernel = _settled(kernel, former, state) if is_last else kernel
+        state.memory.clear()  # proposals are made anew for each phase, not kept twice
+        return kernel
 
     def _adopt(self, state, labels, n=None, S=None):
-        """Take labels with their statistics, or with soft ones whose bound stands for the log joint."""
+        """Store labels with their statistics, or soft statistics with their bound as the log joint."""
         model = state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
         is_hard = n is None
@@ -271,35 +231,32 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         self.log_weight_new_ = float(np.log(new)) if new > 0 else -np.inf
 
     def _weights(self):
+        K = self._check_components()
         if self.weights is not None:
-            if self.n_components is not None and self.weights.max_components != self.n_components:
-                raise ValueError(
-                    f"n_components={self.n_components} and weights={self.weights!r} disagree; give one of them"
-                )
+            if K is not None and self.weights.max_components != K:
+                raise ValueError(f"n_components={K} and weights={self.weights!r} disagree; give one of them")
             return self.weights
-        return DirichletProcess() if self.n_components is None else SymmetricDirichlet(self.n_components)
+        return DirichletProcess() if K is None else SymmetricDirichlet(K)
 
     def _phases(self, kernel, family):
-        """Kernels and numbers of steps, in order: warm-up, learning, and what counts.
+        """Return kernels and numbers of steps: warm-up, learning, and the steps that count.
 
         Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
         many clusters live, and the chain does not come back from there. So do splits and merges of the automatic
         sampler: clusters of nearly random labels are all alike, and would be merged into one.
         """
-        n_steps = self._count("n_steps")
-        n_warmup = min(50, n_steps) if isinstance(self.n_warmup, str) and self.n_warmup == "auto" else self.n_warmup
-        if n_warmup != int(n_warmup) or n_warmup < 0:
-            raise ValueError(f"n_warmup must be a non-negative integer or 'auto'; got {self.n_warmup!r}")
+        n_steps, n_warmup = step_numbers(self)
+        self._check_learn_hyper(self.learn_hyper)
         if self.partition not in ("point", "last"):
             raise ValueError(f"partition must be 'point' or 'last'; got {self.partition!r}")
-        if isinstance(self.learn_hyper, str) and self.learn_hyper == "auto":
+        if is_auto(self.learn_hyper):
             names = [name for name in family.learned_by_default if is_auto(getattr(family, name))]
         else:
             names = list(family.hyper) if self.learn_hyper else []
         n_learning = (n_warmup + 1) // 2 if names else 0
         learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
         phases = [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
-        if isinstance(self.sampler, str) and self.sampler == "auto" and isinstance(kernel, Cycle):
+        if is_auto(self.sampler) and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
             phases = [(kernel.kernels[-1], n_sweeps), (kernel, n_warmup - n_learning - n_sweeps), *phases[1:]]
         return phases
@@ -307,15 +264,18 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
     # ---- prediction -------------------------------------------------------------------------------------------------
 
     def _log_scores(self, X, take):
-        """`take(scores, start, stop)` of blocks of log weight + log predictive, (rows, K + 1); last, a new one."""
+        """Apply `take` to blocks of log weight + log predictive; return the data and the results.
+
+        The last of the K + 1 columns is that of a new cluster.
+        """
         check_is_fitted(self)
         data = Dataset(self._validate(X, reset=False), self.family_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
         return data, log_scores(data, self.n_, self.S_, log_weights, take, self.n_threads)
 
-    def predict(self, X):
-        """Most probable cluster of each row given the clusters' data.
+    def predict(self, X: Any) -> npt.NDArray[np.int32]:
+        """Return the most probable cluster of each row, given the clusters' data.
 
         Parameters
         ----------
@@ -328,15 +288,15 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         _, parts = self._log_scores(X, lambda scores, start, stop: scores[:, :-1].argmax(axis=1).astype(np.int32))
         return np.concatenate(parts)
 
-    def predict_proba(self, X, n_top=None):
-        """Probability of each existing cluster for each row.
+    def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the probability of each existing cluster for each row.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
         n_top : int, optional
-            Keep only the so many largest of a row, in a CSR matrix whose rows then sum to less than 1; memory N n_top
-            in place of N K.
+            Keep only this number of the largest probabilities of a row, in a CSR matrix whose rows then sum to less
+            than 1; memory N n_top in place of N K.
 
         Returns
         -------
@@ -361,17 +321,20 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         values = np.concatenate([part[1] for part in parts]).ravel()
         return sparse.csr_array((values, columns, np.arange(data.n_rows + 1) * L), shape=(data.n_rows, K))
 
-    def score_samples(self, X):
-        """Log predictive density of each row, new clusters included: (N,) nats, with log-base."""
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row: (N,) nats, with log-base.
+
+        A row may also open a new cluster.
+        """
         data, parts = self._log_scores(X, lambda scores, start, stop: log_sum_exp(scores))
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
-    def score(self, X, y=None):
-        """Mean log predictive density of the rows, nats."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples=1):
-        """Rows drawn from the posterior predictive of the existing clusters.
+    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, npt.NDArray[np.int32]]:
+        """Draw rows from the posterior predictive of the existing clusters.
 
         Parameters
         ----------
@@ -396,122 +359,29 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, FamilyEstimator):
         ]
         return np.concatenate(parts), np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
-    # ---- files ------------------------------------------------------------------------------------------------------
-
-    def save(self, path, *, labels=False):
-        """Write the fitted mixture to a directory of JSON and npz; no pickle, size independent of N without labels."""
-        check_is_fitted(self)
-        save_model(self, path, labels=labels)
-
-    @classmethod
-    def load(cls, path, *, trust=False):
-        """Mixture read back from `save`; it predicts without the training data.
-
-        Parameters
-        ----------
-        path : path_like
-        trust : bool
-            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
-            where the file names them; that runs their code. Use it for files that you trust.
-
-        Returns
-        -------
-        Mixture
-            It lacks `labels_` unless it was saved with ``labels=True``. Its `trace_` has columns alone and no kept
-            partitions, and after learning from chunks there is none. Settings that cannot be written as JSON, such as
-            callbacks and starting labels, are at their defaults.
-
-        Raises
-        ------
-        ArchiveError
-            There is no such model at `path`, or it is damaged or was altered.
-        PluginError
-            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
-        """
-        return load_model(cls, path, trust=trust)
+    # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "family_")
 
 
-def checked_input(estimator, X, *, reset, accepts_sparse):
-    """X as scikit-learn checks it, after what scikit-learn would lose, or crash on, was refused.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    X : array_like, frame or sparse matrix
-    reset : bool
-        Whether the number and names of the columns are learned from X, or compared with those learned.
-    accepts_sparse : bool
-
-    Returns
-    -------
-    (N, V) ndarray or CSR
-
-    Raises
-    ------
-    DataError, DataTypeError, ValueError, TypeError
-    """
-    check_given(X, owner=type(estimator).__name__)
-    kinds = [np.float64, np.float32, np.int64, np.int32]
-    return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
-
-
-def log_scores(data, n, S, log_weights, take, n_threads):
-    """What `take` makes of blocks of log weight + log predictive of given clusters and, last, of an empty one.
-
-    Parameters
-    ----------
-    data : Dataset
-        Of a bound family.
-    n, S : (K,) and (K, F)
-        Statistics of the clusters, S dense or CSR.
-    log_weights : (K + 1,) float64 ndarray
-        Nats.
-    take : callable
-        ``take(scores, start, stop)`` of a block (rows, K + 1), which it may change.
-    n_threads : int or None
-
-    Returns
-    -------
-    list
-        One result a block, in order.
-    """
-    K = len(n)
-    components = Components(data.family, data, K + 1)
-    components.load(n, S)
-    rows = max(16, (1 << 17) // (K + 1))
-
-    def block(start, stop):
-        scores = components.log_predictive_block(start, stop, K + 1)
-        scores += log_weights
-        return take(scores, start, stop)
-
-    tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
-    return run(block, tasks, 1 if components.needs_gil else n_threads)
-
-
-def log_sum_exp(scores):
-    """log sum exp of each row, nats."""
-    top = scores.max(axis=1)
-    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-
-
 def _sizes(labels, n_clusters, weight):
-    """Rows of each label (int64), or the sum of their weights (float64): (n_clusters,)."""
+    """Return rows of each label (int64), or sums of their weights (float64): (n_clusters,)."""
     sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
     return sizes.astype(np.int64) if weight is None else sizes
 
 
 def _settled(kernel, former, state):
-    """The kernel of the steps that count, with what that of the last warm-up steps has adapted."""
+    """Return the kernel of the steps that count, with what the warm-up has adapted."""
     adapted = former.frozen(state) if hasattr(former, "frozen") else former
     return adapted if former is kernel else adapted.kernels[0]  # while it learns it is the first of a cycle
 
 
 def _chosen_partition(trace, state):
-    """The kept partition nearest to the others; the last one where none was kept, or Ctrl-C cuts the choice short."""
+    """Return the kept partition nearest to the others, or the last one where none was kept.
+
+    The last one is returned too where Ctrl-C cuts the choice short.
+    """
     if not trace.n_kept:
         return state.partition
     try:
@@ -519,27 +389,6 @@ def _chosen_partition(trace, state):
     except KeyboardInterrupt:
         trace.interrupted = True
         return state.partition
-
-
-def is_auto(value):
-    """Whether a setting is left to the estimator; arrays are not."""
-    return isinstance(value, str) and value == "auto"
-
-
-def step_numbers(estimator):
-    """`n_steps` and `n_warmup` of an estimator of topics or groups: int, int.
-
-    Raises
-    ------
-    ValueError
-        For anything but non-negative integers; a warm-up of "auto" is as many steps.
-    """
-    n_steps, n_warmup = estimator.n_steps, estimator.n_warmup
-    n_warmup = n_steps if is_auto(n_warmup) else n_warmup
-    for name, value in (("n_steps", n_steps), ("n_warmup", n_warmup)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-            raise ValueError(f"{type(estimator).__name__}: {name} must be a non-negative integer; got {value!r}")
-    return int(n_steps), int(n_warmup)
 
 
 def _softmax(scores):

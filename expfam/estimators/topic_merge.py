@@ -1,10 +1,14 @@
-"""What topic models of disjoint documents add up to: counts of words in topics, and the bound of all documents.
+"""Merges of topic models of disjoint documents: counts of words, and the bound.
 
-Counts are sums over tokens. Whatever topics the tokens of each part have, side by side they are topics of all tokens,
-and the counts of those are the sums over the parts, whichever topic of one part is taken for the same as which of
-another. Where the parts went on from common topics that is known. Else it is that with most evidence of the words;
-documents are as probable under each choice only if all topics have one pseudo-count, so that they may change places.
+Counts are sums over tokens, so the counts of all documents are sums of the counts of the parts. For that each topic of
+one part needs its partner in every other part. Where the parts went on from common topics the partners are known. Else
+the pairing with most evidence of the words is chosen. Documents are equally probable under every pairing only if all
+topics have the same pseudo-count, so that topics may change places.
 """
+
+from __future__ import annotations
+
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -16,8 +20,8 @@ from expfam.samplers.variational.schedules import Stochastic
 _ROUNDING = 1e-9
 
 
-def topic_difference(a, b):
-    """What differs between two topic models so that their counts do not add up, in words; empty where nothing does."""
+def topic_difference(a: Any, b: Any) -> str:
+    """Return in words why the counts of two topic models do not add up; empty where they do."""
     if len(a.components_) != len(b.components_):
         return f"another number of topics ({len(b.components_)}, not {len(a.components_)})"
     for name, what in (("alpha_", "topics in documents"), ("eta_", "words in topics")):
@@ -30,8 +34,10 @@ def topic_difference(a, b):
     return ""
 
 
-def merged_topics(models, clusters, common):
-    """A topic model without what a merger takes from its parts whatever they are: settings and results.
+def merged_topics(models: list, clusters: Literal["apart", "merged"], common: Any) -> Any:
+    """Return the merged topic model: settings of the first one, and results.
+
+    `merge` adds what all kinds of models have.
 
     Parameters
     ----------
@@ -67,7 +73,7 @@ def merged_topics(models, clusters, common):
 
 
 def _counts(model):
-    """Tokens of each word in each topic: (V, K)."""
+    """Return the tokens of each word in each topic: (V, K)."""
     eta = model._fitted_model().family.pseudocounts()[0]
     return np.maximum(model.components_.T - eta[:, None], 0.0)
 
@@ -78,32 +84,36 @@ def _sum_since(name, models, common):
 
 
 def _knows_its_bound(model):
-    """Whether `log_joint_` is the bound of the counts: no joint of one sample of topics, no estimate."""
+    """Return whether `log_joint_` is the bound of the counts.
+
+    It is neither the joint of one sample of topics nor an estimate then.
+    """
     return model.method_ != "gibbs" and not _is_stochastic(model)
 
 
 def _is_stochastic(model):
-    return isinstance(getattr(model, "stream_", model).schedule, Stochastic)
+    learned_by = model.stream_ if hasattr(model, "stream_") else model.sampler
+    return isinstance(getattr(learned_by, "schedule", None), Stochastic)
 
 
 def _since(model, common, place):
-    """Counts that a model has learned since the common one."""
+    """Return the counts that a model has learned since the common one."""
     if hasattr(model, "stream_") and _is_stochastic(model):
         raise CapabilityError(
             f"model {place} learned under a stochastic schedule, which forgets: what it learned since `common` is no"
-            " sum over documents. Let models go on under schedule=Memoized()"
+            " sum over documents. Let models go on under TopicVariational(schedule=Memoized())"
         )
     counts, before = _counts(model), _counts(common)
     if (counts < before - _ROUNDING * (1.0 + before)).any():
         raise CapabilityError(
             f"model {place} did not go on from `common`: its topics do not hold what those of `common` do. Models go on"
-            " by loading it and partial_fit, under schedule=Memoized()"
+            " by loading it and partial_fit, under TopicVariational(schedule=Memoized())"
         )
     return counts - before
 
 
 def _paired(models, clusters):
-    """Counts of all parts, each topic with the one of every other part that most evidence gives it."""
+    """Return counts of all parts, topics paired so that the words have most evidence."""
     K, alpha = len(models[0].components_), models[0].alpha_
     if clusters == "apart" and len(models) > 1:
         raise CapabilityError(

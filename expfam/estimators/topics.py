@@ -1,29 +1,31 @@
-"""Topic models in the conventions of scikit-learn: weights of topics for documents, words for topics, held-out scores.
+"""`TopicModel`: topics of documents in the conventions of scikit-learn, and held-out scores.
 
 A fitted model is pseudo-counts of words in topics and of topics in documents, whichever method found them; weights of
 new documents, scores and saved files need no more than these.
 """
 
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError, DataError
+from expfam.estimators.base import Estimator, checked_input, is_auto, step_numbers
 from expfam.estimators.chunks import ChunkLearner
-from expfam.estimators.mixture import checked_input, is_auto, step_numbers
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
-from expfam.forecast.time import check_time
-from expfam.io.models import load_topics, save_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
-from expfam.params import given_settings, refuse_unused
-from expfam.samplers.chain.callbacks import Progress, kept_open
-from expfam.samplers.chain.driver import sample
-from expfam.samplers.chain.trace import Trace
+from expfam.params import refuse_unused
+from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.held_out import collapsed_counts
 from expfam.samplers.topics.local_step import TopicPass
@@ -32,50 +34,63 @@ from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
 from expfam.samplers.variational.schedules import Memoized, Stochastic
 from expfam.samplers.variational.stream_base import weight_of
-from expfam.structures.ground.rng import generator, resolve_seed
+from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from expfam.samplers.variational.schedules import Schedule
+
+
 _ALPHA, _ETA = 0.1, 0.01  # where learning begins
-_OF_VARIATIONAL = ("n_active", "documents", "schedule", "n_restarts")
 _KEEP_EVERY = 4  # sweeps from one that counts to the next
 _ITERATIONS, _TOLERANCE = 100, 1e-2  # of a new document's weights, in tokens
 
 
 def _learns_documents(model):
-    if model.local == "gibbs":
-        raise AttributeError("local='gibbs' samples all documents at once; chunks are learned by the other ways")
+    if isinstance(model.sampler, TopicGibbs) or model.sampler == "gibbs":
+        raise AttributeError(
+            "Gibbs sampling needs all documents at once; chunks are learned with sampler='auto', 'variational' or"
+            " TopicVariational(...)"
+        )
     return True
 
 
-class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Latent Dirichlet allocation: topics that documents mix, by exact Gibbs sampling or variational inference.
+class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Latent Dirichlet allocation: topics that documents mix.
+
+    Exact Gibbs sampling finds them, or variational inference.
 
     Parameters
     ----------
-    n_topics : int
-        K.
-    alpha : "auto", "learn", float or (K,) array_like
-        Pseudo-count of each topic in a document. "learn" learns one for each topic, from 0.1 on: by exact draws where
-        `local` is "gibbs", else by raising the lower bound, from the sixth pass on. "auto" is "learn" for sampling
-        and 0.1 for variational inference, whose bound prefers smaller ones than predict best.
+    n_components : int
+        K, the number of topics.
+    alpha : "auto", float or (K,) array_like
+        Pseudo-count of each topic in a document; "auto" begins at 0.1.
     eta : "auto", float or (V,) array_like
-        Pseudo-count of each word in a topic. "auto" learns one for all words, from 0.01 on, by draws from the second
-        half of the warm-up on, or by raising the bound from the sixth pass on.
-    local : {"auto", "gibbs", "active", "dense", "tokens"}
-        "gibbs" samples the topic of each token exactly; the others are ways of the local step of
-        `TopicVariational`, of which "active" is the fastest from some tens of topics on, and "tokens" several times
-        slower. "auto" is "gibbs" for whole counts without weights where none of the options of variational inference
-        below is given, and variational for others and for chunks.
-    n_steps : int
-        Sweeps over which the topics are averaged, or variational passes at most.
+        Pseudo-count of each word in a topic; "auto" begins at 0.01, the same for all words.
+    sampler : str, TopicGibbs or TopicVariational
+        ``"gibbs"`` samples the topic of each token exactly. ``"variational"`` takes fractional counts and sample
+        weights, uses several threads and learns from chunks (`partial_fit`, `fit_chunks`). ``"auto"`` is ``"gibbs"``
+        for whole counts without weights, and ``"variational"`` for others and for chunks. Or a kernel with its
+        settings, such as ``TopicVariational(local="dense", schedule=Memoized())``; it says itself what is learned and
+        how many threads are used.
+    n_steps : int or "auto"
+        Sweeps over which the topics are averaged, or variational passes at most; ``"auto"`` is 100.
     n_warmup : int or "auto"
-        Sweeps before them; "auto" is as many. Variational inference has none, and `fit` refuses a number but 0 for it.
-    n_active, documents, schedule, n_restarts : optional
-        As of `TopicVariational`; ``local="gibbs"`` refuses them. A `schedule` of None is Full() in `fit`,
-        Memoized() in `fit_chunks`, and in `partial_fit` Stochastic(), or Memoized() where `documents` is not "cold".
-    total_documents : float, optional
-        Documents, or their weight, that chunks under a stochastic schedule stand for in all; if not given, those that
-        have been seen so far. Refused by `fit`, and under other schedules.
+        Sweeps before them; ``"auto"`` is as many as `n_steps`, at most 100. Variational inference has none, and `fit`
+        refuses a number but 0 for it.
+    learn_hyper : bool or "auto"
+        Learn `alpha`, one for each topic, and `eta`, one for all words: sampling draws them, `eta` from the second half
+        of the warm-up on; variational inference raises the bound by them from the sixth pass on. ``"auto"`` learns
+        those that were left at ``"auto"``, but not `alpha` by variational inference, whose bound prefers smaller values
+        than predict best.
+    start : str or array_like
+        Where the kernel begins. ``"auto"`` is ``"variational"`` for Gibbs sampling and ``"documents"`` for variational
+        inference; also ``"random"`` or the topics of all tokens for Gibbs sampling, or (V, K) counts for variational
+        inference.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
     random_state : None, int, numpy Generator or RandomState
@@ -85,7 +100,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         1 for a progress bar.
     memory_limit : int, float, str or None
     time_limit : float, str or None
-        As of `Mixture`: bytes that a fit may need beside the data, and seconds that it may be expected to take;
+        As in `Mixture`: bytes that a fit may need beside the data, and seconds that it may be expected to take;
         beyond them nothing is fitted.
 
     Attributes
@@ -99,7 +114,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     n_documents_ : float
         Documents that were learned, or the sum of their weights.
     method_ : str
-        What "auto" was resolved to.
+        "gibbs", or the local step of variational inference: "active", "dense" or "tokens".
     trace_ : Trace
         Not after `load`.
     stream_ : TopicStream
@@ -127,38 +142,34 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     what its documents tell about each other, and predicts left-out words clearly worse.
     """
 
+    saved_kind = "topic_model"
+
     def __init__(
         self,
-        n_topics=50,
+        n_components: int = 50,
         *,
-        alpha="auto",
-        eta=0.01,
-        local="auto",
-        n_steps=100,
-        n_warmup="auto",
-        n_active=None,
-        documents="cold",
-        schedule=None,
-        n_restarts=5,
-        total_documents=None,
-        n_threads=None,
-        random_state=None,
-        callbacks=None,
-        verbose=0,
-        memory_limit=None,
-        time_limit=None,
-    ):
-        self.n_topics = n_topics
+        alpha: float | npt.ArrayLike | Literal["auto"] = "auto",
+        eta: float | npt.ArrayLike | Literal["auto"] = 0.01,
+        sampler: str | TopicGibbs | TopicVariational = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_warmup: int | Literal["auto"] = "auto",
+        learn_hyper: bool | Literal["auto"] = "auto",
+        start: Any = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        verbose: int = 0,
+        memory_limit: float | str | None = None,
+        time_limit: float | str | None = None,
+    ) -> None:
+        self.n_components = n_components
         self.alpha = alpha
         self.eta = eta
-        self.local = local
+        self.sampler = sampler
         self.n_steps = n_steps
         self.n_warmup = n_warmup
-        self.n_active = n_active
-        self.documents = documents
-        self.schedule = schedule
-        self.n_restarts = n_restarts
-        self.total_documents = total_documents
+        self.learn_hyper = learn_hyper
+        self.start = start
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
@@ -168,7 +179,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     # ---- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Find the topics of documents.
 
         Parameters
@@ -187,108 +198,78 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Raises
         ------
         CapabilityError
-            For weights other than 1 with ``local="gibbs"``: the copies of a document have topics of their own there.
-            For options that the chosen method does not use.
+            For weights other than 1 with Gibbs sampling: the copies of a document have topics of their own there. For
+            options that the chosen method does not use.
         ResourceError
             Where `memory_limit` or `time_limit` would not suffice.
         """
-        n_steps, n_warmup = self._numbers()
+        n_steps, n_warmup = step_numbers(self)
         X = self._validate(X, reset=True)
         model, data = self._model(X, sample_weight)
-        method = self._method(data)
-        self._refuse_unused(method)
-        phases = self._phases(method, n_warmup, n_steps)
-        # from random topics the sampler needs twice the sweeps, and ends behind on long documents
-        start, seed = "variational" if method == "gibbs" else "auto", resolve_seed(self.random_state)
-        kernel, n_steps = phases[-1][0], sum(n_steps for _, n_steps in phases)
-        kernel.check(model, data)
-        check_memory(forecast_topics(data, kernel=kernel, model=model, start=start), self.memory_limit)
-        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
-        state = phases[0][0].init(model, data, seed=seed, start=start)
-        average = _Average()
-        self._run(state, phases, average)
+        kernel, seed = self._kernel(self._method(data)), self._seed()
+        is_sampled, start, average = isinstance(kernel, TopicGibbs), self.start, _Average()
+        if is_sampled:
+            phases = self._sweeps(kernel, n_warmup, n_steps)
+            # from random topics the sampler needs twice the sweeps, and ends behind on long documents
+            start = "variational" if is_auto(start) else start
+        else:
+            if n_warmup and not is_auto(self.n_warmup):
+                why, remedy = "variational inference", "take sampler='gibbs', for whole counts without weights"
+                refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
+            phases = [(kernel, n_steps)]
+        forecast = partial(forecast_topics, data, kernel=kernel, model=model, start=start)
+        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)
-        self.method_ = method
+        self.method_ = "gibbs" if is_sampled else kernel.local_of(model.n_components)
         return self
 
-    def _numbers(self):
-        if isinstance(self.alpha, str) and self.alpha not in ("auto", "learn"):
-            raise ValueError(f"TopicModel: alpha must be 'auto', 'learn', a number or one a topic; got {self.alpha!r}")
-        if self.local not in ("auto", "gibbs", "active", "dense", "tokens"):
-            raise ValueError(
-                f"TopicModel: local must be 'auto', 'gibbs', 'active', 'dense' or 'tokens'; got {self.local!r}"
-            )
-        return step_numbers(self)
-
-    def _refuse_unused(self, method):
-        """Refuse options that a fit by this method would not use."""
-        if method == "gibbs":
-            refuse_unused(self, _OF_VARIATIONAL, why="Gibbs sampling", remedy="take local='auto', 'active' or 'dense'")
-        elif self.n_warmup != 0:
-            why = f"variational inference (local={method!r})"
-            refuse_unused(self, ["n_warmup"], why=why, remedy="take local='gibbs', for whole counts without weights")
-        why = "a fit of all documents at once"
-        refuse_unused(self, ["total_documents"], why=why, remedy="learn chunks under Stochastic()")
-
     def _model(self, X, weight=None):
+        K, alpha = self._check_components(), self._alpha_or(_ALPHA)
+        if isinstance(self.eta, str) and self.eta != "auto":
+            raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
         family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
-        return AdmixtureModel(data.family, self.n_topics, _ALPHA if isinstance(self.alpha, str) else self.alpha), data
+        return AdmixtureModel(data.family, K, alpha), data
 
     def _method(self, data):
+        """Return the kernel that was given, or the class that suits the data."""
+        found = find_sampler(self.sampler, model="TopicModel")
         is_weighted = data.weight is not None and (data.weight != 1.0).any()
-        if self.local == "gibbs" and is_weighted:
+        if found is None:
+            is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
+            return TopicGibbs if is_whole and not is_weighted else TopicVariational
+        if is_weighted and (found is TopicGibbs or isinstance(found, TopicGibbs)):
             raise CapabilityError(
-                "TopicModel: local='gibbs' cannot use sample_weight, for the tokens of each copy of a document have"
+                "TopicModel: Gibbs sampling cannot use sample_weight, for the tokens of each copy of a document have"
                 " topics of their own: repeat the documents (whole weights: X[np.repeat(np.arange(D), weight)]), or use"
-                " local='active' or 'dense'"
+                " sampler='variational'"
             )
-        if self.local != "auto":
-            return self.local
-        is_whole = first_where(data.X, lambda values: values != np.floor(values)) is None
-        if is_whole and not is_weighted and not given_settings(self, _OF_VARIATIONAL):
-            return "gibbs"
-        return self._kernel("auto").local_of(self.n_topics)
+        return found
 
-    def _phases(self, method, n_warmup, n_steps):
-        """Kernels and numbers of steps, in order.
+    def _kernel(self, method):
+        """Return the kernel of a class with this model's settings, or a given kernel as it is."""
+        self._check_learn_hyper(self.learn_hyper)
+        if isinstance(method, (TopicGibbs, TopicVariational)):
+            why = "a kernel, which says itself what it learns,"
+            refuse_unused(self, ["learn_hyper"], why=why, remedy="give the kernel learn_alpha and learn_eta")
+            return method
+        by_default = is_auto(self.learn_hyper)
+        learn_eta = is_auto(self.eta) if by_default else bool(self.learn_hyper)
+        if method is TopicGibbs:
+            learn_alpha = is_auto(self.alpha) if by_default else bool(self.learn_hyper)
+            return TopicGibbs(learn_alpha=learn_alpha, learn_eta=learn_eta)
+        learn_alpha = not by_default and bool(self.learn_hyper)
+        return TopicVariational(learn_alpha=learn_alpha, learn_eta=learn_eta, n_threads=self.n_threads)
+
+    def _sweeps(self, kernel, n_warmup, n_steps):
+        """Return kernels and numbers of sweeps, in order.
 
         A pseudo-count of words that is learned from topics which are still nearly random keeps them so: it waits.
         """
-        kernel = self._kernel(method)
-        if method != "gibbs":
-            return [(kernel, n_steps)]
-        first = TopicGibbs(learn_alpha=kernel.learn_alpha)
+        first = type(kernel)(**kernel.get_params() | {"learn_eta": False})
         return [(first, n_warmup // 2), (kernel, n_warmup - n_warmup // 2), (kernel, n_steps)]
-
-    def _kernel(self, method):
-        if method == "gibbs":
-            return TopicGibbs(learn_alpha=isinstance(self.alpha, str), learn_eta=is_auto(self.eta))
-        return TopicVariational(
-            self.n_active,
-            local=method,
-            documents=self.documents,
-            schedule=self.schedule,
-            n_restarts=self.n_restarts,
-            learn_alpha=isinstance(self.alpha, str) and self.alpha == "learn",
-            learn_eta=is_auto(self.eta),
-            n_threads=self.n_threads,
-        )
-
-    def _run(self, state, phases, average):
-        total = sum(n_steps for _, n_steps in phases)
-        callbacks = [*(self.callbacks or ()), *([Progress(total)] if self.verbose else [])]
-        trace = Trace(n_warmup=total - phases[-1][1])
-        with kept_open(callbacks) as watched:
-            for place, (kernel, n_steps) in enumerate(phases, start=1):
-                if place == len(phases):
-                    trace.n_warmup = len(trace)
-                counted = [average] if isinstance(kernel, TopicGibbs) and place == len(phases) else []
-                trace = sample(kernel, state, n_steps, callbacks=[*watched, *counted], trace=trace)
-                if trace.interrupted or any(callback.has_stopped for callback in watched):
-                    break
-        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
 
     def _adopt(self, state, n_documents, average):
         counts, self.alpha_ = average.means(state)
@@ -301,8 +282,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     @available_if(_learns_documents)
-    def partial_fit(self, X, y=None, sample_weight=None, *, batch=None):
-        """Learn one more chunk of documents, which is not kept: one visit, one update of the topics.
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
+    ) -> Self:
+        """Learn one more chunk of documents, which is not kept: one local step, one update.
 
         Parameters
         ----------
@@ -321,23 +304,24 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Raises
         ------
         AttributeError
-            Where `local` is "gibbs".
+            Where `sampler` is "gibbs" or a `TopicGibbs`.
         CapabilityError
             For settings that changed since the first chunk.
 
         Notes
         -----
         The first chunk also gives the topics to begin with. After `fit` or `load` learning goes on from the topics of
-        the fit. Steps of a stochastic schedule are those of Hoffman, Blei, Wang and Paisley 2013, "Stochastic
-        variational inference"; pseudo-counts at "auto" are learned from the tenth chunk on.
+        the fit. The schedule is that of the kernel; where it has none, ``Memoized()`` for documents "warm" or "best",
+        and ``Stochastic()`` for others. Steps of a stochastic schedule are those of Hoffman, Blei, Wang and Paisley
+        2013, "Stochastic variational inference"; pseudo-counts that are learned are so from the tenth chunk on.
 
         Examples
         --------
         >>> import numpy as np
         >>> from expfam import TopicModel
-        >>> from expfam.samplers import Memoized
+        >>> from expfam.samplers import Memoized, TopicVariational
         >>> rng = np.random.default_rng(0)
-        >>> model = TopicModel(2, schedule=Memoized(), random_state=0)
+        >>> model = TopicModel(2, sampler=TopicVariational(schedule=Memoized()), random_state=0)
         >>> for chunk in 3 * list(range(4)):
         ...     X = np.random.default_rng(chunk).poisson([[3, 3, 0, 0], [0, 0, 3, 3]] * 20)
         ...     model = model.partial_fit(X, batch=chunk)
@@ -347,7 +331,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "components_"))
 
     @available_if(_learns_documents)
-    def fit_chunks(self, chunks, y=None):
+    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
         """Fit to documents that come in chunks and are never held together.
 
         Parameters
@@ -366,13 +350,14 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Raises
         ------
         AttributeError
-            Where `local` is "gibbs".
+            Where `sampler` is "gibbs" or a `TopicGibbs`.
         DataError
             When there is no chunk.
 
         Notes
         -----
-        Each chunk is a batch of the schedule, whatever its number or size of batches.
+        Each chunk is a batch of the schedule of the kernel, whatever its number or size of batches; ``Memoized()``
+        where the kernel has none. ``Stochastic(n_total=...)`` says how many documents the chunks stand for in all.
 
         Examples
         --------
@@ -383,34 +368,30 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         >>> TopicModel(2, random_state=0).fit_chunks(chunks).n_documents_
         160.0
         """
-        self._numbers()
+        step_numbers(self)
         return self._learn_chunks(chunks)
 
     def _stream_kernel(self, *, in_passes=False):
-        kernel = self._kernel(self.local)
-        if kernel.schedule is None and hasattr(self, "stream_"):
-            kernel.schedule = self.stream_.schedule
-        elif kernel.schedule is None:
-            kernel.schedule = Memoized() if in_passes or self.documents != "cold" else Stochastic()
-        if not isinstance(kernel.schedule, Stochastic):
-            why = f"the schedule {kernel.schedule!r}"
-            refuse_unused(self, ["total_documents"], why=why, remedy="take schedule=Stochastic()")
-        elif self.total_documents is not None:
-            schedule = kernel.schedule.get_params() | {"n_total": self.total_documents}
-            kernel.schedule = Stochastic(**schedule)
-        return kernel
+        found = find_sampler(self.sampler, model="TopicModel")
+        kernel = self._kernel(TopicVariational if found is None else found)
+        if kernel.schedule is not None:
+            return kernel
+        if hasattr(self, "stream_"):
+            schedule = self.stream_.schedule
+        else:
+            schedule = Memoized() if in_passes or kernel.documents != "cold" else Stochastic()
+        return type(kernel)(**kernel.get_params() | {"schedule": schedule})
 
     def _validate_chunk(self, X, stream, *, reset):
         return self._validate(X, reset=reset)
 
     def _open_stream(self, X, options, *, is_first, in_passes=False):
-        """Stream of a first chunk, or one that goes on from a finished fit; and the chunk."""
-        self._numbers()
-        kernel, seed = self._stream_kernel(in_passes=in_passes), resolve_seed(self.random_state)
+        """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
+        kernel, seed = self._stream_kernel(in_passes=in_passes), self._seed()
         if is_first:
             model, data = self._model(X, **options)
             check_memory(forecast_topics(data, kernel=kernel, model=model), self.memory_limit)
-            return kernel.stream(model, data, seed=seed), data
+            return kernel.stream(model, data, seed=seed, start=self.start), data
         model = self._fitted_model()
         data, eta = Dataset(X, model.family, **options), model.family.pseudocounts()[0]
         counts = np.maximum(self.components_.T - eta[:, None], 0.0, order="C")
@@ -422,26 +403,27 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
         return AdmixtureModel(family, len(self.components_), self.alpha_)
 
-    def restore_stream(self, arrays, schedule):
-        """The stream with this schedule whose `to_arrays` these are, for this model's settings."""
+    def restore_stream(self, arrays: Mapping[str, Any], schedule: Schedule) -> TopicStream:
+        """Return the stream with this schedule whose `to_arrays` these are."""
         kernel = self._stream_kernel()
-        kernel.schedule = schedule
+        kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
 
     def _take_stream(self, stream):
         self._adopt(stream, stream.total_weight, _Average())
-        self.method_ = stream.settings.local_of(stream.model.n_topics)
+        self.method_ = stream.settings.local_of(stream.model.n_components)
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X, n_top=None):
-        """Weights of topics in documents.
+    def transform(self, X: Any, n_top: int | None = None) -> Any:
+        """Return the weights of topics in documents.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (D, V)
         n_top : int, optional
-            Keep only the so many largest of a document, in a CSR matrix whose rows then sum to less than 1.
+            Keep only this number of the largest weights of a document, in a CSR matrix whose rows then sum to less
+            than 1.
 
         Returns
         -------
@@ -468,11 +450,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         columns, values = (np.concatenate([block[i] for block in blocks]).ravel() for i in (0, 1))
         return sparse.csr_array((values, columns, np.arange(X.shape[0] + 1) * L), shape=(X.shape[0], K))
 
-    def score(self, X, y=None):
-        """Mean log probability of a left-out token, nats per token: the larger the better.
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log probability of a left-out token, nats per token.
 
         A fifth of the word types of each document is left out, and predicted from the others: see
-        `document_completion`. All left-out tokens count alike, whichever document they are of.
+        `document_completion`. All left-out tokens count alike, whichever document they are of. The larger the better.
 
         Parameters
         ----------
@@ -485,8 +467,11 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """
         return self._completion(X, "token")
 
-    def score_documents(self, X):
-        """Mean log probability of the left-out tokens of a document together, nats per document; see `score`."""
+    def score_documents(self, X: Any) -> float:
+        """Return the mean log probability of the left-out tokens of a document together.
+
+        Nats per document; see `score`.
+        """
         return self._completion(X, "document")
 
     def _completion(self, X, per):
@@ -494,12 +479,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         X = self._validate(X, reset=False)
         return document_completion(self.components_, self.alpha_, X, per=per, n_threads=self.n_threads)[0]
 
-    def perplexity(self, X):
-        """Perplexity per left-out token, exp(-score): as many equally probable words would be as hard to tell."""
+    def perplexity(self, X: Any) -> float:
+        """Return the perplexity per left-out token, exp(-score).
+
+        This number of equally probable words would be as hard to predict.
+        """
         return float(np.exp(-self.score(X)))
 
-    def top_words(self, n=10, vocabulary=None):
-        """Most probable words of each topic.
+    def top_words(self, n: int = 10, vocabulary: npt.ArrayLike | None = None) -> np.ndarray:
+        """Return the most probable words of each topic.
 
         Parameters
         ----------
@@ -521,39 +509,6 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise ValueError(f"vocabulary must name the {V} columns of the data; got shape {names.shape}")
         return names[np.argsort(-self.components_, axis=1, kind="stable")[:, : int(n)]]
 
-    # ---- storage -----------------------------------------------------------------------------------------------------
-
-    def save(self, path):
-        """Write the fitted model to a directory of JSON and npz, without pickle."""
-        check_is_fitted(self)
-        save_topics(self, path)
-
-    @classmethod
-    def load(cls, path, *, trust=False):
-        """Model read back from `save`.
-
-        Parameters
-        ----------
-        path : path_like
-        trust : bool
-            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
-            where the file names them; that runs their code. Use it for files that you trust.
-
-        Returns
-        -------
-        TopicModel
-            It lacks `trace_`. Settings that cannot be written as JSON, such as callbacks and generators, are at their
-            defaults.
-
-        Raises
-        ------
-        ArchiveError
-            There is no such model at `path`, or it is damaged or was altered.
-        PluginError
-            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
-        """
-        return load_topics(cls, path, trust=trust)
-
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
     def _validate(self, X, *, reset):
@@ -574,7 +529,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 class _Average:
-    """Callback that sums counts of words in topics over sweeps, in place of which others have their last ones."""
+    """Callback that sums counts of words in topics over sweeps.
+
+    Variational inference has its last counts in place of averages.
+    """
 
     def __init__(self):
         self.counts, self.alpha, self.n_kept, self.n_seen = None, 0.0, 0, 0
@@ -587,13 +545,13 @@ class _Average:
 
     def _keep(self, state):
         if self.counts is None:
-            self.counts = np.zeros((state.tokens.n_words, state.model.n_topics))
+            self.counts = np.zeros((state.tokens.n_words, state.model.n_components))
         state.tokens.add_word_topics(self.counts)
         self.alpha = self.alpha + state.model.pseudocounts
         self.n_kept += 1
 
     def means(self, state):
-        """Counts (V, K) and pseudo-counts of topics."""
+        """Return counts (V, K) and pseudo-counts of topics."""
         if not hasattr(state, "tokens"):
             return state.word_counts, state.model.pseudocounts
         if self.n_kept == 0:
@@ -601,8 +559,15 @@ class _Average:
         return self.counts / self.n_kept, self.alpha / self.n_kept
 
 
-def document_weights(components, alpha, X, *, rule="collapsed", n_threads=None):
-    """Weights of given topics in documents.
+def document_weights(
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> npt.NDArray[np.float64]:
+    """Return the weights of given topics in documents.
 
     Parameters
     ----------
@@ -663,9 +628,18 @@ def _variational(components, alpha, X, n_threads):
 
 
 def document_completion(
-    components, alpha, X, *, share=0.2, unit="type", per="token", seed=0, rule="collapsed", n_threads=None
-):
-    """Held-out score of topics: how well they complete documents of which they saw a part.
+    components: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    X: Any,
+    *,
+    share: float = 0.2,
+    unit: Literal["type", "token"] = "type",
+    per: Literal["token", "document"] = "token",
+    seed: int = 0,
+    rule: Literal["collapsed", "variational"] = "collapsed",
+    n_threads: int | None = None,
+) -> tuple[float, int, int]:
+    """Score topics by how well they complete documents of which they saw a part.
 
     Of each document a share of its word types, with all their tokens, or of its tokens is left out; weights come from
     the others. Perplexity per token is exp(-score) of the default `per`.
@@ -732,8 +706,10 @@ def document_completion(
     return total / float(n_tokens if per == "token" else held.shape[0]), int(n_tokens), n_skipped
 
 
-def split_documents(X, *, share=0.2, unit="type", seed=0):
-    """Documents in two: what is seen and what is left out; and how many were too short.
+def split_documents(
+    X: Any, *, share: float = 0.2, unit: Literal["type", "token"] = "type", seed: int = 0
+) -> tuple[Any, Any, int]:
+    """Split documents in two: what is seen and what is left out; count the too short ones.
 
     Parameters
     ----------

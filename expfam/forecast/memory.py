@@ -146,7 +146,7 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
     The statistics are counts of words in topics, their sums over sweeps, and the pseudo-counts that become
     `components_`.
     """
-    K = model.n_topics
+    K = model.n_components
     return Forecast(
         data=_bytes_of(data.X),
         labels=16 * data.n_rows,

@@ -29,18 +29,19 @@ from expfam.structures.ground.stored import restoring
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-KIND = "mixture"
+MIXTURE = "mixture"
 HIERARCHY = "hierarchy"
 TOPICS = "topic_model"
 GROUPED = "grouped_mixture"
 _RESULTS = {
-    KIND: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
+    MIXTURE: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_"
+    " n_features_in_",
     HIERARCHY: "alpha_ leaf_ labels_ order_ n_scores_ interrupted_ n_features_in_",
     TOPICS: "components_ alpha_ eta_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _OTHER_RESULTS = {
-    KIND: "labels_ trace_ n_warmup stream_",
+    MIXTURE: "labels_ trace_ n_warmup stream_",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
     GROUPED: "labels_ stream_",
@@ -52,7 +53,6 @@ _NOT_KEPT = {
 _TRACE_COLUMNS = ("step", "objective", "n_clusters", "seconds")
 _PARTS = ("family", "weights", "schedule")
 _TREE = ("children", "log_block", "counts")
-_LABEL_SETTINGS = ("start", "init_labels")
 
 
 class StoredTrace(WarmedColumns):
@@ -87,17 +87,18 @@ class StoredTrace(WarmedColumns):
         return self.columns[name]
 
 
-def save_model(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
-    """Write a fitted mixture to the directory `path`.
+def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
+    """Write a fitted estimator to the directory `path`.
 
     Parameters
     ----------
-    estimator : Mixture
+    estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
         It must be fitted.
     path : path_like
         An earlier model at this path is replaced; anything else there is refused.
     labels : bool
-        Whether to save `labels_`, too: 4 bytes for each datum.
+        Whether to save `labels_` of a mixture, too: 4 bytes for each datum. Those of a hierarchy are always saved;
+        a topic model has none.
 
     Raises
     ------
@@ -108,26 +109,27 @@ def save_model(estimator: Any, path: str | PathLike[str], *, labels: bool = Fals
     -----
     Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
     weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded
-    model has their defaults; predictions do not depend on them. If a mixture learned from chunks, the loaded mixture
-    can go on learning.
+    model has their defaults; predictions do not depend on them. If an estimator learned from chunks, the
+    loaded one can go on learning.
     """
-    results = _labels_of(estimator, labels)
-    if hasattr(estimator, "trace_"):
-        results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
-        results["n_warmup"] = int(estimator.trace_.n_warmup)
+    kind = estimator.saved_kind
+    results, parts = _SAVED[kind](estimator)
+    if labels:
+        results["labels_"] = estimator.labels_
     if hasattr(estimator, "stream_"):
-        results["stream_"] = _stream_of(estimator, labels)
-    parts = {"family": estimator.family_, "weights": estimator.model_.weights}
-    _write(estimator, path, KIND, results, parts)
+        results["stream_"] = estimator.stream_.to_arrays()
+        if not labels:  # those of the last chunk, which nothing goes on from
+            results["stream_"]["labels"] = np.empty(0, dtype=np.int32)
+    _write(estimator, path, kind, results, parts)
 
 
-def load_model(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
-    """Load a fitted mixture that `save_model` wrote; it predicts without the training data.
+def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
+    """Load a fitted estimator that `save_estimator` wrote; it predicts without the training data.
 
     Parameters
     ----------
     estimator_class : type
-        `Mixture` or a class derived from it.
+        The class that was saved, or one derived from it.
     path : path_like
     trust : bool
         Whether to import modules that the file names although they are not part of expfam or of an installed
@@ -136,7 +138,7 @@ def load_model(estimator_class: type[Any], path: str | PathLike[str], *, trust: 
 
     Returns
     -------
-    Mixture
+    Mixture, GroupedMixture, TopicModel or BayesianHierarchy
 
     Raises
     ------
@@ -145,155 +147,76 @@ def load_model(estimator_class: type[Any], path: str | PathLike[str], *, trust: 
     PluginError
         A class that the file names is not installed, or it needs `trust`.
     """
-    estimator, results, parts = _read(path, KIND, estimator_class, trust)
+    kind: str = estimator_class.saved_kind  # type: ignore[attr-defined]
+    estimator, results, parts = _read(path, kind, estimator_class, trust)
     with restoring(path):
-        model = MixtureModel(parts["family"], parts["weights"])
-        check_mixture(results, model.family)
-        if "trace_" in results:
-            # files of older versions do not have the length of the warm-up
-            results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
         stream = results.pop("stream_", None)
-        _set(estimator, results | {"model_": model, "family_": model.family})
-        _miss(estimator, "labels_", "trace_")
+        _LOADED[kind](estimator, results, parts)
+        if kind != HIERARCHY:
+            _miss(estimator, *(("trace_",) if kind == TOPICS else ("labels_", "trace_")))
         if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream)
+            options = (parts["schedule"],) if kind == TOPICS else ()
+            estimator.stream_ = estimator.restore_stream(stream, *options)
     return estimator
 
 
-def save_hierarchy(estimator: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted hierarchy to the directory `path`.
+# ---- what is its own of each -----------------------------------------------------------------------------------------
 
-    The directory holds its tree, its labels, and the statistics of the leaves.
 
-    Parameters
-    ----------
-    estimator : BayesianHierarchy
-        It must be fitted.
-    path : path_like
-        See `save_model`; its notes on settings are valid here, too.
-    """
+def _saved_mixture(estimator):
+    results = {}
+    if hasattr(estimator, "trace_"):
+        results["trace_"] = {name: np.asarray(estimator.trace_.column(name)) for name in _TRACE_COLUMNS}
+        results["n_warmup"] = int(estimator.trace_.n_warmup)
+    return results, {"family": estimator.family_, "weights": estimator.model_.weights}
+
+
+def _load_mixture(estimator, results, parts):
+    model = MixtureModel(parts["family"], parts["weights"])
+    check_mixture(results, model.family)
+    if "trace_" in results:
+        # files of older versions do not have the length of the warm-up
+        results["trace_"] = StoredTrace(results["trace_"], n_warmup=results.pop("n_warmup", 0))
+    _set(estimator, results | {"model_": model, "family_": model.family})
+
+
+def _saved_hierarchy(estimator):
     tree = estimator.tree_
     results = {name: getattr(tree, name) for name in _TREE}
     results |= {"leaf_weight": tree.log_weight[: tree.n_leaves], "n": estimator._n, "S": estimator._S}
-    _write(estimator, path, HIERARCHY, results, {"family": estimator.family_})
+    return results, {"family": estimator.family_}
 
 
-def load_hierarchy(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
-    """Load a fitted hierarchy that `save_hierarchy` wrote; raise as `load_model` does.
-
-    Parameters
-    ----------
-    estimator_class : type
-        `BayesianHierarchy` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
-
-    Returns
-    -------
-    BayesianHierarchy
-    """
-
-    estimator, results, parts = _read(path, HIERARCHY, estimator_class, trust)
-    with restoring(path):
-        check_hierarchy(results, parts["family"])
-        leaf_weight = results.pop("leaf_weight")
-        tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
-        estimator._n, estimator._S = results.pop("n"), results.pop("S")
-        _set(estimator, results)
-        estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
-    return estimator
+def _load_hierarchy(estimator, results, parts):
+    check_hierarchy(results, parts["family"])
+    leaf_weight = results.pop("leaf_weight")
+    tree = HierarchyTree(*(results.pop(name) for name in _TREE), alpha=results["alpha_"], leaf_weight=leaf_weight)
+    estimator._n, estimator._S = results.pop("n"), results.pop("S")
+    _set(estimator, results)
+    estimator._set_tree(tree, estimator.leaf_, parts["family"], labels=estimator.labels_)
 
 
-def save_topics(estimator: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted topic model to the directory `path`.
-
-    Parameters
-    ----------
-    estimator : TopicModel
-        It must be fitted.
-    path : path_like
-        See `save_model`; its notes on settings are valid here, too.
-    """
-    results, parts = {}, {}
-    if hasattr(estimator, "stream_"):
-        results["stream_"], parts["schedule"] = _stream_of(estimator), estimator.stream_.schedule
-    _write(estimator, path, TOPICS, results, parts)
+def _saved_topics(estimator):
+    return {}, {"schedule": estimator.stream_.schedule} if hasattr(estimator, "stream_") else {}
 
 
-def load_topics(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
-    """Load a fitted topic model that `save_topics` wrote; raise as `load_model` does.
-
-    Parameters
-    ----------
-    estimator_class : type
-        `TopicModel` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
-
-    Returns
-    -------
-    TopicModel
-    """
-
-    estimator, results, parts = _read(path, TOPICS, estimator_class, trust)
-    with restoring(path):
-        check_topics(results)
-        stream = results.pop("stream_", None)
-        _set(estimator, results)
-        _miss(estimator, "trace_")
-        estimator._n_features_out = len(estimator.components_)
-        if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream, parts["schedule"])
-    return estimator
+def _load_topics(estimator, results, parts):
+    check_topics(results)
+    _set(estimator, results)
+    estimator._n_features_out = len(estimator.components_)
 
 
-def save_grouped(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
-    """Write a fitted mixture of groups to the directory `path`.
-
-    The directory holds its clusters, its pseudo-counts, and the counts of the groups.
-
-    Parameters
-    ----------
-    estimator : GroupedMixture
-        It must be fitted.
-    path : path_like
-        See `save_model`; its notes on settings are valid here, too.
-    labels : bool
-        Whether to save `labels_`, too: 4 bytes for each datum.
-    """
-    results = _labels_of(estimator, labels)
-    if hasattr(estimator, "stream_"):
-        results["stream_"] = _stream_of(estimator, labels)
-    _write(estimator, path, GROUPED, results, {"family": estimator.family_})
+def _saved_grouped(estimator):
+    return {}, {"family": estimator.family_}
 
 
-def load_grouped(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
-    """Load a fitted mixture of groups that `save_grouped` wrote; raise as `load_model` does.
+def _load_grouped(estimator, results, parts):
+    check_grouped(results, parts["family"])
+    _set(estimator, results | {"family_": parts["family"]})
 
-    Parameters
-    ----------
-    estimator_class : type
-        `GroupedMixture` or a class derived from it.
-    path : path_like
-    trust : bool
-        As of `load_model`.
 
-    Returns
-    -------
-    GroupedMixture
-    """
-
-    estimator, results, parts = _read(path, GROUPED, estimator_class, trust)
-    with restoring(path):
-        check_grouped(results, parts["family"])
-        stream = results.pop("stream_", None)
-        _set(estimator, results | {"family_": parts["family"]})
-        _miss(estimator, "labels_", "trace_")
-        if stream is not None:
-            estimator.stream_ = estimator.restore_stream(stream)
-    return estimator
+_SAVED = {MIXTURE: _saved_mixture, HIERARCHY: _saved_hierarchy, TOPICS: _saved_topics, GROUPED: _saved_grouped}
+_LOADED = {MIXTURE: _load_mixture, HIERARCHY: _load_hierarchy, TOPICS: _load_topics, GROUPED: _load_grouped}
 
 
 # ---- shared by all estimators ----------------------------------------------------------------------------------------
@@ -339,17 +262,6 @@ def _miss(estimator, *names):
     estimator._not_kept = {name: _NOT_KEPT[name] for name in names if not hasattr(estimator, name)}
 
 
-def _labels_of(estimator, labels):
-    return {"labels_": estimator.labels_} if labels else {}
-
-
-def _stream_of(estimator, labels=False):
-    arrays = estimator.stream_.to_arrays()
-    if not labels:  # the labels of the last chunk are not needed to go on
-        arrays["labels"] = np.empty(0, dtype=np.int32)
-    return arrays
-
-
 # ---- values to JSON and arrays ---------------------------------------------------------------------------------------
 
 
@@ -360,7 +272,7 @@ def _pack_settings(params, arrays):
         is_model = isinstance(value, Family) or _is_weights(value) or _is_plain_settings(value)
         is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS"
         # with labels the file would grow with the data
-        is_long = name in _LABEL_SETTINGS and value is not None and not isinstance(value, str)
+        is_long = name == "start" and value is not None and not isinstance(value, str)
         if is_model or ((is_array or _is_plain(value)) and not is_long):
             kept[name] = _pack(value, ("params", name), arrays)
         else:

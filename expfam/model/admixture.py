@@ -34,7 +34,7 @@ class AdmixtureModel:
     ----------
     family : Family
         Use a Multinomial for words in documents; its concentration is the pseudo-count of each word in each topic.
-    n_topics : int
+    n_components : int
         K, the number of topics or clusters.
     alpha : float or (K,) array_like, positive
         Pseudo-count of each topic in each document, or of each cluster in each group.
@@ -47,12 +47,12 @@ class AdmixtureModel:
     Raises
     ------
     ValueError
-        `n_topics` is below 1, or `alpha` is not positive and finite or has another length than K.
+        `n_components` is below 1, or `alpha` is not positive and finite or has another length than K.
 
     Examples
     --------
     >>> from expfam import AdmixtureModel, Multinomial
-    >>> model = AdmixtureModel(Multinomial(0.1), n_topics=2, alpha=0.5)
+    >>> model = AdmixtureModel(Multinomial(0.1), n_components=2, alpha=0.5)
     >>> X = [[1, 1, 0], [0, 1, 1]]
     >>> model.log_joint(X, [0, 0, 1, 1]) > model.log_joint(X, [0, 1, 0, 1])
     True
@@ -60,7 +60,7 @@ class AdmixtureModel:
     Rows of numbers in two groups:
 
     >>> from expfam import SphericalGaussian
-    >>> model = AdmixtureModel(SphericalGaussian(variance=1.0, mean=0.0, mean_variance=9.0), n_topics=2, alpha=0.5)
+    >>> model = AdmixtureModel(SphericalGaussian(variance=1.0, mean=0.0, mean_variance=9.0), n_components=2, alpha=0.5)
     >>> X, groups = [[0.0], [0.1], [5.0], [5.1]], [0, 0, 0, 1]
     >>> model.log_joint(X, [0, 0, 1, 1], groups) > model.log_joint(X, [0, 1, 0, 1], groups)
     True
@@ -72,15 +72,15 @@ class AdmixtureModel:
     """
 
     family: Any
-    n_topics: int
+    n_components: int
     alpha: Any = 0.1
 
     __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
 
     def __post_init__(self):
-        K = self.n_topics
+        K = self.n_components
         if isinstance(K, bool) or not isinstance(K, (int, np.integer)) or K < 1:
-            raise ValueError(f"AdmixtureModel: n_topics must be an integer of at least 1; got {K!r}")
+            raise ValueError(f"AdmixtureModel: n_components must be an integer of at least 1; got {K!r}")
         alpha = np.asarray(self.alpha, dtype=np.float64)
         if alpha.shape not in ((), (K,)) or not (np.isfinite(alpha) & (alpha > 0)).all():
             raise ValueError(f"AdmixtureModel: alpha must be a positive number, or {K} of them; got {self.alpha!r}")
@@ -88,7 +88,7 @@ class AdmixtureModel:
     @property
     def pseudocounts(self) -> npt.NDArray[np.float64]:
         """Return the pseudo-count of each topic in a document: (K,) float64."""
-        return np.array(np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), self.n_topics))
+        return np.array(np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), self.n_components))
 
     @property
     def is_bound(self) -> bool:
@@ -158,10 +158,10 @@ class AdmixtureModel:
         bound = self.bind(X)
         data = X if isinstance(X, Dataset) else Dataset(X, bound.family)
         groups = as_groups(groups, data.n_rows)
-        labels = check_clusters(labels, data.n_rows, self.n_topics)
-        counts = np.zeros((groups.n_groups, self.n_topics))
+        labels = check_clusters(labels, data.n_rows, self.n_components)
+        counts = np.zeros((groups.n_groups, self.n_components))
         np.add.at(counts, (groups.of_row, labels), 1.0)
-        n, S = data.statistics(labels, self.n_topics)
+        n, S = data.statistics(labels, self.n_components)
         return float(log_rising(self.pseudocounts, counts).sum()) + bound.family.total_log_marginal(n, S)
 
     def _log_joint_of_words(self, X, topics):
@@ -175,7 +175,7 @@ class AdmixtureModel:
         topics = np.asarray(topics)
         if topics.shape != docs.shape:
             raise ValueError(f"topics must have shape {docs.shape}, one for each token; got {topics.shape}")
-        by_doc, by_topic = np.zeros((D, self.n_topics)), np.zeros((self.n_topics, V))
+        by_doc, by_topic = np.zeros((D, self.n_components)), np.zeros((self.n_components, V))
         np.add.at(by_doc, (docs, topics), 1.0)
         np.add.at(by_topic, (topics, words), 1.0)
         eta = bound.family.pseudocounts()[0]

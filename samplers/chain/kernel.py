@@ -114,7 +114,7 @@ class Kernel(Settings):
         model = model.bind(data)
         (check or self.check)(model, data)
         if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
-            others = "'variational'" if self.takes_groups else "'variational' or 'expectation_maximization'"
+            others = "'variational'" if self.takes_groups else "'variational' or 'em'"
             raise CapabilityError(
                 f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
                 f" together; repeat the rows instead, or use sampler={others}"

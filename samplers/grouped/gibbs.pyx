@@ -86,7 +86,7 @@ cdef class GroupedSweep(Sweep):
         cdef const double[::1] alpha
         cdef int64_t[::1] counts
         cdef double[::1] log_mass
-        groups, K = self.state.data.groups, self.state.model.n_topics
+        groups, K = self.state.data.groups, self.state.model.n_components
         self.order = groups.rows
         if order == "random":
             rng = generator(self.state.seed, "order", step=self.state.n_steps)

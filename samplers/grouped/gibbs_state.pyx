@@ -58,8 +58,8 @@ cdef class GroupedState(CollapsedState):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp = 0
         self.memory = {}
-        self.labels = check_clusters(labels, data.n_rows, model.n_topics)
-        self.components = Components(model.family, data, model.n_topics)
+        self.labels = check_clusters(labels, data.n_rows, model.n_components)
+        self.components = Components(model.family, data, model.n_components)
         self._adopt()
         self.components.refresh(self.labels)
         self.n_moves = 0
@@ -67,7 +67,7 @@ cdef class GroupedState(CollapsedState):
 
     def _adopt(self):
         """Count the labels, and give every cluster its slot; no slot stands for a new cluster."""
-        K = self.model.n_topics
+        K = self.model.n_components
         self.label_view = self.labels
         self.counts = np.bincount(self.labels, minlength=K).astype(np.int64)
         self.log_mass, self.free_slots = np.zeros(K), np.zeros(K, dtype=np.intp)
@@ -89,7 +89,7 @@ cdef class GroupedState(CollapsedState):
 
     def group_counts(self):
         """Return the number of rows of each group in each cluster: (G, K) int64 CSR."""
-        of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.model.n_topics)
+        of_row, shape = self.data.groups.of_row, (self.data.groups.n_groups, self.model.n_components)
         counts = sparse.csr_array((np.ones(len(of_row), dtype=np.int64), (of_row, self.labels)), shape=shape)
         counts.sum_duplicates()
         return counts
@@ -97,7 +97,7 @@ cdef class GroupedState(CollapsedState):
     def count_table(self):
         """Return how often each count of a group's rows occurs, by cluster."""
         counts = self.group_counts()
-        return CountTable.of_counts(counts.indices, counts.data, self.model.n_topics)
+        return CountTable.of_counts(counts.indices, counts.data, self.model.n_components)
 
     def compute_log_joint(self):
         """Compute the log joint of labels and data anew, nats, without log-base."""
@@ -142,7 +142,7 @@ cdef class GroupedState(CollapsedState):
         ArchiveError
             For arrays that do not fit this chain and these data.
         """
-        K = self.model.n_topics
+        K = self.model.n_components
         if len(arrays["model"]["alpha"]) != K:
             raise ExpFamError(f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {K}")
         family = with_family_arrays(self.model.family, arrays["model"])

@@ -23,7 +23,7 @@ def check_grouped(model: Any, data: Dataset, kernel: str) -> None:
 
     `kernel` is the name of the kernel in the message.
     """
-    if getattr(model, "n_topics", None) is None:
+    if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
     if data.groups is None:
         raise CapabilityError(f"{kernel} needs the group of each row: give it a Dataset(X, family, groups=...)")
@@ -39,6 +39,6 @@ def first_clusters(
 ) -> npt.NDArray[np.int32]:
     """Return the starting clusters (N,) of rows in groups, by the rules of mixtures."""
     if not isinstance(start, str) and not callable(getattr(start, "labels", None)):
-        return check_clusters(start, data.n_rows, model.n_topics)
-    mixture = MixtureModel(model.family, SymmetricDirichlet(model.n_topics))
+        return check_clusters(start, data.n_rows, model.n_components)
+    mixture = MixtureModel(model.family, SymmetricDirichlet(model.n_components))
     return starting_labels(start, mixture, data, seed=seed, n_clusters=n_clusters, n_threads=n_threads)

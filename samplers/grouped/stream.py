@@ -108,7 +108,7 @@ class GroupedStream(SoftStream, GroupedSoft):
     group_counts: Any = None
 
     def __init__(self, model: AdmixtureModel, data: Dataset, *, settings: GroupedVariational, seed: int) -> None:
-        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        super().__init__(model, data, n_clusters=model.n_components, settings=settings, seed=seed)
 
     def resume(self, n: npt.NDArray[np.float64], S: Any, counts: Any, log_joint: float) -> None:
         """Begin with the statistics (n, S), group counts (G, K) and bound of a finished fit.
@@ -125,7 +125,7 @@ class GroupedStream(SoftStream, GroupedSoft):
     @staticmethod
     def room(model: AdmixtureModel, settings: GroupedVariational) -> int:
         """Return the number of clusters of a stream of this model."""
-        return model.n_topics
+        return model.n_components
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class GroupedVariational(CandidatePasses, Kernel):
                 f"GroupedVariational: schedule must be 'auto', Full() or Memoized() for data in memory; got"
                 f" {self.schedule!r}: learn them in chunks"
             )
-        self.schedule_of(model.n_topics, data).check(data.groups.n_groups)
+        self.schedule_of(model.n_components, data).check(data.groups.n_groups)
 
     def check_stream(self, model: Any, data: Dataset) -> None:
         """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
@@ -192,7 +192,7 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     def memory(self, model: AdmixtureModel, data: Any, n_clusters: int) -> int:
         """Return the bytes of tables, sums of batches, counts of groups, and scores of long groups."""
-        K = model.n_topics
+        K = model.n_components
         n_batches = self.schedule_of(K, data).n_batches_of(data.groups.n_groups)
         counts = 12 * min(data.n_rows * self.n_active_of(K), data.groups.n_groups * K)
         kept = 4 * data.n_rows * self.n_active_of(K) if self.has_candidates(K) else 0
@@ -330,7 +330,7 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
     def __init__(
         self, model: AdmixtureModel, data: Any, labels: npt.ArrayLike, *, settings: GroupedVariational, seed: int
     ) -> None:
-        super().__init__(model, data, n_clusters=model.n_topics, settings=settings, seed=seed)
+        super().__init__(model, data, n_clusters=model.n_components, settings=settings, seed=seed)
         self.data, self.n_steps, self.stamp = data, 0, 0
         self.memory: dict[str, Any] = {}
         self.labels = np.array(labels, dtype=np.int32)

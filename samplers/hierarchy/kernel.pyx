@@ -319,10 +319,11 @@ class HierarchicalClustering(Kernel):
 
     Parameters
     ----------
-    order : {"odds", "odds_size"}
+    order : {"odds", "odds_size", "best"}
         By the log odds of being one cluster; or by these less the log number of data of the merged cluster, which keeps
         large clusters from swallowing neighbours where clusters overlap. The odds of a tree are defined the same way
-        for both.
+        for both. `BayesianHierarchy` alone takes "best": it makes both trees, and Ward's of dense real data without
+        `candidates`, and keeps the one with most evidence.
     duplicates : {"exact", "collapse"}
         Equal data are leaves like any others, whose scores with another cluster are worked out once; or copies of a
         datum are merged first, weighed like a chain of merges, which is faster still and may change the tree.
@@ -384,6 +385,11 @@ class HierarchicalClustering(Kernel):
 
     def check(self, model, data):
         """Needs a Dirichlet process."""
+        if self.order == "best":
+            raise ValueError(
+                "order='best' makes several trees and keeps the best one: give such a kernel to"
+                " BayesianHierarchy(sampler=...), or take order='odds' or 'odds_size'"
+            )
         for name, known in (("order", _ORDERS), ("duplicates", _DUPLICATES), ("index", _INDEXES)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {list(known)}; got {getattr(self, name)!r}")
@@ -475,7 +481,7 @@ def _warn_of_many(n_leaves):
     if n_leaves > _MANY:
         warnings.warn(
             f"all pairs of {n_leaves} leaves need {float(n_leaves) ** 2:.1e} scores: candidates='knn' needs about"
-            f" {30 * n_leaves:.0e}, and init_labels makes fewer leaves",
+            f" {30 * n_leaves:.0e}, and a start of labels makes fewer leaves",
             DataWarning,
             stacklevel=2,
         )

@@ -30,7 +30,7 @@ def check_admixture(model: Any, kernel: str) -> None:
 
     Only a Multinomial counts words, which have one topic each. `kernel` is the name in the message.
     """
-    if getattr(model, "n_topics", None) is None:
+    if getattr(model, "n_components", None) is None:
         raise CapabilityError(f"{kernel} works on an AdmixtureModel; got {model!r}")
     if getattr(model.family, "count_model", None) != "multinomial":
         raise CapabilityError(f"{kernel} needs the family Multinomial; got {model.family!r}")

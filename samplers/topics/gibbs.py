@@ -69,7 +69,7 @@ class TokenState(UnsharedState):
 
     def __init__(self, model: AdmixtureModel, data: Dataset, topics: npt.ArrayLike, *, seed: int) -> None:
         self.model, self.data, self.seed = model, data, int(seed)
-        self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_topics)
+        self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_components)
         self.n_steps, self.stamp, self.memory = 0, 0, {}
         self.set_topics(topics)
 
@@ -91,7 +91,7 @@ class TokenState(UnsharedState):
     def set_topics(self, topics: npt.ArrayLike) -> None:
         """Set the topics of all tokens, and recompute the counts and the log joint."""
         topics = np.asarray(topics)
-        T, K = self.tokens.n_tokens, self.model.n_topics
+        T, K = self.tokens.n_tokens, self.model.n_components
         if topics.shape != (T,) or topics.dtype.kind not in "iu":
             raise ValueError(f"topics must be {T} integers, one for each token; got {topics.dtype} {topics.shape}")
         if T and not 0 <= topics.min() <= topics.max() < K:
@@ -111,7 +111,7 @@ class TokenState(UnsharedState):
         self.word_table = CountTable.of_histogram(histogram)
         counts = self.tokens.list_count
         width = int(counts.max()) + 1 if len(counts) else 1
-        self.topic_table = CountTable(self.tokens.list_keys(width), width=width, n_groups=self.model.n_topics)
+        self.topic_table = CountTable(self.tokens.list_keys(width), width=width, n_groups=self.model.n_components)
         self.log_joint = self.compute_log_joint()
 
     def compute_log_joint(self) -> float:
@@ -124,7 +124,7 @@ class TokenState(UnsharedState):
         else:
             found = self.tokens.word_topics().tocoo()
             words = CountTable.of_counts(found.coords[0], found.data, len(eta)).log_rising(eta)
-        topics = CountTable.of_counts(np.zeros(self.model.n_topics, dtype=np.int64), self.tokens.topic_size, 1)
+        topics = CountTable.of_counts(np.zeros(self.model.n_components, dtype=np.int64), self.tokens.topic_size, 1)
         return total + words - topics.log_rising(np.array([eta.sum()]))
 
     @property
@@ -160,12 +160,12 @@ class TokenState(UnsharedState):
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
-        if len(arrays["alpha"]) != self.model.n_topics:
+        if len(arrays["alpha"]) != self.model.n_components:
             found = len(arrays["alpha"])
             raise ExpFamError(
-                f"the checkpoint has {found} topics, this state {self.model.n_topics}: use the same model"
+                f"the checkpoint has {found} topics, this state {self.model.n_components}: use the same model"
             )
-        tokens, K = self.tokens, self.model.n_topics
+        tokens, K = self.tokens, self.model.n_components
         model = stored_model(self.model, arrays)
         labels = integers(arrays, "labels", tokens.topic.shape, 0, K)
         size = integers(arrays, "list_size", tokens.list_size.shape)
@@ -253,20 +253,23 @@ class TopicGibbs(Kernel):
                 raise ValueError(
                     f"TopicGibbs: start must be 'random', 'variational' or topics of tokens; got {start!r}"
                 )
-            return generator(seed, "start").integers(0, model.n_topics, int(data.X.sum()))
+            return generator(seed, "start").integers(0, model.n_components, int(data.X.sum()))
         return start
 
     def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
         """Return the start of a sample of documents.
 
-        Variational passes read the same share of the sample as they would read of all documents.
+        Variational passes read the same share of the sample as they would read of all documents. Given topics belong
+        to the tokens of all documents: a sample begins with random ones, which cost as little.
         """
         passes = _passes_of(start)
-        return super().sample_start(start, data, rows) if passes is None else passes.like(data)
+        if passes is not None:
+            return passes.like(data)
+        return start if isinstance(start, str) else "random"
 
     def memory(self, model: Any, data: Dataset, n_clusters: int | None) -> int:
         """Return the bytes of tokens, lists and one word's tables."""
-        return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_topics)
+        return memory_of_tokens(*count_tokens(data), data.n_rows, model.n_components)
 
     def start_memory(self, start: Any, model: Any, data: Dataset) -> int:
         """Return the bytes of a start at its peak: variational passes and draws of topics."""

@@ -78,7 +78,7 @@ class VariationalStart:
         part = Dataset(X[rows], model.family)
         state = kernel.init(model, part, seed=seed, start=drawn_topics(model, part, seed=seed))
         advance(kernel, state, N_SWEEPS)
-        tokens = TokenTopics(X, model.n_topics)
+        tokens = TokenTopics(X, model.n_components)
         is_part = np.zeros(X.shape[0], dtype=bool)
         is_part[rows] = True
         tokens.topic[:] = -1
@@ -110,7 +110,7 @@ class VariationalStart:
         chain over the part together with the tokens of all documents.
         """
         n_tokens, n_entries = count_tokens(data)
-        share, K = self._share_of(n_tokens), model.n_topics
+        share, K = self._share_of(n_tokens), model.n_components
         part = (share * n_tokens, share * n_entries)
         drawn = _passes().memory(model, data, K) + 20 * part[0] + 24 * part[1]
         if share == 1.0:

@@ -118,7 +118,7 @@ class TopicPosterior:
 
     def empty_sums(self) -> TopicSums:
         """Return the sums over no documents."""
-        return TopicSums.zeros(self.model.family.n_features_in_, self.model.n_topics)
+        return TopicSums.zeros(self.model.family.n_features_in_, self.model.n_components)
 
     # ---- documents ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ def stored_model(model: Any, arrays: dict[str, Any]) -> Any:
     shape = np.shape(model.family.concentration)
     eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=_TINY)
     family = model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
-    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_topics,), low=_TINY))
+    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_components,), low=_TINY))
 
 
 def largest_topics(part: Part) -> npt.NDArray[np.int32]:

@@ -58,7 +58,7 @@ class TopicContribution:
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
         counts = None
         if "counts" in arrays:
-            counts = Counts.from_arrays(arrays["counts"], n_rows, stream.model.n_topics)
+            counts = Counts.from_arrays(arrays["counts"], n_rows, stream.model.n_components)
         return cls(n_rows, weight, TopicSums.from_arrays(arrays["sums"], stream.sums.counts.shape), counts)
 
 
@@ -123,7 +123,7 @@ class TopicStream(ChunkStream, TopicPosterior):
 
         The second value says whether all topics were scored; in topic models they always are.
         """
-        passes = TopicPass(data, self.model.n_topics, self.settings)
+        passes = TopicPass(data, self.model.n_components, self.settings)
         stored = None if last is None else last.counts
         return self.local_step_of_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
 
@@ -175,14 +175,15 @@ class TopicStream(ChunkStream, TopicPosterior):
         ExpFamError
             Where the model has a different number of topics.
         """
-        if len(arrays["alpha"]) != model.n_topics:
+        if len(arrays["alpha"]) != model.n_components:
             raise ExpFamError(
-                f"the stored stream has {len(arrays['alpha'])} topics, the model {model.n_topics}: use the same model"
+                f"the stored stream has {len(arrays['alpha'])} topics, the model {model.n_components}:"
+                " use the same model"
             )
         self = cls(model, settings=settings, seed=int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64)))
         self.take_model_arrays(arrays)
-        self.sums = TopicSums.from_arrays(arrays["sums"], (model.family.n_features_in_, model.n_topics))
-        self.labels = integers(arrays, "labels", (None,), -1, model.n_topics, dtype=np.int32)
+        self.sums = TopicSums.from_arrays(arrays["sums"], (model.family.n_features_in_, model.n_components))
+        self.labels = integers(arrays, "labels", (None,), -1, model.n_components, dtype=np.int32)
         self.log_joint, self.total_weight = numbers(arrays, "scalars", (2,), finite=False).tolist()
         self.n_steps, self.n_updates, self.n_sweeps, is_guess = integers(arrays, "counters", (4,)).tolist()
         self.is_guess = bool(is_guess)

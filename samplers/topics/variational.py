@@ -194,7 +194,7 @@ class TopicVariational(Kernel):
         Under `Memoized` the responsibilities of all documents need memory, too, which is not counted here.
         """
         each = 20 if isinstance(self.schedule_of(), Full) else 44  # with the sums of a batch, before and after
-        K, local = model.n_topics, self.local_of(model.n_topics)
+        K, local = model.n_components, self.local_of(model.n_components)
         L = self.n_active_of(K) if local != "active" else min(self.n_active_of(K), _USUAL_TOPICS)
         of_entry = _ENTRY_BYTES + np.dtype(self.dtype).itemsize * L
         return each * data.n_features * K + of_entry * entries_at_work(data)
@@ -209,11 +209,15 @@ class TopicVariational(Kernel):
         if isinstance(start, str):
             if start not in ("auto", "documents"):
                 raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
-            return seed_counts(data, model.n_topics, generator(seed, "start"))
+            return seed_counts(data, model.n_components, generator(seed, "start"))
         start = np.array(start, dtype=np.float64, order="C")
-        shape = (data.n_features, model.n_topics)
+        shape = (data.n_features, model.n_components)
         if start.shape != shape or not (np.isfinite(start) & (start >= 0)).all():
             raise ValueError(f"start must be finite non-negative counts of shape {shape}; got {start.shape}")
+        return start
+
+    def sample_start(self, start: Any, data: Dataset, rows: Any) -> Any:
+        """Return the start itself: counts of words in topics serve any documents."""
         return start
 
     def stream(self, model: AdmixtureModel, data: Dataset, *, seed: Any = None, start: Any = "auto") -> TopicStream:
@@ -308,7 +312,7 @@ class TopicState(UnsharedState, TopicPosterior):
         seed: int,
     ) -> None:
         super().__init__(model, settings=settings, seed=seed)
-        self.data, self.passes = data, TopicPass(data, model.n_topics, settings)
+        self.data, self.passes = data, TopicPass(data, model.n_components, settings)
         self.sums = TopicSums.of_counts(word_counts)
         self.start_counts = word_counts.copy()
         self.n_steps = self.stamp = self.n_updates = 0
@@ -457,7 +461,7 @@ class TopicState(UnsharedState, TopicPosterior):
             raise ExpFamError(
                 f"the checkpoint has counts {found}, this state {self.word_counts.shape}, or other batches"
             )
-        shape, K = self.word_counts.shape, self.model.n_topics
+        shape, K = self.word_counts.shape, self.model.n_components
         labels = integers(arrays, "labels", (self.data.n_rows,), -1, K, dtype=np.int32)
         start, sums = numbers(arrays, "start_counts", shape), TopicSums.from_arrays(arrays["sums"], shape)
         log_joint, mean_active = numbers(arrays, "scalars", (2,), finite=False).tolist()
@@ -471,7 +475,7 @@ class TopicState(UnsharedState, TopicPosterior):
 
     def _stored_batch(self, arrays, b):
         """Return the stored counts, sums and parts of a batch; None for each that is not stored."""
-        n_rows, K = len(self.batches[b]), self.model.n_topics
+        n_rows, K = len(self.batches[b]), self.model.n_components
         stored, light, joined = (arrays.get(f"{name}_{b}") for name in ("counts", "batch_sums", "batch"))
         if (light is None) != (joined is None):
             raise ArchiveError(f"what is stored of batch {b} is incomplete: the file was altered")

@@ -24,6 +24,7 @@ from expfam import (
     list_plugins,
 )
 from expfam.errors import SupportError
+from expfam.samplers import HierarchicalClustering, TopicVariational, UncollapsedMetropolis
 
 QUICK = {"n_steps": 3, "n_warmup": 2}
 
@@ -106,8 +107,16 @@ def _one_a_row(X):
 # ---- what is checked -------------------------------------------------------------------------------------------------
 
 FAMILIES = sorted({plugin.name for plugin in list_plugins("family")})
-SAMPLERS = ["collapsed_gibbs", "uncollapsed_gibbs", "fastex", "canopy", "uncollapsed_metropolis", "stochastic_em"]
-SAMPLERS += ["variational", "expectation_maximization"]
+SAMPLERS = [
+    "gibbs",
+    "uncollapsed_gibbs",
+    "fastex",
+    "canopy",
+    UncollapsedMetropolis(),
+    "stochastic_em",
+    "variational",
+    "em",
+]
 ESTIMATORS = [
     Mixture(**QUICK),
     Mixture(sampler="split_merge", **QUICK),
@@ -118,10 +127,10 @@ ESTIMATORS = [
     SupportedMixture(Multinomial(allow_fractional=True), 4, sampler="variational", **QUICK),
     SupportedMixture("poisson", 4, sampler="fastex", **QUICK),
     BayesianHierarchy(),
-    BayesianHierarchy("gaussian", alpha="auto", order="best"),
+    BayesianHierarchy("gaussian", alpha="auto", sampler=HierarchicalClustering(order="best")),
     *(SupportedHierarchy(family) for family in FAMILIES),
     TopicModel(3, n_steps=5),
-    TopicModel(3, local="active", n_threads=2, n_steps=5),
+    TopicModel(3, sampler=TopicVariational(local="active"), n_threads=2, n_steps=5),
     OneRowGroups(n_components=3, **QUICK),
     OneRowGroupsLearner(n_components=3, sampler="variational", n_steps=3),
 ]
@@ -135,7 +144,7 @@ READS_CLASSIFIER_TAGS = "the check takes whatever has predict_proba for a classi
 EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 WEIGHTS = ("check_sample_weights_list", "check_sample_weights_not_overwritten", *EQUIVALENCE)
 SPARSE = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
-TAKES_WEIGHTS = ("variational", "expectation_maximization")
+TAKES_WEIGHTS = ("variational", "em")
 
 
 def expected_failures(estimator):

@@ -231,7 +231,7 @@ def test_weights_given_to_fit_stand_for_copies(X_kind, schedule):
 def test_samplers_that_take_no_weights_say_so():
     family, X = planted("poisson")
     weight = np.arange(240.0)
-    for sampler in ("collapsed_gibbs", "uncollapsed_gibbs", "fast_ex"):
+    for sampler in ("gibbs", "uncollapsed_gibbs", "fastex"):
         with pytest.raises(CapabilityError, match=r"cannot use sample_weight.*variational"):
             Mixture(family, 5, sampler=sampler).fit(X, sample_weight=weight)
     a, b = (Mixture(family, 5, n_steps=3, random_state=0).fit(X, sample_weight=w) for w in (None, np.ones(240)))

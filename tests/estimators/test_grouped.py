@@ -16,7 +16,7 @@ import expfam.estimators.grouped
 from expfam import GroupedMixture, Groups, Mixture, Poisson
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.estimators.grouped import held_rows
-from expfam.samplers import GroupedGibbs, GroupedVariational, Memoized
+from expfam.samplers import CollapsedGibbs, GroupedGibbs, GroupedVariational, Memoized
 
 QUICK = {"n_steps": 20, "random_state": 0}
 SAMPLERS = ["gibbs", "variational"]
@@ -242,9 +242,10 @@ def test_held_rows_leave_a_fifth_out():
     [
         ({"alpha": 0.0}, "alpha"),
         ({"alpha": [0.1, 0.2]}, "alpha"),
-        ({"n_components": 0}, "n_topics"),
+        ({"n_components": 0}, "n_components"),
         ({"sampler": "other"}, "sampler"),
-        ({"sampler": "collapsed_gibbs"}, "sampler"),
+        ({"sampler": "em"}, "sampler must be 'auto', 'gibbs', 'variational', or a kernel"),
+        ({"sampler": CollapsedGibbs()}, r"GroupedGibbs\(...\) or GroupedVariational"),
         ({"n_steps": -1}, "n_steps"),
         ({"n_warmup": 1.5}, "n_warmup"),
         ({"start": "other"}, "start"),

@@ -29,6 +29,7 @@ from expfam import (
 from expfam.cli import main
 from expfam.displays.dendrogram import DendrogramDisplay
 from expfam.errors import ArchiveError
+from expfam.samplers import HierarchicalClustering
 from expfam.samplers.hierarchy.tuning import tree_evidence, tuned_alpha, ward_state
 
 
@@ -38,7 +39,9 @@ def close_figures():
     plt.close("all")
 
 
-@parametrize_with_checks([BayesianHierarchy(), BayesianHierarchy("gaussian_spherical", order="best")])
+@parametrize_with_checks(
+    [BayesianHierarchy(), BayesianHierarchy("gaussian_spherical", sampler=HierarchicalClustering(order="best"))]
+)
 def test_follows_the_conventions(estimator, check):
     check(estimator)
 
@@ -78,7 +81,7 @@ def test_predict_finds_the_clusters_of_the_cut():
         model = BayesianHierarchy(cut=cut).fit(X)
         assert adjusted_rand_score(y, model.labels_) == 1.0
         np.testing.assert_array_equal(model.predict(X), model.labels_)
-    assert BayesianHierarchy(n_clusters=5).fit(X).n_clusters_ == 5
+    assert BayesianHierarchy(n_components=5).fit(X).n_clusters_ == 5
 
 
 def test_sparse_counts_and_a_hierarchy_over_a_mixtures_clusters():
@@ -89,7 +92,7 @@ def test_sparse_counts_and_a_hierarchy_over_a_mixtures_clusters():
     np.testing.assert_array_equal(model.labels_, dense.labels_)
     np.testing.assert_allclose(model.score_samples(X), dense.score_samples(X.toarray()), rtol=1e-10)
     labels = Mixture("multinomial", 8, random_state=0, n_steps=5).fit(X).labels_
-    over = BayesianHierarchy(Multinomial(concentration=0.5), init_labels=labels).fit(X)
+    over = BayesianHierarchy(Multinomial(concentration=0.5), start=labels).fit(X)
     assert over.tree_.n_leaves == len(set(labels))
     assert all(len(set(over.labels_[labels == k])) == 1 for k in set(labels))
     assert over.predict(X).shape == (40,)
@@ -116,7 +119,10 @@ def overlapping(seed=2):
 
 def test_the_best_order_has_most_evidence():
     X = overlapping()
-    models = {order: BayesianHierarchy(order=order).fit(X) for order in ("odds", "odds_size", "best")}
+    models = {
+        order: BayesianHierarchy(sampler=HierarchicalClustering(order=order)).fit(X)
+        for order in ("odds", "odds_size", "best")
+    }
     evidence = {order: model.log_evidence_ for order, model in models.items()}
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
     evidence["ward"] = BayesianHierarchy.from_linkage(linkage(standard, "ward"), X).log_evidence_
@@ -124,33 +130,41 @@ def test_the_best_order_has_most_evidence():
     rivals = {name: value for name, value in evidence.items() if name != "best"}
     assert evidence["best"] == pytest.approx(max(rivals.values()), rel=1e-12)
     assert models["best"].order_ == max(rivals, key=rivals.get)
-    assert BayesianHierarchy(order="best", candidates="knn").fit(X).order_ in ("odds", "odds_size")
+    assert BayesianHierarchy(sampler=HierarchicalClustering(order="best", candidates="knn")).fit(X).order_ in (
+        "odds",
+        "odds_size",
+    )
 
 
 def test_wards_tree_wins_where_clusters_overlap():
     """Large clusters swallow their neighbours in the order of odds."""
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(20, 2))[rng.integers(20, size=800)] + rng.normal(size=(800, 2))
-    model = BayesianHierarchy(order="best").fit(X)
+    model = BayesianHierarchy(sampler=HierarchicalClustering(order="best")).fit(X)
     assert model.order_ == "ward"
-    assert model.log_evidence_ > BayesianHierarchy(order="odds").fit(X).log_evidence_ + 50
+    assert (
+        model.log_evidence_ > BayesianHierarchy(sampler=HierarchicalClustering(order="odds")).fit(X).log_evidence_ + 50
+    )
 
 
-@pytest.mark.parametrize("options", [{"init_labels": np.arange(60) // 2}, {"duplicates": "collapse"}])
-def test_wards_tree_over_leaves_that_hold_several_data(options):
+@pytest.mark.parametrize("duplicates", ["exact", "collapse"])
+def test_wards_tree_over_leaves_that_hold_several_data(duplicates):
     X, _ = blobs()
     X[5] = X[4]
     data = Dataset(X, SphericalGaussian())
     model = MixtureModel(data.family, DirichletProcess()).bind(data)
-    labels = options.get("init_labels", np.arange(60) - (np.arange(60) > 4))
-    state = ward_state(model, data, labels, collapse="duplicates" in options)
+    is_collapsed = duplicates == "collapse"
+    labels = np.arange(60) - (np.arange(60) > 4) if is_collapsed else np.arange(60) // 2
+    state = ward_state(model, data, labels, collapse=is_collapsed)
     tree = state.tree()
     assert len(tree.roots) == 1
     assert tree.counts[: tree.n_leaves].tolist() == np.bincount(labels).tolist()
-    Z = linkage(standardised(X), "ward") if "duplicates" in options else None
+    Z = linkage(standardised(X), "ward") if is_collapsed else None
     if Z is not None:  # two equal points are the first merge of SciPy's tree, and a leaf of ours
         assert np.allclose(np.sort(tree.counts[tree.n_leaves :]), np.sort(Z[1:, 3]))
-    best = BayesianHierarchy(SphericalGaussian(), order="best", **options).fit(X)
+    sampler = HierarchicalClustering(order="best", duplicates=duplicates)
+    start = "auto" if is_collapsed else labels
+    best = BayesianHierarchy(SphericalGaussian(), sampler=sampler, start=start).fit(X)
     assert best.log_evidence_ >= state.log_joint
 
 
@@ -164,7 +178,7 @@ def test_hyper_parameters_by_evidence():
     found = BayesianHierarchy("gaussian_spherical", alpha="auto", random_state=3).fit(X)
     assert found.log_evidence_ > given.log_evidence_
     assert found.alpha_ in np.geomspace(1e-3, 1e3, 13)
-    tuned = BayesianHierarchy("gaussian_diag", tune={"mean_strength": [1e-3, 1e-2, 0.1, 1.0, 9.0, 90.0]}).fit(X)
+    tuned = BayesianHierarchy("gaussian_diag", learn_hyper={"mean_strength": [1e-3, 1e-2, 0.1, 1.0, 9.0, 90.0]}).fit(X)
     assert set(tuned.family_.mean_strength) < {1e-2, 0.1, 1.0, 9.0}
     assert adjusted_rand_score(y, tuned.labels_) > 0.95
     again = BayesianHierarchy("gaussian_spherical", alpha="auto", random_state=3).fit(X)
@@ -186,7 +200,7 @@ def test_neighbours_and_threads_change_little_and_nothing():
     exact = BayesianHierarchy().fit(X)
     threads = BayesianHierarchy(n_threads=3).fit(X)
     np.testing.assert_array_equal(exact.children_, threads.children_)
-    near = BayesianHierarchy(candidates="knn", n_neighbors=8, n_threads=2).fit(X)
+    near = BayesianHierarchy(sampler=HierarchicalClustering(candidates="knn", n_neighbors=8), n_threads=2).fit(X)
     assert adjusted_rand_score(y, near.labels_) == 1.0
     assert near.n_scores_ < 0.5 * exact.n_scores_
 
@@ -198,7 +212,7 @@ def test_interrupted_it_is_a_forest_of_use():
         if info.step == 1:
             raise KeyboardInterrupt
 
-    model = BayesianHierarchy(order="best", callbacks=[stop]).fit(X)
+    model = BayesianHierarchy(sampler=HierarchicalClustering(order="best"), callbacks=[stop]).fit(X)
     assert model.interrupted_
     assert len(model.tree_.roots) == 600 - 256
     assert model.predict(X).shape == (600,)
@@ -210,7 +224,7 @@ def test_interrupted_it_is_a_forest_of_use():
 def test_saved_and_read_back(name, tmp_path):
     X, _ = blobs()
     X = np.abs(X).round() if name == "poisson" else X
-    model = BayesianHierarchy(name, alpha="auto", init_labels=np.arange(60) // 2, n_clusters=4).fit(X)
+    model = BayesianHierarchy(name, alpha="auto", start=np.arange(60) // 2, n_components=4).fit(X)
     model.save(tmp_path / "tree")
     back = BayesianHierarchy.load(tmp_path / "tree")
     for attribute in ("children_", "log_odds_", "log_weight_", "counts_", "labels_", "leaf_"):
@@ -219,7 +233,7 @@ def test_saved_and_read_back(name, tmp_path):
     assert back.alpha_ == model.alpha_
     np.testing.assert_array_equal(back.predict(X), model.predict(X))
     np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
-    assert back.get_params()["n_clusters"] == 4
+    assert back.get_params()["n_components"] == 4
     with pytest.raises(ArchiveError, match="kind 'hierarchy'; 'mixture' was asked for"):
         Mixture.load(tmp_path / "tree")
 
@@ -256,7 +270,7 @@ def test_the_command(tmp_path, capsys):
     data = str(tmp_path / "rows.npz")
     assert main(["tree", data, "--family", "gaussian_diag", "--order", "best", "--json", *options]) == 0
     result = json.loads(capsys.readouterr().out)
-    model = BayesianHierarchy(order="best").fit(X)
+    model = BayesianHierarchy(sampler=HierarchicalClustering(order="best")).fit(X)
     assert result["log_evidence"] == model.log_evidence_
     assert result["n_clusters"] == model.n_clusters_ == 3
     np.testing.assert_array_equal(np.load(paths["linkage"]), model.linkage_matrix())
@@ -288,8 +302,8 @@ def test_bad_settings():
     X = np.arange(8)[:, None]
     with pytest.raises(ValueError, match="cut must be"):
         BayesianHierarchy(Poisson(), cut="best").fit(X)
-    with pytest.raises(ValueError, match="n_clusters must be from 1 to the 8 data"):
-        BayesianHierarchy(Poisson(), n_clusters=9).fit(X)
+    with pytest.raises(ValueError, match="n_components must be from 1 to the 8 data"):
+        BayesianHierarchy(Poisson(), n_components=9).fit(X)
     with pytest.raises(ValueError, match="alpha must be a positive number or 'auto'; got 'much'"):
         BayesianHierarchy(Poisson(), alpha="much").fit(X)
     with pytest.raises(ValueError, match="alpha"):

@@ -212,12 +212,12 @@ def test_the_last_partition_or_the_central_one(counts):
     assert min(distances) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("sampler", ["auto", "uncollapsed_gibbs", "fastex", "variational", "expectation_maximization"])
+@pytest.mark.parametrize("sampler", ["auto", "uncollapsed_gibbs", "fastex", "variational", "em"])
 @pytest.mark.parametrize("learn_hyper", [False, True])
 def test_the_trace_knows_its_warm_up(counts, sampler, learn_hyper):
     options = {"n_steps": 7, "n_warmup": 5, "learn_hyper": learn_hyper, "start": "one", "random_state": 0}
     mixture = Mixture("poisson", 5, sampler=sampler, **options).fit(counts[0])
-    trace, converges = mixture.trace_, sampler in ("variational", "expectation_maximization")
+    trace, converges = mixture.trace_, sampler in ("variational", "em")
     assert trace.n_warmup == 5 or (converges and trace.n_warmup < len(trace))
     later = trace.column("n_clusters")[trace.n_warmup :]
     assert trace.n_clusters_interval(1.0) == (later.min(), later.max())

@@ -187,7 +187,7 @@ def test_weights_of_documents_stand_for_copies(schedule):
 
 def test_weights_given_to_the_estimator_stand_for_copies():
     X, times = corpus(200), np.random.default_rng(2).integers(1, 4, 100)
-    settings = {"n_topics": K, "local": "dense", "n_steps": 12, "random_state": 0}
+    settings = {"n_components": K, "sampler": TopicVariational(local="dense"), "n_steps": 12, "random_state": 0}
     # the first chunk alone draws the start
     weighted = TopicModel(**settings).fit_chunks([X[:100], (X[100:], times)])
     copied = TopicModel(**settings).fit_chunks([X[:100], np.repeat(X[100:], times, axis=0)])
@@ -204,7 +204,7 @@ def test_weights_given_to_the_estimator_stand_for_copies():
 def test_documents_of_no_weight_have_no_part():
     X = corpus(100)
     garbage = np.random.default_rng(0).integers(0, 60, size=(40, 30))
-    settings = {"n_topics": K, "local": "active", "n_steps": 10, "random_state": 0}
+    settings = {"n_components": K, "sampler": TopicVariational(local="active"), "n_steps": 10, "random_state": 0}
     both, weight = np.concatenate([X, garbage]), np.repeat([1.0, 0.0], [100, 40])
     a, b = TopicModel(**settings).fit(both, sample_weight=weight), TopicModel(**settings).fit(X)
     np.testing.assert_allclose(a.components_, b.components_, rtol=1e-4, atol=1e-4)
@@ -212,8 +212,8 @@ def test_documents_of_no_weight_have_no_part():
 
 def test_sampling_takes_no_weights_and_says_what_to_do():
     X, weight = corpus(), np.full(60, 2.0)
-    with pytest.raises(CapabilityError, match=r"local='gibbs' cannot use sample_weight.*repeat the documents"):
-        TopicModel(K, local="gibbs").fit(X, sample_weight=weight)
+    with pytest.raises(CapabilityError, match=r"Gibbs sampling cannot use sample_weight.*repeat the documents"):
+        TopicModel(K, sampler="gibbs").fit(X, sample_weight=weight)
     quick = {"n_steps": 5, "random_state": 0}
     assert TopicModel(K, **quick).fit(X, sample_weight=weight).method_ == "dense"
     ones, none = (TopicModel(K, **quick).fit(X, sample_weight=w) for w in (np.ones(60), None))
@@ -342,8 +342,9 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     rng = np.random.default_rng(0)
     topics, alpha = rng.dirichlet(np.full(80, 0.05), size=4), np.array([0.6, 0.3, 0.15, 0.05])
     X = np.array([rng.multinomial(80, w @ topics) for w in rng.dirichlet(alpha, size=1500)])
-    settings = {"local": "dense", "eta": "auto", "n_steps": 60}
-    fits = [TopicModel(4, alpha="learn", random_state=seed, **settings).fit(X) for seed in range(3)]
+    settings = {"eta": "auto", "n_steps": 60}
+    dense = TopicVariational(local="dense", learn_alpha=True, learn_eta=True)
+    fits = [TopicModel(4, sampler=dense, random_state=seed, **settings).fit(X) for seed in range(3)]
     model = max(fits, key=lambda fit: fit.log_joint_)
     found = model.components_ / model.components_.sum(axis=1, keepdims=True)
     order = abs(topics[:, None] - found[None]).sum(axis=2).argmin(axis=1)
@@ -351,14 +352,25 @@ def test_learned_pseudocounts_are_near_those_of_the_planted_documents():
     assert (np.diff(model.alpha_[order]) < 0).all()
     assert 0.5 * alpha.sum() < model.alpha_.sum() < 1.5 * alpha.sum()
     assert 0.02 < model.eta_ < 0.1
-    fixed = TopicModel(4, alpha=0.3, eta=0.2, local="dense", n_steps=5).fit(X)
+    fixed = TopicModel(4, alpha=0.3, eta=0.2, sampler=TopicVariational(local="dense"), n_steps=5).fit(X)
     assert (fixed.alpha_ == 0.3).all()
     assert fixed.eta_ == 0.2
-    assert (TopicModel(4, **settings).fit(X).alpha_ == 0.1).all()
-    for learned in ("auto", "learn"):
-        assert len(set(TopicModel(4, alpha=learned, local="gibbs", n_steps=30).fit(X[:50]).alpha_)) == 4
-    with pytest.raises(ValueError, match="'auto', 'learn', a number"):
+    quick = {"sampler": "variational", "n_steps": 8, "random_state": 0}
+    by_default = TopicModel(4, eta="auto", **quick).fit(X)
+    assert (by_default.alpha_ == 0.1).all()
+    assert by_default.eta_ != 0.01
+    both = TopicModel(4, learn_hyper=True, **quick).fit(X)
+    assert len(set(both.alpha_)) == 4
+    assert both.eta_ != 0.01
+    neither = TopicModel(4, eta="auto", learn_hyper=False, n_steps=30).fit(X[:50])
+    assert (neither.alpha_.round(12) == 0.1).all()
+    assert neither.eta_ == 0.01
+    for learned in ({}, {"alpha": 0.3, "learn_hyper": True}):
+        assert len(set(TopicModel(4, sampler="gibbs", n_steps=30, **learned).fit(X[:50]).alpha_)) == 4
+    with pytest.raises(ValueError, match="'auto', a positive number, or one for each component; got 'often'"):
         TopicModel(4, alpha="often").fit(X)
+    with pytest.raises(ValueError, match="learn_hyper must be 'auto', True or False; got 'often'"):
+        TopicModel(4, learn_hyper="often").fit(X)
 
 
 def test_one_pseudocount_of_words_is_learned_not_a_vector():
@@ -375,7 +387,8 @@ def held_score(model):
 
 def test_named_chunks_replace_themselves_and_reach_a_fit():
     X = corpus(200)
-    settings = {"n_topics": K, "alpha": 0.2, "local": "dense", "schedule": Memoized(3), "random_state": 0}
+    sampler = TopicVariational(local="dense", schedule=Memoized(3))
+    settings = {"n_components": K, "alpha": 0.2, "sampler": sampler, "random_state": 0}
     model = TopicModel(**settings)
     for _ in range(15):
         for place, chunk in enumerate(in_chunks(X)):
@@ -398,14 +411,15 @@ def test_named_chunks_replace_themselves_and_reach_a_fit():
 @pytest.mark.parametrize("schedule", [None, Full(), Stochastic(50)], ids=["default", "full", "stochastic"])
 def test_chunks_may_come_once_or_again(schedule):
     X = corpus(200)
-    model = TopicModel(K, schedule=schedule, n_steps=8, random_state=0)
+    model = TopicModel(K, sampler=TopicVariational(schedule=schedule), n_steps=8, random_state=0)
     once = model.fit_chunks(x for x in in_chunks(X, 4))
     assert (once.n_iter_, once.n_documents_) == (1, 200)
     first = held_score(once)
     again = model.fit_chunks(in_chunks(X, 4))
     assert (again.n_iter_, again.n_documents_) == (8, 200)
     assert held_score(again) > first - 0.05
-    settled = TopicModel(K, alpha=0.2, local="dense", documents="best", n_steps=300, random_state=0)
+    sampler = TopicVariational(local="dense", documents="best")
+    settled = TopicModel(K, alpha=0.2, sampler=sampler, n_steps=300, random_state=0)
     assert settled.fit_chunks(in_chunks(X, 4)).n_iter_ < 300
 
 
@@ -424,15 +438,15 @@ def test_callbacks_see_and_end_passes_over_chunks():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"schedule": Memoized(), "documents": "best"},
-        {"schedule": Stochastic(50), "total_documents": 400},
+        {"sampler": TopicVariational(schedule=Memoized(), documents="best")},
+        {"sampler": TopicVariational(schedule=Stochastic(50, n_total=400))},
         {"eta": "auto"},
     ],
     ids=["memoized", "stochastic", "default"],
 )
 def test_learning_goes_on_after_files_and_pickles_with_the_same_bits(settings, tmp_path):
     chunks = in_chunks(corpus(200), 4)
-    is_memoized = "documents" in settings
+    is_memoized = "sampler" in settings and isinstance(settings["sampler"].schedule, Memoized)
     model = TopicModel(K, random_state=0, **settings)
     turns = [(chunk, place if is_memoized else None) for place, chunk in enumerate(chunks)]
     for chunk, batch in 3 * turns:
@@ -460,26 +474,26 @@ def test_learning_goes_on_after_passes_over_chunks(tmp_path):
     np.testing.assert_array_equal(model.components_, again.components_)
 
 
-@pytest.mark.parametrize("local", ["auto", "dense"])
-def test_learning_goes_on_from_a_fit(local, tmp_path):
+@pytest.mark.parametrize("sampler", ["auto", TopicVariational(local="dense")], ids=["auto", "dense"])
+def test_learning_goes_on_from_a_fit(sampler, tmp_path):
     X = corpus(200)
-    model = TopicModel(K, local=local, n_steps=30, random_state=0).fit(X[:150])
+    model = TopicModel(K, sampler=sampler, n_steps=30, random_state=0).fit(X[:150])
     before, bound = held_score(model), model.log_joint_
     model.save(tmp_path / "model")
     for fitted in (TopicModel.load(tmp_path / "model"), model):
-        fitted.set_params(schedule=Memoized()).partial_fit(X[150:])
+        fitted.set_params(sampler=TopicVariational(schedule=Memoized())).partial_fit(X[150:])
         assert fitted.n_documents_ == 200
         assert held_score(fitted) > before - 0.05
         assert fitted.log_joint_ == pytest.approx(bound * 200 / 150, rel=0.1)
-    model.set_params(schedule=None).fit(X)
+    model.set_params(sampler=sampler).fit(X)
     assert not hasattr(model, "stream_")
 
 
 def test_misuse_is_named():
     X = corpus()
-    assert not hasattr(TopicModel(K, local="gibbs"), "partial_fit")
-    assert not hasattr(TopicModel(K, local="gibbs"), "fit_chunks")
-    model = TopicModel(K, schedule=Memoized(), random_state=0)
+    assert not hasattr(TopicModel(K, sampler="gibbs"), "partial_fit")
+    assert not hasattr(TopicModel(K, sampler="gibbs"), "fit_chunks")
+    model = TopicModel(K, sampler=TopicVariational(schedule=Memoized()), random_state=0)
     with pytest.raises(DataError, match="no chunks"):
         model.fit_chunks([])
     with pytest.raises(DataError, match="3 parts"):
@@ -493,17 +507,17 @@ def test_misuse_is_named():
         model.partial_fit(X, batch=1.5)
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :20])
-    model.n_active = 2
+    model.sampler = TopicVariational(2, schedule=Memoized())
     with pytest.raises(CapabilityError, match="n_active changed"):
         model.partial_fit(X)
     with pytest.raises(ValueError, match="leave the name out"):
         TopicModel(K).partial_fit(X, batch=1)
     with pytest.raises(CapabilityError, match=r"Full\(\) updates after a pass"):
-        TopicModel(K, schedule=Full()).partial_fit(X)
+        TopicModel(K, sampler=TopicVariational(schedule=Full())).partial_fit(X)
     with pytest.raises(ValueError, match="n_total"):
-        TopicModel(K, total_documents=-1).partial_fit(X)
+        TopicModel(K, sampler=TopicVariational(schedule=Stochastic(n_total=-1))).partial_fit(X)
     with pytest.raises(ValueError, match="documents='best'"):
-        TopicModel(K, documents="best", schedule=Stochastic(10)).partial_fit(X)
+        TopicModel(K, sampler=TopicVariational(documents="best", schedule=Stochastic(10))).partial_fit(X)
     stream, data = begin(in_chunks(X), schedule=Memoized())
     stream.learn(data[0])
     with pytest.raises(ExpFamError, match="4 topics, the model 5"):
@@ -522,7 +536,8 @@ def test_arrays_and_sparse_matrices_give_the_same_bits(local):
     unsorted.indices[: unsorted.indptr[1]] = unsorted.indices[: unsorted.indptr[1]][::-1]
     unsorted.data[: unsorted.indptr[1]] = unsorted.data[: unsorted.indptr[1]][::-1]
     kinds.append(sparse.csr_array((unsorted.data, unsorted.indices, unsorted.indptr), shape=X.shape))
-    fits = [TopicModel(K, local=local, n_steps=6, random_state=0).fit(kind) for kind in kinds]
+    sampler = local if local == "gibbs" else TopicVariational(local=local)
+    fits = [TopicModel(K, sampler=sampler, n_steps=6, random_state=0).fit(kind) for kind in kinds]
     for fit, kind in zip(fits, kinds):
         np.testing.assert_array_equal(fit.components_, fits[0].components_)
         np.testing.assert_array_equal(fit.transform(kind), fits[0].transform(X))
@@ -556,10 +571,13 @@ def test_memory_maps_are_not_held(dtype, tmp_path, monkeypatch):
         def __iter__(self):
             return (X[a : a + 1000] for a in range(0, X.shape[0], 1000))
 
-    settings = {"n_topics": 3, "local": "dense", "n_steps": 1, "n_restarts": 0, "alpha": 0.1, "random_state": 0}
+    dense = {"local": "dense", "n_restarts": 0}
+    shared = {"n_components": 3, "n_steps": 1, "alpha": 0.1, "random_state": 0}
+    settings = shared | {"sampler": TopicVariational(**dense)}
+    in_batches = shared | {"sampler": TopicVariational(schedule=Stochastic(2000), **dense)}
     runs = {
         "whole": lambda: TopicModel(**settings).fit(X),
-        "in batches": lambda: TopicModel(schedule=Stochastic(2000), **settings).fit(X),
+        "in batches": lambda: TopicModel(**in_batches).fit(X),
         "in chunks": lambda: TopicModel(**settings).fit_chunks(Chunks()),
         "once": lambda: TopicModel(**settings).fit_chunks(iter(Chunks())),
     }
@@ -578,7 +596,7 @@ def test_memory_does_not_grow_with_the_number_of_chunks():
 
     peaks = []
     for n in (3, 3, 30):
-        model = TopicModel(4, schedule=Stochastic(), eta="auto", random_state=0)
+        model = TopicModel(4, sampler=TopicVariational(schedule=Stochastic(), learn_eta=True), random_state=0)
         peaks.append(peak_of(lambda model=model, n=n: model.fit_chunks(chunks(n))))
         assert model.n_documents_ == 1000 * n
     assert peaks[2] < 1.2 * peaks[1]

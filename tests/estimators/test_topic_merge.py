@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from expfam import Mixture, TopicModel, merge
 from expfam.errors import CapabilityError
-from expfam.samplers import Memoized, Stochastic
+from expfam.samplers import Memoized, Stochastic, TopicVariational
 
 TOPICS = np.kron(np.eye(3), np.full(4, 0.25))  # twelve words, four a topic
 FIXED = {"alpha": 0.5, "eta": 0.1, "random_state": 0}
@@ -29,7 +29,7 @@ def counts_of(model):
 @pytest.mark.parametrize("local", ["dense", "active", "tokens"])
 def test_chunks_learned_apart_from_one_model_make_one_chunk(local, tmp_path):
     """Each chunk is visited once at the common topics, so its sums are those of a visit of all chunks together."""
-    settings = FIXED | {"local": local, "schedule": Memoized(), "n_restarts": 0}
+    settings = FIXED | {"sampler": TopicVariational(local=local, schedule=Memoized(), n_restarts=0)}
     common = TopicModel(3, n_steps=5, **settings).partial_fit(PARTS[0])
     common.save(tmp_path / "common")
     models = [TopicModel.load(tmp_path / "common").partial_fit(part) for part in PARTS[1:]]
@@ -47,9 +47,9 @@ def test_chunks_learned_apart_from_one_model_make_one_chunk(local, tmp_path):
     assert merge([common, common], common=common).log_joint_ == pytest.approx(common.log_joint_, rel=1e-12)
 
 
-@pytest.mark.parametrize("local", ["gibbs", "dense"])
-def test_topics_are_paired_so_that_the_words_have_most_evidence(local):
-    models = [TopicModel(3, local=local, n_steps=8, **FIXED | {"random_state": s}).fit(PARTS[s]) for s in range(2)]
+@pytest.mark.parametrize("sampler", ["gibbs", "variational"])
+def test_topics_are_paired_so_that_the_words_have_most_evidence(sampler):
+    models = [TopicModel(3, sampler=sampler, n_steps=8, **FIXED | {"random_state": s}).fit(PARTS[s]) for s in range(2)]
     merged = merge(models, clusters="merged")
     first, second = map(counts_of, models)
     best = max(
@@ -63,24 +63,24 @@ def test_topics_are_paired_so_that_the_words_have_most_evidence(local):
     blocks = merged.top_words(4) // 4
     assert (blocks == blocks[:, :1]).all()
     assert sorted(blocks[:, 0]) == [0, 1, 2]
-    assert np.isnan(merged.log_joint_) == (local == "gibbs")
+    assert np.isnan(merged.log_joint_) == (sampler == "gibbs")
 
 
 def test_the_bound_is_that_of_all_documents():
     """One topic leaves nothing to choose; documents of one topic each leave nothing in doubt."""
-    single = [TopicModel(1, local="dense", n_steps=5, **FIXED).fit(part) for part in PARTS]
-    whole = TopicModel(1, local="dense", n_steps=5, **FIXED).fit(np.concatenate(PARTS))
+    single = [TopicModel(1, sampler=TopicVariational(local="dense"), n_steps=5, **FIXED).fit(part) for part in PARTS]
+    whole = TopicModel(1, sampler=TopicVariational(local="dense"), n_steps=5, **FIXED).fit(np.concatenate(PARTS))
     merged = merge(single, clusters="merged")
     assert merged.log_joint_ == pytest.approx(whole.log_joint_, rel=1e-12)
     np.testing.assert_allclose(merged.components_, whole.components_, rtol=1e-12)
     pure = [documents(seed, weights=np.eye(3)) for seed in range(2)]
-    parts = [TopicModel(3, local="dense", n_steps=50, **FIXED).fit(part) for part in pure]
-    whole = TopicModel(3, local="dense", n_steps=50, **FIXED).fit(np.concatenate(pure))
+    parts = [TopicModel(3, sampler=TopicVariational(local="dense"), n_steps=50, **FIXED).fit(part) for part in pure]
+    whole = TopicModel(3, sampler=TopicVariational(local="dense"), n_steps=50, **FIXED).fit(np.concatenate(pure))
     assert merge(parts, clusters="merged").log_joint_ == pytest.approx(whole.log_joint_, rel=1e-3)
 
 
-def fitted(n_topics=3, X=PARTS[0], **settings):
-    return TopicModel(n_topics, **FIXED | {"n_steps": 4} | settings).fit(X)
+def fitted(n_components=3, X=PARTS[0], **settings):
+    return TopicModel(n_components, **FIXED | {"n_steps": 4} | settings).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def fitted(n_topics=3, X=PARTS[0], **settings):
         (lambda: fitted(2), r"another number of topics .2, not 3."),
         (lambda: fitted(X=PARTS[0][:, :8]), r"another number of features .8, not 12."),
         (lambda: fitted(alpha=0.4), r"other pseudo-counts of topics in documents .*give alpha a number"),
-        (lambda: fitted(alpha="learn"), r"other pseudo-counts of topics in documents"),
+        (lambda: fitted(alpha="auto"), r"other pseudo-counts of topics in documents"),
         (lambda: fitted(eta=0.2), r"other pseudo-counts of words in topics .0\.2, not 0\.1; give eta a"),
         (lambda: fitted(eta=np.full(12, 0.1) + np.arange(12)), r"other pseudo-counts of words in topics"),
     ],
@@ -107,8 +107,9 @@ def test_what_has_no_exact_meaning_is_refused_with_what_to_do():
     own = fitted(alpha=[0.1, 0.2, 0.3])
     with pytest.raises(CapabilityError, match="not interchangeable"):
         merge([own, own], clusters="merged")
-    common = TopicModel(3, local="dense", schedule=Stochastic(30), **FIXED).partial_fit(PARTS[0])
-    went_on = TopicModel(3, local="dense", schedule=Stochastic(30), **FIXED).partial_fit(PARTS[0]).partial_fit(PARTS[1])
+    noisy = TopicVariational(local="dense", schedule=Stochastic(30))
+    common = TopicModel(3, sampler=noisy, **FIXED).partial_fit(PARTS[0])
+    went_on = TopicModel(3, sampler=noisy, **FIXED).partial_fit(PARTS[0]).partial_fit(PARTS[1])
     with pytest.raises(CapabilityError, match="model 0 learned under a stochastic schedule"):
         merge([went_on], common=common)
     with pytest.raises(CapabilityError, match="model 1 did not go on from `common`"):

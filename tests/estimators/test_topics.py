@@ -8,7 +8,7 @@ from topics_by_terms import Reference
 from expfam import TopicModel
 from expfam.errors import ArchiveError, DataError
 from expfam.estimators.topics import document_completion, document_weights, split_documents
-from expfam.samplers import Memoized, Stochastic
+from expfam.samplers import Memoized, Stochastic, TopicVariational
 
 QUICK = {"n_steps": 40, "random_state": 0}
 
@@ -33,9 +33,10 @@ def distance(found, topics):
     [
         ({}, "gibbs"),
         ({"eta": "auto"}, "gibbs"),
-        ({"local": "active", "schedule": Memoized(5)}, "active"),
-        ({"local": "dense", "documents": "best"}, "dense"),
-        ({"local": "tokens", "n_active": 3, "schedule": Stochastic(100)}, "tokens"),
+        ({"sampler": "variational"}, "dense"),
+        ({"sampler": TopicVariational(local="active", schedule=Memoized(5))}, "active"),
+        ({"sampler": TopicVariational(local="dense", documents="best")}, "dense"),
+        ({"sampler": TopicVariational(3, local="tokens", schedule=Stochastic(100))}, "tokens"),
     ],
 )
 def test_every_way_of_fitting_finds_topics_that_predict(planted, settings, method):
@@ -53,11 +54,11 @@ def test_every_way_of_fitting_finds_topics_that_predict(planted, settings, metho
         assert distance(model.components_, topics) < 0.15
 
 
-@pytest.mark.parametrize("local", ["gibbs", "dense"])
-def test_the_trace_knows_its_warm_up(planted, local):
-    sweeps = {"n_warmup": 5} if local == "gibbs" else {}
-    trace = TopicModel(3, local=local, n_steps=4, **sweeps, random_state=0).fit(planted[0]).trace_
-    assert trace.n_warmup == (5 if local == "gibbs" else 0)
+@pytest.mark.parametrize("sampler", ["gibbs", "variational"])
+def test_the_trace_knows_its_warm_up(planted, sampler):
+    sweeps = {"n_warmup": 5} if sampler == "gibbs" else {}
+    trace = TopicModel(3, sampler=sampler, n_steps=4, **sweeps, random_state=0).fit(planted[0]).trace_
+    assert trace.n_warmup == (5 if sampler == "gibbs" else 0)
     assert len(trace.counted("objective")) == 4
 
 
@@ -73,7 +74,7 @@ def test_gibbs_is_for_whole_counts():
     assert TopicModel(40, **QUICK).fit(X).method_ == "active"
     assert TopicModel(3, **QUICK).fit(np.ceil(X)).method_ == "gibbs"
     with pytest.raises(DataError, match="whole counts"):
-        TopicModel(3, local="gibbs", **QUICK).fit(X)
+        TopicModel(3, sampler="gibbs", **QUICK).fit(X)
 
 
 def test_weights_are_those_of_the_reference(planted):
@@ -202,7 +203,7 @@ def test_top_words(planted):
 
 def test_batches_one_after_the_other_learn(planted):
     X, held, _ = planted
-    model = TopicModel(5, random_state=0, schedule=Stochastic(50, kappa=0.7), total_documents=500)
+    model = TopicModel(5, sampler=TopicVariational(schedule=Stochastic(50, kappa=0.7, n_total=500)), random_state=0)
     scores = []
     for start in 6 * list(range(0, 500, 50)):
         scores.append(model.partial_fit(X[start : start + 50]).score(held))
@@ -213,13 +214,13 @@ def test_batches_one_after_the_other_learn(planted):
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :30])
     with pytest.raises(AttributeError, match="partial_fit"):
-        TopicModel(5, local="gibbs").partial_fit(X)
+        TopicModel(5, sampler="gibbs").partial_fit(X)
 
 
 def test_the_same_seed_and_other_threads_give_the_same_bits(planted):
     X = planted[0]
-    for settings in ({}, {"local": "active"}):
-        a, b = (TopicModel(6, n_threads=n, **QUICK, **settings).fit(X) for n in (1, 3))
+    for make in (lambda n: "auto", lambda n: "variational", lambda n: TopicVariational(local="active", n_threads=n)):
+        a, b = (TopicModel(6, sampler=make(n), n_threads=n, **QUICK).fit(X) for n in (1, 3))
         np.testing.assert_array_equal(a.components_, b.components_)
         np.testing.assert_array_equal(a.transform(X), b.transform(X))
 
@@ -248,14 +249,15 @@ def test_a_callback_may_end_the_run(planted):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"n_topics": 0}, "n_topics"),
+        ({"n_components": 0}, "n_components"),
         ({"alpha": -1.0}, "alpha"),
         ({"eta": 0.0}, "concentration"),
-        ({"local": "sparse"}, "local"),
+        ({"sampler": TopicVariational(local="sparse")}, "local"),
+        ({"sampler": "dense"}, "sampler must be 'auto', 'gibbs', 'variational', or a kernel"),
         ({"n_steps": -1}, "n_steps"),
         ({"n_warmup": 1.5}, "n_warmup"),
-        ({"local": "active", "n_active": 0}, "n_active"),
-        ({"local": "active", "documents": "best", "schedule": Stochastic(10)}, "documents"),
+        ({"sampler": TopicVariational(0, local="active")}, "n_active"),
+        ({"sampler": TopicVariational(documents="best", schedule=Stochastic(10))}, "documents"),
     ],
 )
 def test_settings_out_of_their_ranges(settings, words, planted):

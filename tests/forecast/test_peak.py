@@ -30,7 +30,7 @@ from expfam.forecast.memory import (
     format_bytes,
     parse_bytes,
 )
-from expfam.samplers import TopicGibbs, TopicVariational
+from expfam.samplers import HierarchicalClustering, TopicGibbs, TopicVariational
 from expfam.samplers.topics import start as topic_start
 
 FIT = """
@@ -98,8 +98,9 @@ import ctypes
 import sys
 import numpy as np
 from scipy import sparse
-import expfam.estimators.grouped, expfam.estimators.hierarchy, expfam.estimators.topics
+import expfam.estimators.base, expfam.estimators.hierarchy
 from expfam import BayesianHierarchy, GroupedMixture, TopicModel
+from expfam.samplers import TopicVariational
 from expfam.samplers.topics import start as topic_start
 
 def kilobytes(name):
@@ -119,14 +120,15 @@ def fit(size):
     if kind in ("gibbs", "dense"):
         X = documents(size)
         settings = steps if kind == "gibbs" else {**steps, "n_warmup": 0}
-        return lambda: TopicModel(60, local=kind, **settings).fit(X)
+        sampler = kind if kind == "gibbs" else TopicVariational(local=kind)
+        return lambda: TopicModel(60, sampler=sampler, **settings).fit(X)
     X = rng.standard_normal((size, 60 if kind == "tree" else 4))
     if kind == "tree":
         return lambda: BayesianHierarchy("gaussian_diag").fit(X)
     return lambda: GroupedMixture("gaussian_diag", 200, **steps).fit(X, groups=np.arange(size) // 5)
 fit(100)()  # what is imported on use is not the fit's
 found = []
-for module in (expfam.estimators.grouped, expfam.estimators.hierarchy, expfam.estimators.topics):
+for module in (expfam.estimators.base, expfam.estimators.hierarchy):
     module.check_memory = lambda forecast, limit: found.append(forecast.beside_data)
 run = fit(int(sys.argv[2]))
 ctypes.CDLL(None).mlockall(1 | 4)  # what is there and what comes stays: the system takes no page back meanwhile
@@ -197,10 +199,10 @@ def test_a_tree_counts_its_leaves_and_what_it_is_chosen_from():
     with pytest.raises(ResourceError, match=r"statistics of 5000 clusters .*; 10 MB are allowed"):
         refused.fit(X)
     assert not hasattr(refused, "tree_")
-    few = BayesianHierarchy(memory_limit="10MB", init_labels=np.arange(5000) % 40).fit(X)
+    few = BayesianHierarchy(memory_limit="10MB", start=np.arange(5000) % 40).fit(X)
     assert few.tree_.n_leaves == 40
     with pytest.raises(ResourceError):
-        BayesianHierarchy(memory_limit="14MB", order="best").fit(X[:1500])
+        BayesianHierarchy(memory_limit="14MB", sampler=HierarchicalClustering(order="best")).fit(X[:1500])
     BayesianHierarchy(memory_limit="14MB").fit(X[:1500])
 
 

@@ -27,7 +27,13 @@ from expfam.forecast.time import (
     format_seconds,
     parse_seconds,
 )
-from expfam.samplers import CollapsedGibbs, ExpectationMaximization, TopicGibbs, TopicVariational
+from expfam.samplers import (
+    CollapsedGibbs,
+    ExpectationMaximization,
+    HierarchicalClustering,
+    TopicGibbs,
+    TopicVariational,
+)
 from expfam.samplers.topics import start as topic_start
 
 
@@ -142,7 +148,7 @@ COUNTS = np.random.default_rng(0).poisson(1.0, (400, 6))
 GROUPS = np.arange(400) % 20
 ESTIMATORS = {
     "topics by sampling": (lambda **s: TopicModel(3, random_state=0, **s), COUNTS, {}, 100),
-    "topics by passes": (lambda **s: TopicModel(3, local="dense", random_state=0, **s), COUNTS, {}, 50),
+    "topics by passes": (lambda **s: TopicModel(3, sampler="variational", random_state=0, **s), COUNTS, {}, 50),
     "groups by sampling": (
         lambda **s: GroupedMixture("gaussian_diag", 3, random_state=0, **s),
         X,
@@ -253,9 +259,10 @@ def test_trees_cost_a_power_of_the_rows(power, low, monkeypatch):
 def test_a_tree_asks_only_where_there_is_a_limit():
     rows = np.random.default_rng(0).standard_normal((700, 3))
     calls = []
-    settings = {"callbacks": [lambda info, state: calls.append(state.data.n_rows)], "candidates": "knn"}
+    settings = {"callbacks": [lambda info, state: calls.append(state.data.n_rows)]}
     graph = sparse.csr_array(np.tri(700, k=-1)[:, ::-1] * 1.0)
-    for extra in ({}, {"init_labels": np.arange(700) // 7, "candidates": None}, {"candidates": graph}):
+    near, given = (HierarchicalClustering(candidates=candidates) for candidates in ("knn", graph))
+    for extra in ({"sampler": near}, {"start": np.arange(700) // 7}, {"sampler": given}):
         free, limited = (BayesianHierarchy(**settings | extra, time_limit=limit).fit(rows) for limit in (None, "1h"))
         np.testing.assert_array_equal(free.children_, limited.children_)
     assert set(calls) == {700}  # samples are grown unseen

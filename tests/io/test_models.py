@@ -19,7 +19,15 @@ import expfam
 from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
 from expfam.errors import ArchiveError, PluginError
 from expfam.plugins import registry
-from expfam.samplers import CollapsedGibbs, Cycle, Memoized, SparseVariational, Stochastic, UpdateHyper
+from expfam.samplers import (
+    CollapsedGibbs,
+    Cycle,
+    Memoized,
+    SparseVariational,
+    Stochastic,
+    TopicVariational,
+    UpdateHyper,
+)
 from expfam.samplers.chain.diagnostics import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
@@ -346,7 +354,7 @@ def test_other_estimators_run_no_module_either(estimator, tmp_path, payload):
     X, path = counts_of(), tmp_path / "model"
     if estimator == "topics":
         kind = expfam.TopicModel
-        kind(2, local="dense", schedule=Memoized(), n_steps=2, random_state=0).partial_fit(X).save(path)
+        kind(2, sampler=TopicVariational(schedule=Memoized()), n_steps=2, random_state=0).partial_fit(X).save(path)
         old, new = "expfam.samplers:Memoized", "payload:Schedule"
     elif estimator == "grouped":
         kind = expfam.GroupedMixture

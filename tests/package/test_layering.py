@@ -58,7 +58,7 @@ REGISTRY_MAY_IMPORT = {"expfam.protocols", "expfam.errors", "expfam.families.bas
 PLUGINS_MAY_BE_IMPORTED_BY = {
     "expfam.plugins.registry": {
         "expfam",
-        "expfam.estimators.mixture",
+        "expfam.estimators.base",
         "expfam.cli.arguments",
         "expfam.cli.plugins",
         "expfam.io.saved_classes",
@@ -398,7 +398,7 @@ RIGHT = [
         '"""Example\n\n>>> from expfam import Mixture\n"""\nfrom . import base\nfrom ..errors import E',
     ),
     (
-        "expfam/estimators/mixture.py",
+        "expfam/estimators/base.py",
         "from expfam.samplers import sample\nfrom expfam.plugins.registry import load_family",
     ),
     ("plugins/registry.py", "from expfam.errors import PluginError\nfrom expfam.families.base import Family"),

@@ -257,6 +257,7 @@ def _unpacked(data, folder):
 def _estimators():
     """Small fitted estimators by the target's name: class, and functions that make them."""
     from expfam import BayesianHierarchy, DirichletProcess, GroupedMixture, Mixture, TopicModel
+    from expfam.samplers import HierarchicalClustering
 
     quick = {"n_steps": 3, "n_warmup": 2, "random_state": 0}
     groups = np.arange(len(COUNTS)) % 3
@@ -275,7 +276,9 @@ def _estimators():
             BayesianHierarchy,
             (
                 lambda: BayesianHierarchy("poisson").fit(COUNTS),
-                lambda: BayesianHierarchy("gaussian_spherical", duplicates="collapse").fit(np.vstack([REAL, REAL[:4]])),
+                lambda: BayesianHierarchy(
+                    "gaussian_spherical", sampler=HierarchicalClustering(duplicates="collapse")
+                ).fit(np.vstack([REAL, REAL[:4]])),
             ),
         ),
         "topics": (

@@ -230,7 +230,9 @@ def fitted(name):
     if name == "topic_model":
         return TopicModel(3, n_steps=3, random_state=0).fit(COUNTS)
     if name == "topic_stream":
-        model = TopicModel(3, local="dense", schedule=Memoized(), random_state=0).partial_fit(chunks[0], batch=0)
+        model = TopicModel(3, sampler=TopicVariational(local="dense", schedule=Memoized()), random_state=0).partial_fit(
+            chunks[0], batch=0
+        )
         return model.partial_fit(chunks[1], batch=1)
     if name == "grouped":
         return GroupedMixture("poisson", 3, n_steps=2, n_warmup=1, random_state=0).fit(COUNTS, groups=GROUPS)

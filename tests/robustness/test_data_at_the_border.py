@@ -24,6 +24,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import DataError, DataTypeError, SupportError
+from expfam.samplers import HierarchicalClustering
 
 GROUPS = np.arange(6) % 2
 COUNTS = np.random.default_rng(0).poisson(1.0, (6, 5)).astype(np.float64)
@@ -42,7 +43,7 @@ ENTRIES = {
     "Mixture.predict": lambda X: Mixture("poisson", 2, n_steps=2).fit(COUNTS).predict(X),
     "Mixture.score_samples": lambda X: Mixture("poisson", 2, n_steps=2).fit(COUNTS).score_samples(X),
     "TopicModel.fit": lambda X: TopicModel(2, n_steps=2).fit(X),
-    "TopicModel.fit gibbs": lambda X: TopicModel(2, n_steps=2, local="gibbs").fit(X),
+    "TopicModel.fit gibbs": lambda X: TopicModel(2, n_steps=2, sampler="gibbs").fit(X),
     "TopicModel.partial_fit": lambda X: TopicModel(2).partial_fit(X),
     "TopicModel.transform": lambda X: TopicModel(2, n_steps=2).fit(COUNTS).transform(X),
     "GroupedMixture.fit": lambda X: grouped().fit(X, groups=GROUPS),
@@ -109,7 +110,7 @@ def test_candidates_of_a_hierarchy_are_checked():
     graph = sparse.csr_array(np.ones((6, 6)))
     graph.indptr[3] = 2**30
     with pytest.raises(DataError, match="candidates: indptr"):
-        BayesianHierarchy("poisson", candidates=graph).fit(COUNTS)
+        BayesianHierarchy("poisson", sampler=HierarchicalClustering(candidates=graph)).fit(COUNTS)
 
 
 def test_a_remembered_flag_of_order_is_not_believed():
@@ -195,7 +196,7 @@ def test_counts_whose_sums_are_not_exact_are_refused(name, as_given):
         Mixture("multinomial", 2, n_steps=2).fit,
         Mixture(Multinomial(allow_fractional=True), 2, n_steps=2, sampler="variational").fit,
         TopicModel(2, n_steps=2).fit,
-        TopicModel(2, n_steps=2, local="gibbs").fit,
+        TopicModel(2, n_steps=2, sampler="gibbs").fit,
         BayesianHierarchy("poisson").fit,
     ):
         with pytest.raises(SupportError, match=r"less than 2\*\*53.*row 0, column 0 holds .*divide the counts"):
@@ -301,7 +302,7 @@ def test_dates_in_arrow_tables_are_refused_by_the_name_of_the_column():
 
 
 FAMILIES = (DiagonalGaussian, Gaussian, SphericalGaussian, ZeroMeanGaussian)
-SAMPLERS = ("auto", "variational", "expectation_maximization", "uncollapsed_gibbs")
+SAMPLERS = ("auto", "variational", "em", "uncollapsed_gibbs")
 
 
 def two_clouds():

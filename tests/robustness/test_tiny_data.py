@@ -21,7 +21,7 @@ from expfam import (
 )
 from expfam.errors import CapabilityError, DataWarning
 from expfam.plugins.laws.data_case import made_up_data
-from expfam.samplers import UncollapsedGibbs, sample
+from expfam.samplers import HierarchicalClustering, UncollapsedGibbs, sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 WEIGHTS = (DirichletProcess(), SymmetricDirichlet(4))
@@ -76,7 +76,11 @@ def test_a_hierarchy_of_few_rows_is_the_same_from_any_layout(name, n_rows):
         for given in forms(family, X).values():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)
-                found.append(BayesianHierarchy(family, duplicates=duplicates).fit(given).log_evidence_)
+                found.append(
+                    BayesianHierarchy(family, sampler=HierarchicalClustering(duplicates=duplicates))
+                    .fit(given)
+                    .log_evidence_
+                )
         if family.accepts_sparse and family.support != "real":  # real data: the centre is another
             assert found[-1] == pytest.approx(found[0], rel=1e-12)
 
@@ -85,7 +89,7 @@ def test_copies_of_sparse_rows_collapse_as_dense_ones_do():
     X = np.repeat(np.random.default_rng(0).normal(size=(4, 3)) * [1.0, 0.0, 1.0], 3, axis=0)
     family = SphericalGaussian(mean=0.0)
     dense, *others = (
-        BayesianHierarchy(family, duplicates="collapse").fit(make(X))
+        BayesianHierarchy(family, sampler=HierarchicalClustering(duplicates="collapse")).fit(make(X))
         for make in (np.array, sparse.csr_array, sparse.csr_matrix)
     )
     for other in others:

@@ -27,8 +27,11 @@ from expfam.samplers import (
     Memoized,
     SparseVariational,
     SplitMerge,
+    Stochastic,
     StochasticEM,
     TableProposal,
+    TopicGibbs,
+    TopicVariational,
     UncollapsedGibbs,
     UrnAllocator,
 )
@@ -60,20 +63,17 @@ def mixture(sampler):
 
 GRAPH = sparse.csr_array(np.ones((30, 30)))
 REFUSED = {
-    "schedule=Memoized(n_batches=20, run_length=1)": topics(local="gibbs", schedule=Memoized()),
-    "n_active=2, documents='warm', n_restarts=0": topics(local="gibbs", n_active=2, documents="warm", n_restarts=0),
-    "n_active=2": topics(local="gibbs", n_active=2, alpha=0.1),
-    "n_warmup=3": topics(local="active", n_warmup=3),
+    "learn_hyper=True": topics(sampler=TopicGibbs(), learn_hyper=True),
+    "learn_hyper=False": grouped(sampler=GroupedVariational(), learn_hyper=False),
+    "n_warmup=3": topics(sampler="variational", n_warmup=3),
     "n_warmup=4": topics(TF_IDF, n_warmup=4),
-    "total_documents=90": topics(total_documents=90),
-    "total_documents=91": topics(local="dense", schedule=Memoized(), total_documents=91),
-    "total_documents=92": chunk_of_topics(schedule=Memoized(), total_documents=92),
+    "n_total=90": topics(sampler=TopicVariational(schedule=Stochastic(n_total=90))),
     "n_warmup=5": grouped(sampler="variational", n_warmup=5),
     "n_warmup=6": grouped(sampler=GroupedVariational(), n_warmup=6),
-    "cut='map'": tree(cut="map", n_clusters=2),
-    "n_neighbors=4": tree(n_neighbors=4),
-    "n_neighbors=5": tree(n_neighbors=5, candidates=GRAPH),
-    "index=None": tree(index=None, candidates="knn"),
+    "cut='map'": tree(cut="map", n_components=2),
+    "n_neighbors=4": tree(sampler=HierarchicalClustering(n_neighbors=4)),
+    "n_neighbors=5": tree(sampler=HierarchicalClustering(n_neighbors=5, candidates=GRAPH)),
+    "index=None": tree(sampler=HierarchicalClustering(index=None, candidates="knn")),
     "memo='statistics'": mixture(SparseVariational(schedule=Full(), memo="statistics")),
     "preset='near'": mixture(SplitMerge("near", allocator=UrnAllocator())),
     "steps=3": mixture(Canopy(steps=3)),
@@ -92,27 +92,25 @@ def test_an_option_without_use_is_refused_by_name_with_the_remedy(named):
 
 
 TAKEN = {
-    "defaults written out": topics(n_active=None, documents="cold", schedule=None, n_restarts=5, n_warmup=2),
-    "numpy numbers": topics(n_restarts=np.int64(5)),
-    "a remedy": topics(local="active", schedule=Memoized(), n_active=2),
-    "weights without copies": topics(TF_IDF, schedule=Memoized(), n_active=2),
-    "no warm-up": topics(local="active", n_warmup=0),
-    "chunks are never sampled": chunk_of_topics(n_active=2, documents="warm", n_restarts=0),
-    "total of chunks": chunk_of_topics(total_documents=900),
+    "defaults written out": topics(learn_hyper="auto", start="auto", n_warmup=2),
+    "numpy numbers": topics(sampler=TopicVariational(n_restarts=np.int64(5))),
+    "weights without copies": topics(TF_IDF, sampler=TopicVariational(2, schedule=Memoized())),
+    "no warm-up": topics(sampler="variational", n_warmup=0),
+    "chunks are never sampled": chunk_of_topics(sampler=TopicVariational(2, documents="warm", n_restarts=0)),
+    "total of chunks": chunk_of_topics(sampler=TopicVariational(schedule=Stochastic(n_total=900))),
     "groups without warm-up": grouped(sampler="variational", n_warmup=0),
     "groups with it": grouped(n_warmup=3),
     "a cut": tree(cut="map"),
-    "neighbours": tree(candidates="knn", n_neighbors=4),
+    "neighbours": tree(sampler=HierarchicalClustering(candidates="knn", n_neighbors=4)),
     "blocks": mixture(FastEx(mode="crossfit", n_blocks=3)),
     "blocks of what is chosen by size": mixture(FastEx(n_blocks=3)),
     "canopy": mixture(Canopy(variant=1, steps=3)),
 }
 
 
-def test_auto_takes_variational_inference_where_an_option_of_it_is_given():
+def test_auto_samples_whole_counts_and_a_kernel_says_what_it_is():
     assert topics()().method_ == "gibbs"
-    for options in ({"schedule": Memoized()}, {"n_active": 2}, {"documents": "warm"}, {"n_restarts": 0}):
-        assert topics(**options)().method_ != "gibbs"
+    assert topics(TF_IDF)().method_ == topics(sampler=TopicVariational())().method_ == "dense"
 
 
 @pytest.mark.parametrize("case", TAKEN)
@@ -123,7 +121,7 @@ def test_an_option_that_is_used_is_taken(case):
 def test_a_hierarchy_refuses_before_it_tunes(monkeypatch):
     monkeypatch.setattr("expfam.estimators.hierarchy.tuned_family", None)
     with pytest.raises(CapabilityError, match="n_neighbors=4"):
-        BayesianHierarchy("poisson", tune=True, n_neighbors=4).fit(X)
+        BayesianHierarchy("poisson", learn_hyper=True, sampler=HierarchicalClustering(n_neighbors=4)).fit(X)
 
 
 def test_a_kernel_refuses_by_itself():
@@ -140,4 +138,4 @@ def test_an_array_is_no_default():
     model = TopicModel(3)
     model.n_warmup = np.array([1, 2])
     with pytest.raises(CapabilityError, match=r"does not use n_warmup=array\(\[1, 2\]\)"):
-        refuse_unused(model, ["n_warmup", "schedule"], why="a test", remedy="nothing")
+        refuse_unused(model, ["n_warmup", "start"], why="a test", remedy="nothing")

@@ -75,7 +75,9 @@ ESTIMATORS = {
         n_steps=10,
         random_state=0,
     ).fit(count_rows()),
-    "topics": lambda: TopicModel(3, schedule=Memoized(2), local="dense", n_steps=5, random_state=0).fit(count_rows()),
+    "topics": lambda: TopicModel(
+        3, sampler=TopicVariational(schedule=Memoized(2), local="dense"), n_steps=5, random_state=0
+    ).fit(count_rows()),
     "grouped": lambda: GroupedMixture(DiagonalGaussian(), 4, n_steps=5, random_state=0).fit(real_rows(), groups=GROUPS),
     "hierarchy": lambda: BayesianHierarchy(DiagonalGaussian()).fit(real_rows()),
 }

@@ -266,7 +266,7 @@ def test_mode_and_blocks_follow_the_sizes_not_the_threads():
 
 @pytest.mark.parametrize("weights", [None, PitmanYor(alpha=1.0, discount=0.2)])
 def test_mixture_by_name(weights):
-    for sampler in ("fastex", "fast_ex", FastEx(mode="crossfit")):
+    for sampler in ("fastex", FastEx(mode="crossfit")):
         mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=15, random_state=0).fit(TEXT)
         assert 6 <= mixture.n_components_ <= 40
     assert load_sampler("fastex", n_threads=2) == FastEx(n_threads=2)

@@ -38,7 +38,7 @@ def stratified(n):
 
 def exact_conditional(model, X, topics, token, *, without=True):
     """Law of one token's topic given the others, from the log joint; `without=False` leaves the token in the counts."""
-    n_topics = model.n_topics
+    n_topics = model.n_components
     if not without:  # two copies of the token: the one that is drawn, and the one that is left where it was
         columns = sparse.csc_array(X)
         words = np.repeat(np.arange(X.shape[1]), np.asarray(X.sum(axis=0)).ravel())
@@ -56,12 +56,12 @@ def exact_conditional(model, X, topics, token, *, without=True):
 
 
 def drawn_law(model, X, topics, token, n=20_000):
-    tokens = TokenTopics(sparse.csr_array(X), model.n_topics)
+    tokens = TokenTopics(sparse.csr_array(X), model.n_components)
     tokens.topic[:] = topics
     tokens.count_topics()
     eta = model.bind(X).family.pseudocounts()[0]
     drawn = tokens.draws(model.pseudocounts, eta, token, stratified(n))
-    return np.bincount(drawn, minlength=model.n_topics) / n
+    return np.bincount(drawn, minlength=model.n_components) / n
 
 
 @pytest.mark.parametrize("n_topics", [1, 2, 3, 20, 300])
@@ -354,5 +354,5 @@ def test_weights_are_refused_and_empty_data_are_not():
 
 @pytest.mark.parametrize(("n_topics", "alpha"), [(0, 0.1), (2.0, 0.1), (True, 0.1), (2, 0.0), (2, [0.1]), (2, [1, -1])])
 def test_models_out_of_their_ranges(n_topics, alpha):
-    with pytest.raises(ValueError, match=r"AdmixtureModel: (n_topics|alpha)"):
+    with pytest.raises(ValueError, match=r"AdmixtureModel: (n_components|alpha)"):
         AdmixtureModel(Multinomial(0.1), n_topics, alpha)

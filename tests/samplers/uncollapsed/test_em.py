@@ -204,14 +204,14 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path):
     assert state.S.tobytes() == other.S.tobytes()
 
 
-@pytest.mark.parametrize("sampler", ["expectation_maximization", "stochastic_em"])
+@pytest.mark.parametrize("sampler", ["em", "stochastic_em"])
 @pytest.mark.parametrize("weights", [None, SymmetricDirichlet(10)])
 def test_the_estimator_takes_the_names(sampler, weights):
     X = CASES["multinomial_sparse"][1]
     mixture = Mixture("multinomial", weights=weights, sampler=sampler, n_steps=20, random_state=0).fit(X)
     assert mixture.n_components_ >= 2
     assert np.isfinite(mixture.trace_.column("objective")).all()
-    kind = {"expectation_maximization": ExpectationMaximization, "stochastic_em": StochasticEM}[sampler]
+    kind = {"em": ExpectationMaximization, "stochastic_em": StochasticEM}[sampler]
     assert load_sampler(sampler, n_threads=2) == kind(n_threads=2)
 
 

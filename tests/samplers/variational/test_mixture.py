@@ -828,12 +828,12 @@ def test_estimator_takes_soft_statistics(name, schedule, tmp_path):
 
 
 def test_the_name_is_known_and_hyper_parameters_are_learned():
-    assert isinstance(load_sampler("sparse_variational", n_threads=2), SparseVariational)
-    assert load_sampler("sparse_variational", n_threads=2).n_threads == 2
+    assert isinstance(load_sampler("variational", n_threads=2), SparseVariational)
+    assert load_sampler("variational", n_threads=2).n_threads == 2
     _family, X, _ = planted("gaussian")
-    mixture = Mixture("gaussian", 8, sampler="sparse_variational", learn_hyper=True, n_steps=20, random_state=1).fit(X)
+    mixture = Mixture("gaussian", 8, sampler="variational", learn_hyper=True, n_steps=20, random_state=1).fit(X)
     assert mixture.family_.hyper_factors_
-    process = Mixture("gaussian", sampler="sparse_variational", n_steps=20, random_state=1).fit(X)
+    process = Mixture("gaussian", sampler="variational", n_steps=20, random_state=1).fit(X)
     assert 3 <= process.n_components_ <= 60
 
 

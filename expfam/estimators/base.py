@@ -1,0 +1,422 @@
+"""Base of the estimators: checked settings, the run of a fit, scores of rows, and files."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from expfam.families.base import Family
+from expfam.families.components import Components
+from expfam.families.support import check_given
+from expfam.forecast.memory import Forecast, check_memory
+from expfam.forecast.time import check_time
+from expfam.io.models import load_estimator, save_estimator
+from expfam.plugins.registry import load_family
+from expfam.samplers.chain.callbacks import Progress, kept_open
+from expfam.samplers.chain.driver import sample
+from expfam.samplers.chain.trace import Trace
+from expfam.structures.ground.rng import resolve_seed
+from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from expfam.model.data import Dataset
+
+_MOST_WARMUP = 100  # steps of n_warmup="auto"
+_NUMBER_OF_COMPONENTS = ("K", "k", "n_clusters", "n_topics", "n_components", "clusters", "components", "topics")
+_WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+
+
+class Estimator(BaseEstimator):
+    """Base of the four estimators.
+
+    Subclasses say in `default_steps` what ``n_steps="auto"`` stands for, in `saved_kind` which format of
+    `expfam.io.models` they have, and in `no_components` what ``n_components=None`` stands for, if anything.
+
+    Examples
+    --------
+    >>> from expfam import Mixture, TopicModel
+    >>> from expfam.estimators.base import Estimator
+    >>> issubclass(Mixture, Estimator), issubclass(TopicModel, Estimator)
+    (True, True)
+    """
+
+    default_steps: ClassVar[int] = 100
+    saved_kind: ClassVar[str]
+    no_components: ClassVar[str | None] = None
+
+    n_components: Any
+    callbacks: Any
+    verbose: Any
+    random_state: Any
+    memory_limit: Any
+    time_limit: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let the constructor name the remedy for a keyword that it does not have."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _with_remedy(cls.__init__)  # type: ignore[method-assign]
+
+    # ---- settings ----------------------------------------------------------------------------------------------------
+
+    def _check_components(self) -> int | None:
+        """Return `n_components`, or refuse a value that is no number of components."""
+        K = self.n_components
+        if K is None and self.no_components is not None:
+            return None
+        if isinstance(K, bool) or not isinstance(K, (int, np.integer)) or K < 1:
+            none = "" if self.no_components is None else f", or None for {self.no_components}"
+            hint = f": write n_components={int(K)}" if isinstance(K, str) and K.strip().isdecimal() else ""
+            raise ValueError(
+                f"{type(self).__name__}: n_components must be an integer of at least 1{none}; got {K!r}{hint}"
+            )
+        return int(K)
+
+    def _check_learn_hyper(self, learn_hyper: Any) -> None:
+        if not (is_auto(learn_hyper) or isinstance(learn_hyper, (bool, np.bool_))):
+            raise ValueError(f"{type(self).__name__}: learn_hyper must be 'auto', True or False; got {learn_hyper!r}")
+
+    def _alpha_or(self, first: Any) -> Any:
+        """Return `alpha`, or the value from which it is learned where it is "auto"."""
+        alpha = self.alpha  # type: ignore[attr-defined]
+        if not isinstance(alpha, str):
+            return alpha
+        if alpha != "auto":
+            raise ValueError(
+                f"{type(self).__name__}: alpha must be 'auto', a positive number, or one for each component; got"
+                f" {alpha!r}. To have it learned, set learn_hyper=True"
+            )
+        return first
+
+    # ---- the run of a fit --------------------------------------------------------------------------------------------
+
+    def _begin(
+        self,
+        model: Any,
+        data: Dataset,
+        phases: list,
+        *,
+        kernel: Any,
+        forecast: Callable[[], Forecast],
+        start: Any,
+        seed: int,
+    ) -> Any:
+        """Check kernels, memory and time before any work; return the first state."""
+        for phase, _ in phases:
+            phase.check(model, data)
+        check_memory(forecast(), self.memory_limit)
+        n_steps = sum(n_steps for _, n_steps in phases)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+        return kernel.init(model, data, seed=seed, start=start)
+
+    def _run(self, state: Any, phases: list, *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
+        """Make the steps of all phases; return their trace.
+
+        Parameters
+        ----------
+        state : State
+            Moved in place.
+        phases : list of (Kernel, int)
+            Kernels and numbers of steps; all phases but the last one are the warm-up.
+        counted : sequence of callable
+            Callbacks of the last phase alone.
+        trace : Trace, optional
+        """
+        phases = [phase for phase in phases[:-1] if phase[1]] + phases[-1:]
+        total = sum(n_steps for _, n_steps in phases)
+        trace = Trace() if trace is None else trace
+        trace.n_warmup = total - phases[-1][1]
+        former = phases[0][0]
+        callbacks = self._all_callbacks(total)
+        with kept_open(callbacks) as watched:
+            for place, (kernel, n_steps) in enumerate(phases, start=1):
+                others: Sequence = ()
+                if place == len(phases):
+                    trace.n_warmup, others = len(trace), counted  # a kernel that has converged ends its phase early
+                kernel = self._enter_phase(kernel, former, state, trace, n_steps, is_last=place == len(phases))
+                former = kernel
+                sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
+                if trace.interrupted or any(callback.has_stopped for callback in watched):
+                    break
+            if not trace.interrupted:
+                kernel.finish(state)
+        return trace
+
+    def _enter_phase(self, kernel: Any, former: Any, state: Any, trace: Trace, n_steps: int, *, is_last: bool) -> Any:
+        """Return the kernel of a phase that is about to begin."""
+        return kernel
+
+    def _all_callbacks(self, n_steps: int) -> list:
+        """Return the callbacks of the user, and a progress bar where one was asked for."""
+        return [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]
+
+    def _set_trace(self, trace: Trace) -> None:
+        self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+
+    def _seed(self) -> int:
+        return resolve_seed(self.random_state)
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted estimator to a directory of JSON and npz, without pickle.
+
+        Parameters
+        ----------
+        path : path_like
+            An earlier model that stands there is replaced; anything else there is refused.
+
+        Raises
+        ------
+        ArchiveError
+            A part of the model cannot be kept without pickling it, or `path` is taken.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: Path | str, *, trust: bool = False) -> Self:
+        """Read an estimator back from `save`; it predicts without the training data.
+
+        Parameters
+        ----------
+        path : path_like
+        trust : bool
+            Also import modules that are neither part of expfam nor of an installed distribution that offers plugins,
+            where the file names them; that runs their code. Use it for files that you trust.
+
+        Returns
+        -------
+        Estimator
+            Of the class that `load` was called on. It has what the file holds: labels where they were saved, columns of
+            the trace of a `Mixture` and no other trace. Settings that cannot be written as JSON, such as callbacks and
+            starting labels, are at their defaults.
+
+        Raises
+        ------
+        ArchiveError
+            There is no such model at `path`, or it is damaged or was altered.
+        PluginError
+            A class that the file names is not installed, or comes from elsewhere and `trust` is False.
+        """
+        return load_estimator(cls, path, trust=trust)
+
+
+class LabelledEstimator(Estimator):
+    """Base of the estimators whose labels are saved on request.
+
+    Examples
+    --------
+    >>> from expfam import GroupedMixture
+    >>> from expfam.estimators.base import LabelledEstimator
+    >>> issubclass(GroupedMixture, LabelledEstimator)
+    True
+    """
+
+    def save(self, path: Path | str, *, labels: bool = False) -> None:
+        """Write the fitted estimator to a directory of JSON and npz, without pickle.
+
+        Parameters
+        ----------
+        path : path_like
+            An earlier model that stands there is replaced; anything else there is refused.
+        labels : bool
+            Also keep `labels_`, 4 bytes a row. Without them the size of the file does not depend on N.
+
+        Raises
+        ------
+        ArchiveError
+            A part of the model cannot be kept without pickling it, or `path` is taken.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path, labels=labels)
+
+
+class FamilyEstimator(Estimator):
+    """Base of the estimators that have a `family`: they load it and validate rows for it.
+
+    Examples
+    --------
+    >>> from expfam import Mixture
+    >>> from expfam.estimators.base import FamilyEstimator
+    >>> issubclass(Mixture, FamilyEstimator)
+    True
+    """
+
+    family: Any
+
+    def _family(self) -> Family:
+        """Return the family that `family` is or names; other values get an error with the remedy."""
+        family = self.family
+        if isinstance(family, str):
+            return load_family(family)
+        if isinstance(family, Family):
+            return family
+        owner, hint = type(self).__name__, ""
+        if isinstance(family, (int, np.integer)) and not isinstance(family, bool):
+            count = _WORDS.get(int(family), str(family))
+            hint = f". To ask for {count} clusters, write {owner}(n_components={int(family)})"
+        elif isinstance(family, type) and issubclass(family, Family):
+            hint = f". Write {owner}({family.__name__}())"
+        raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
+
+    def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
+        if family is None:
+            family = self._family() if reset else self.family_  # type: ignore[attr-defined]
+        return checked_input(self, X, reset=reset, accepts_sparse=family.accepts_sparse)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        family = load_family(self.family) if isinstance(self.family, str) else self.family
+        support, (low, high) = getattr(family, "support", "real"), getattr(family, "bounds", Family.bounds)
+        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
+        tags.input_tags.positive_only = low >= 0 or support in ("counts", "nonnegative", "binary")
+        tags.input_tags.categorical = support == "categories"
+        # the common checks bring real numbers of either sign, whatever the tags above say
+        tags._skip_test = support != "real" or (low, high) != tuple(Family.bounds)
+        return tags
+
+
+def _with_remedy(init: Any) -> Any:
+    """Return the constructor with a TypeError that names the remedy for an unknown keyword."""
+
+    parameters = inspect.signature(init).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return init
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name, value in kwargs.items():
+            if name not in parameters:
+                raise TypeError(_unknown_keyword(type(self).__name__, name, value, list(parameters)[1:]))
+        init(self, *args, **kwargs)
+
+    return checked
+
+
+def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str:
+    if name in _NUMBER_OF_COMPONENTS and "n_components" in known:
+        return f"{owner} has no keyword {name!r}: write {owner}(n_components={value!r})"
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{owner} has no keyword {name!r}{hint} (known: {', '.join(known)})"
+
+
+def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) -> Any:
+    """Return X as scikit-learn checks it.
+
+    What scikit-learn would lose, or crash on, is refused first.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array_like, frame or sparse matrix
+    reset : bool
+        Whether the number and names of the columns are learned from X, or compared with those learned.
+    accepts_sparse : bool
+
+    Returns
+    -------
+    (N, V) ndarray or CSR
+
+    Raises
+    ------
+    DataError, DataTypeError, ValueError, TypeError
+    """
+    check_given(X, owner=type(estimator).__name__)
+    kinds = [np.float64, np.float32, np.int64, np.int32]
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a setting is left to the estimator; arrays are not."""
+    return isinstance(value, str) and value == "auto"
+
+
+def step_numbers(estimator: Any) -> tuple[int, int]:
+    """Return `n_steps` and `n_warmup` of an estimator as numbers.
+
+    Raises
+    ------
+    ValueError
+        For anything but non-negative integers and "auto".
+
+    Notes
+    -----
+    ``n_steps="auto"`` is the estimator's `default_steps`; ``n_warmup="auto"`` is as many as `n_steps`, at most 100.
+
+    Examples
+    --------
+    >>> from expfam import Mixture, TopicModel
+    >>> from expfam.estimators.base import step_numbers
+    >>> step_numbers(Mixture()), step_numbers(TopicModel(n_steps=300))
+    ((50, 50), (300, 100))
+    """
+    given = estimator.n_steps
+    n_steps = _step_number(estimator, "n_steps", estimator.default_steps if is_auto(given) else given)
+    given = estimator.n_warmup
+    return n_steps, _step_number(estimator, "n_warmup", min(n_steps, _MOST_WARMUP) if is_auto(given) else given)
+
+
+def _step_number(estimator: Any, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ValueError(f"{type(estimator).__name__}: {name} must be 'auto' or a non-negative integer; got {value!r}")
+    return int(value)
+
+
+def log_scores(
+    data: Dataset,
+    n: npt.NDArray[np.float64],
+    S: Any,
+    log_weights: npt.NDArray[np.float64],
+    take: Callable[[npt.NDArray[np.float64], int, int], Any],
+    n_threads: int | None,
+) -> list:
+    """Apply `take` to blocks of log weight + log predictive of the clusters and of an empty one.
+
+    Parameters
+    ----------
+    data : Dataset
+        Of a bound family.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR.
+    log_weights : (K + 1,) float64 ndarray
+        Nats; the last one is that of the empty cluster.
+    take : callable
+        ``take(scores, start, stop)`` of a block (rows, K + 1), which it may change.
+    n_threads : int or None
+
+    Returns
+    -------
+    list
+        One result a block, in order.
+    """
+    K = len(n)
+    components = Components(data.family, data, K + 1)
+    components.load(n, S)
+    rows = max(16, (1 << 17) // (K + 1))
+
+    def block(start, stop):
+        scores = components.log_predictive_block(start, stop, K + 1)
+        scores += log_weights
+        return take(scores, start, stop)
+
+    tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
+    return run(block, tasks, 1 if components.needs_gil else n_threads)
+
+
+def log_sum_exp(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the log of the sum of exponentials of each row: (n,) nats."""
+    top = scores.max(axis=1)
+    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
