@@ -259,7 +259,7 @@ class State(Protocol):
 class Kernel(Protocol):
     """Frozen settings of a transition of the chain, or of a step of an optimiser."""
 
-    state_type: type
+    state_type: Any
 
     def check(self, model: Any, data: Any) -> None:
         """Raise an error if the kernel does not work with this model or these data."""

@@ -1,7 +1,7 @@
 """Samplers with names: one table for all estimators, and compositions with recommended settings.
 
-For mixtures ``"auto"`` is exact collapsed Gibbs, for every family and size. If the number of clusters is open, split and
-merge moves are added.
+For mixtures ``"auto"`` is exact collapsed Gibbs, for every family and size. If the number of clusters is open, split
+and merge moves are added.
 """
 
 from __future__ import annotations

@@ -67,9 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--steps", type=natural_int, default=50, metavar="N", help="steps after the warm-up; default: %(default)s"
     )
-    group.add_argument(
-        "--warmup", type=natural_int, metavar="N", help="warm-up steps; default: --steps, at most 100"
-    )
+    group.add_argument("--warmup", type=natural_int, metavar="N", help="warm-up steps; default: --steps, at most 100")
     group.add_argument(
         "--sampler",
         default="auto",

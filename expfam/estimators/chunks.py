@@ -250,7 +250,7 @@ class ChunkedFit(ChunkLearner):
         """
         return self._learn_chunks(chunks)
 
-    def restore_stream(self, arrays: Mapping[str, Any]) -> VariationalStream:
+    def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
         """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
         return self._told_of_weights(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
 

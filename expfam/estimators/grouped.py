@@ -36,7 +36,7 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from expfam.families.base import Family
@@ -391,7 +391,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         self.labels_, self.group_counts_ = stream.labels, stream.group_counts
         self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
 
-    def restore_stream(self, arrays: Mapping[str, Any]) -> GroupedStream:
+    def restore_stream(self, arrays: dict[str, Any]) -> GroupedStream:
         """Return the stream whose `to_arrays` these are, for this mixture's clusters and sampler."""
         return GroupedStream.from_arrays(self._fitted_model(), self._kernel(), arrays)
 

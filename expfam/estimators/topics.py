@@ -38,7 +38,7 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
     from expfam.samplers.variational.schedules import Schedule
@@ -403,7 +403,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
         return AdmixtureModel(family, len(self.components_), self.alpha_)
 
-    def restore_stream(self, arrays: Mapping[str, Any], schedule: Schedule) -> TopicStream:
+    def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
         """Return the stream with this schedule whose `to_arrays` these are."""
         kernel = self._stream_kernel()
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})

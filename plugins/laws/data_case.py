@@ -126,7 +126,7 @@ class Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             X = self._make(family) if X is None else X.copy() if hasattr(X, "copy") else np.array(X)
-            self.family = family.bind(X)
+            self.family: Any = family.bind(X)  # its optional methods are not in the base class
             self.X = self.family.validate(X)
         _freeze(self.X)
 

@@ -45,6 +45,7 @@ class Forest:
 
     def __init__(self, children: np.ndarray, n_leaves: int) -> None:
         self.n_leaves, self.n_nodes = n_leaves, n_leaves + len(children)
+        self.counts = np.zeros(n_leaves, dtype=np.int64)  # data of each live slot, once they are checked
         slot, ids, root = list(range(n_leaves)), list(range(n_leaves)), list(range(n_leaves))
         for node, (i, j) in enumerate(children.tolist(), start=n_leaves):
             if i == j or max(i, j) >= node or slot[i] < 0 or slot[j] < 0:

@@ -52,8 +52,8 @@ def tuned_alpha(data: Dataset, *, subsample: int = 1000, seed: Any = 0, alphas: 
     if subsample < N:
         rows = np.sort(generator(resolve_seed(seed), "subsample").choice(N, subsample, replace=False))
     part = Dataset(data.X[rows], data.family)
-    alphas = _ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
-    return float(alphas[int(np.argmax([tree_evidence(part, alpha) for alpha in alphas]))])
+    values = _ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
+    return float(values[int(np.argmax([tree_evidence(part, alpha) for alpha in values]))])
 
 
 def tuned_family(

@@ -158,7 +158,7 @@ def near_clusters(data: Dataset, labels: np.ndarray) -> list[set[int]]:
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(size)[:-1]])
     means = np.add.reduceat(points[order].astype(np.float64), starts) / size[:, None]
-    near = [set() for _ in size]
+    near: list[set[int]] = [set() for _ in size]
     with single_blas():
         for start in range(0, len(means), _BLOCK_ROWS):
             block = means[start : start + _BLOCK_ROWS]

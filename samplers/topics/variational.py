@@ -346,7 +346,7 @@ class TopicState(UnsharedState, TopicPosterior):
                 self.n_updates += 1
                 self._follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
         else:
-            order = [0]
+            order: Any = [0]
             if isinstance(schedule, Memoized):
                 order = schedule.order(self.data.n_rows, self.seed, self.n_steps)
             for b in order:

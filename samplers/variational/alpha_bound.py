@@ -14,7 +14,7 @@ its own sums.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +97,7 @@ def tangent(alpha: npt.NDArray[np.float64], rising: npt.NDArray[np.float64], fal
 
 
 def rising_slopes(
-    a: npt.NDArray[np.float64], n: npt.NDArray[np.float64]
+    a: float | npt.NDArray[np.float64], n: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the slopes c in log a and d in -1 / a of a lower bound of log G(a + n) - log G(a).
 
@@ -108,7 +108,7 @@ def rising_slopes(
     return c, np.where(is_small, n * a / (a + n), 0.0)
 
 
-def largest(c: npt.NDArray[np.float64], d: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
+def largest(c: Any, d: Any, b: float) -> Any:
     """Return the `a` at which c log a - d / a - b a is largest, for b positive."""
     return (c + np.sqrt(c * c + 4.0 * b * d)) / (2.0 * b)
 
