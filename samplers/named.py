@@ -1,4 +1,4 @@
-"""Samplers with names: one table for all estimators, and compositions with recommended settings.
+"""Samplers with names: one table for all estimators, and recommended compositions.
 
 For mixtures ``"auto"`` is exact collapsed Gibbs, for every family and size. If the number of clusters is open, split
 and merge moves are added.

@@ -124,7 +124,7 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
 
 
 def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
-    """Load a fitted estimator that `save_estimator` wrote; it predicts without the training data.
+    """Load a fitted estimator that `save_estimator` wrote; it needs no training data.
 
     Parameters
     ----------
