@@ -1,4 +1,4 @@
-"""Times until the k-th event: the Erlang family with a Gamma prior on the rate, and compiled components."""
+"""Times until the k-th event: the Erlang family, with compiled components."""
 
 import numpy as np
 from scipy.special import digamma, gammaln
