@@ -80,7 +80,8 @@ INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+\"([\w./]+)\"", flags=re.M)
 def names_in(file):
     """Modules whose declarations a .pyx or .pxd file reads, and headers that it names."""
     text = file.read_text()
-    return {first or second for first, second in CIMPORT.findall(text)}, set(EXTERN.findall(text))
+    modules = {first or second for first, second in CIMPORT.findall(text)}
+    return modules, {*EXTERN.findall(text), *INCLUDE.findall(text)}  # C text in a Cython file includes headers, too
 
 
 def declarations(source):

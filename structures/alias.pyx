@@ -15,7 +15,7 @@ from libc.math cimport INFINITY, frexp, ldexp
 from libc.stdint cimport uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
-from expfam.structures.simd.probe cimport expfam_exp1
+from expfam.structures.simd.elementary cimport expfam_exp1
 from expfam.structures.ground.rng cimport TABLES, philox_aim, philox_init, philox_next64, philox_stream
 
 from expfam.errors import DataError
@@ -23,7 +23,7 @@ from expfam.structures.ground.threads import run
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "dispatch.h"
     /* Say whether all weights lie in [lowest, inf); find the largest. Only comparisons: the order does not matter. */
     #define ALIAS_RANGE(NAME, TYPE)                                                                 \
         static int NAME(const TYPE *w, ptrdiff_t n, TYPE lowest, TYPE *largest) {                   \

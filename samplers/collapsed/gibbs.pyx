@@ -17,7 +17,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
-from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_add_row, expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.simd.vectors cimport expfam_add_row
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.samplers.chain.kernel import Kernel

@@ -18,7 +18,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t
 
 from expfam.samplers.hierarchy._merge cimport PARTNERS, SCORES, softplus
-from expfam.structures.simd.probe cimport expfam_log_rising1
+from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.inverted_index cimport InvertedIndex
 from expfam.structures.merge_queue cimport merge_partners_v1
 from expfam.structures.merge_table cimport MERGE_OK, merge_scores_v1

@@ -29,9 +29,11 @@ from expfam.contracts cimport (
 from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
 from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave
-from expfam.structures.simd.probe cimport (
-    expfam_exp1, expfam_log1, expfam_log_rising1, expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64,
-    expfam_sign_bits_real, expfam_sign_pick, expfam_sign_scores, expfam_sign_weights,
+from expfam.structures.simd.elementary cimport expfam_exp1, expfam_log1, expfam_log_rising1
+from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.hamming cimport expfam_sign_scores
+from expfam.structures.simd.sign_codes cimport (
+    expfam_mix64, expfam_sign_bits_32, expfam_sign_bits_64, expfam_sign_bits_real,
 )
 from expfam.structures.hashing.sign_hash cimport SignCodes, SignHash
 from expfam.structures.top_l cimport top_row, top_work_size

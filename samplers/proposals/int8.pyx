@@ -34,9 +34,9 @@ from expfam.families.gaussian.storage cimport RealComponents, real_state
 from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
-from expfam.structures.simd.probe cimport (
-    EXPFAM_BLOCK, EXPFAM_INT8_GROUP, expfam_int8_scores, expfam_sign_pick, expfam_sign_weights,
-)
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
 from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
@@ -171,7 +171,7 @@ def _check_settings(settings):
 
 ctypedef struct int8_state:
     # clusters, by column
-    uint8_t *rows                   # (blocks, groups, 64, 4): see kernels.h
+    uint8_t *rows                   # (blocks, groups, 64, 4): see int8.h
     float *scales                   # (width,)
     float *offsets                  # (width,) <mean, theta'> - G
     double *S                       # (width, F)

@@ -8,7 +8,7 @@ import numpy as np
 
 from libc.math cimport INFINITY, log
 
-from expfam.structures.simd.probe cimport EXPFAM_BLOCK
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 
 
 cdef void mass_enter(mass_table *t, Py_ssize_t k) noexcept nogil:

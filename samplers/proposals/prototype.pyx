@@ -20,7 +20,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.structures.simd.probe cimport expfam_above, expfam_biased_tops, expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_sign_weights
+from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError

@@ -35,19 +35,12 @@ from expfam.families.counts.rows cimport (
     row_start,
 )
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
-from expfam.structures.simd.probe cimport (
-    EXPFAM_BLOCK,
-    expfam_add_row,
-    expfam_between,
-    expfam_byte_scores,
-    expfam_float_rows,
-    expfam_log,
-    expfam_log_rising,
-    expfam_max_float,
-    expfam_prefetch,
-    expfam_sign_pick,
-    expfam_sign_weights,
-)
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.byte_logs cimport expfam_between, expfam_byte_scores, expfam_float_rows, expfam_max_float
+from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
+from expfam.structures.simd.prefetch cimport expfam_prefetch
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families.counts.components import count_rows

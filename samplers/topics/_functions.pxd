@@ -2,7 +2,7 @@
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "elementary.h"
     /* psi(x) for x > 0 to 1e-12: shift x by 6, then use the asymptotic series; divisions are joined in pairs. */
     EXPFAM_INLINE double topic_digamma(double x) {
         double low = (2 * x + 1) / (x * (x + 1)) + (2 * x + 5) / ((x + 2) * (x + 3));

@@ -15,7 +15,7 @@ from expfam.samplers.topics._functions cimport topic_digamma, topic_digammas, to
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "dispatch.h"
     /* One pass over a block: sums[u] = sum_k B_uk p_k and out[k] = sum_u c_u B_uk / sums[u]. Words whose sum is not
      * above `least` are left out; returns their number. `size` is padded to whole vectors. */
     #define TOPIC_PASS(NAME, TARGET, TYPE)                                                                  \\

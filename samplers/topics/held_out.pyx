@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "dispatch.h"
     /* One pass of collapsed responsibilities, each given all others: r_uk ~ B_uk (a_k + N_k - r_uk). They are those of
      * one token of each word type; the counts N are updated. Sizes are padded to whole vectors. */
     #define TOPIC_COLLAPSED(NAME, TARGET, TYPE)                                                             \\

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from expfam.structures.simd.probe cimport expfam_prefetch
+from expfam.structures.simd.prefetch cimport expfam_prefetch
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 cdef enum:

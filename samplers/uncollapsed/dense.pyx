@@ -15,18 +15,12 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from expfam.samplers.chain.accept cimport accept
-from expfam.structures.simd.probe cimport (
-    EXPFAM_BLOCK,
-    expfam_add_scaled,
-    expfam_dot,
-    expfam_exp_blocks,
-    expfam_max,
-    expfam_narrow,
-    expfam_near_pick,
-    expfam_near_weights,
-    expfam_pick,
-    expfam_tops,
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.dense_scores cimport (
+    expfam_add_scaled, expfam_narrow, expfam_near_pick, expfam_near_weights, expfam_tops,
 )
+from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.simd.vectors cimport expfam_dot
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.structures.ground.threads import run

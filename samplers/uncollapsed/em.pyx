@@ -21,13 +21,8 @@ from expfam.samplers.uncollapsed.dense cimport (
     Tile,
     best_of,
 )
-from expfam.structures.simd.probe cimport (
-    expfam_add_near,
-    expfam_add_row,
-    expfam_near_scale,
-    expfam_near_weights,
-    expfam_tops,
-)
+from expfam.structures.simd.dense_scores cimport expfam_add_near, expfam_near_scale, expfam_near_weights, expfam_tops
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows

@@ -19,16 +19,10 @@ from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, op
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
-from expfam.structures.simd.probe cimport (
-    EXPFAM_BLOCK,
-    EXPFAM_LIST_ENTRIES,
-    EXPFAM_PREFETCH,
-    expfam_dot_difference,
-    expfam_exp_blocks,
-    expfam_list_scores,
-    expfam_max,
-    expfam_pick,
-)
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_dot_difference, expfam_list_scores
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
+from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning

@@ -10,7 +10,9 @@ from libc.math cimport INFINITY, log, sqrt
 from libc.stdint cimport int32_t, int64_t
 from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, saxpy, sdot, sgemm
 
-from expfam.structures.simd.probe cimport EXPFAM_BLOCK, expfam_exp1, expfam_exp_blocks
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.elementary cimport expfam_exp1
+from expfam.structures.simd.softmax cimport expfam_exp_blocks
 from expfam.structures.top_l cimport top_row, top_work_size, value_t
 
 cdef enum:

@@ -5,7 +5,9 @@
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot, expfam_float_dots, expfam_sparse_dots
+from expfam.structures.simd.float_dots cimport expfam_float_dots, expfam_sparse_dots
+from expfam.structures.simd.reach cimport EXPFAM_REACHES
+from expfam.structures.simd.vectors cimport expfam_dot
 
 ctypedef struct reach:              # of members z from a cluster c; gives a bound of f_z - f_c at |phi - a_c|
     double low                      # smallest and largest |theta_z - theta_c|

@@ -20,7 +20,8 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
 from libc.stdint cimport int32_t
 
-from expfam.structures.simd.probe cimport EXPFAM_REACHES, expfam_dot
+from expfam.structures.simd.reach cimport EXPFAM_REACHES
+from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.errors import ExpFamError
 from expfam.structures.cover_tree.build import build

@@ -24,7 +24,11 @@ from expfam.structures.cluster_tree.cells cimport (
     root_score,
     tree_item,
 )
-from expfam.structures.simd.probe cimport EXPFAM_BLOCK, EXPFAM_FLOAT_CHUNK, expfam_dot, expfam_exp_blocks, expfam_rises
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.float_dots cimport EXPFAM_FLOAT_CHUNK
+from expfam.structures.simd.reach cimport expfam_rises
+from expfam.structures.simd.softmax cimport expfam_exp_blocks
+from expfam.structures.simd.vectors cimport expfam_dot
 from expfam.structures.ground.rng cimport philox_double, philox_stream
 
 cdef double UNIT = 5.9604644775390625e-08      # rounding of a float

@@ -39,7 +39,7 @@ ctypedef struct candidate_list:  # members from which centres are chosen
     int32_t *position           # (n,)
     float *near                 # (n,) distance to the nearest centre
     int32_t *owner              # (n,) index of that centre
-    float *tiles                # vectors in tiles of sixteen, see kernels.h, if `is_tiled`
+    float *tiles                # vectors in tiles of sixteen, see distance.h, if `is_tiled`
     Py_ssize_t n
     Py_ssize_t cap
     Py_ssize_t n_floats         # room in `tiles`

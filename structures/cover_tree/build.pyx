@@ -18,7 +18,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from expfam.structures.simd.probe cimport EXPFAM_TILE, expfam_square_distance, expfam_tile_fill, expfam_tile_relax
+from expfam.structures.simd.distance cimport EXPFAM_TILE, expfam_square_distance, expfam_tile_fill, expfam_tile_relax
 
 from expfam.structures.ground.threads import run, segments
 

@@ -32,7 +32,8 @@ from expfam.structures.cover_tree.build cimport (
     split,
     split_space,
 )
-from expfam.structures.simd.probe cimport EXPFAM_PREFETCH, expfam_square_distance
+from expfam.structures.simd.distance cimport expfam_square_distance
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 from expfam.structures.cover_tree.build import CELL as _CELL, build, centred, column_bounds
 from expfam.structures.cover_tree.check import check_cover_tree

@@ -19,7 +19,7 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
-from expfam.structures.simd.probe cimport expfam_popcount1
+from expfam.structures.simd.popcount cimport expfam_popcount1
 from expfam.structures.hashing._buckets cimport (
     build_table,
     compact,

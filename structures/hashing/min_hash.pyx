@@ -17,7 +17,8 @@ from libc.math cimport INFINITY, fabs, isfinite, log
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-from expfam.structures.simd.probe cimport expfam_icws, expfam_log1
+from expfam.structures.simd.elementary cimport expfam_log1
+from expfam.structures.simd.min_hash cimport expfam_icws
 from expfam.structures.ground.rng cimport Purpose, philox_aim, philox_double, philox_init, philox_next64, philox_stream
 
 from expfam.structures.ground.threads import resolve_n_threads, run

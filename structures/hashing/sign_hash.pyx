@@ -20,24 +20,12 @@ from libc.math cimport ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from expfam.structures.simd.probe cimport (
-    EXPFAM_HASH_WORD,
-    expfam_byte_add_32,
-    expfam_byte_add_64,
-    expfam_byte_add_real,
-    expfam_hamming,
-    expfam_mix64,
-    expfam_sign_add_32,
-    expfam_sign_add_64,
-    expfam_sign_add_real,
-    expfam_sign_bits_32,
-    expfam_sign_bits_64,
-    expfam_sign_bits_real,
-    expfam_sign_keys,
-    expfam_sign_pick,
-    expfam_sign_scores,
-    expfam_sign_weights,
-    expfam_sign_words,
+from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.hamming cimport expfam_hamming, expfam_sign_scores
+from expfam.structures.simd.sign_codes cimport (
+    EXPFAM_HASH_WORD, expfam_byte_add_32, expfam_byte_add_64, expfam_byte_add_real, expfam_mix64, expfam_sign_add_32,
+    expfam_sign_add_64, expfam_sign_add_real, expfam_sign_bits_32, expfam_sign_bits_64, expfam_sign_bits_real,
+    expfam_sign_keys, expfam_sign_words,
 )
 
 from expfam.errors import DataError, DataTypeError

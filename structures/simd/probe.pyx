@@ -2,6 +2,15 @@
 
 import numpy as np
 
+from libc.stdint cimport int8_t, int32_t, uint8_t
+
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.dispatch cimport expfam_isa
+from expfam.structures.simd.int8 cimport expfam_int8_dots
+from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
+from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot
+
 
 def instruction_set():
     """Return the instruction set in use: ``"base"``, ``"avx2"`` or ``"avx512"``.

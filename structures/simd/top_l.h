@@ -1,9 +1,9 @@
-/* Inner loops of the selection of the largest values: one instance for each instruction set, see kernels.h.
+/* Selection of the largest values of a row. Instances: baseline, AVX2, AVX-512, see dispatch.h.
  * Every result is a comparison or a count, so all instances give bitwise the same results.
  */
 #ifndef EXPFAM_TOP_L_H
 #define EXPFAM_TOP_L_H
-#include "kernels.h"
+#include "dispatch.h"
 #if EXPFAM_DISPATCH
 #include <immintrin.h>
 #endif
@@ -17,7 +17,7 @@
 
 /* Compute ranks[j] = number of values above values[j], for n <= TOP_RUN. `values` is padded with -inf to a multiple of
  * 16. Counts are floats of the width of the values, because baseline vectors compare 64-bit numbers only as doubles. */
-#define TOP_RANKS(NAME, TARGET, TYPE)                                                                  \
+#define TOP_RANKS(NAME, TARGET, TYPE)                                                                       \
     TARGET static void NAME(const TYPE *values, ptrdiff_t n, TYPE *ranks) {                                 \
         for (ptrdiff_t b = 0; b < n; b += 16) {                                                             \
             TYPE above[16] = {0};                                                                           \
@@ -122,23 +122,27 @@ TOP_KEEP(top_keep_f64_base, double)
 #define TOP_MASK_F64(at)                                                                                    \
     (uint64_t)(uint32_t)_mm256_movemask_pd(above ? _mm256_cmp_pd(_mm256_loadu_pd(row + at), least, _CMP_GT_OQ) \
                                                  : _mm256_cmp_pd(_mm256_loadu_pd(row + at), least, _CMP_GE_OQ))
-EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f32_avx2(const float *row, const int32_t *from, ptrdiff_t size, float bound,
-                                                             int above, float *values, int32_t *indices) {
+EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f32_avx2(const float *row, const int32_t *from, ptrdiff_t size,
+                                                             float bound, int above, float *values,
+                                                             int32_t *indices) {
     const __m256 least = _mm256_set1_ps(bound);
     ptrdiff_t k = 0, n = 0;
     for (; k + 32 <= size; k += 32) {
-        uint64_t bits = TOP_MASK_F32(k) | TOP_MASK_F32(k + 8) << 8 | TOP_MASK_F32(k + 16) << 16 | TOP_MASK_F32(k + 24) << 24;
+        uint64_t bits = TOP_MASK_F32(k) | TOP_MASK_F32(k + 8) << 8 | TOP_MASK_F32(k + 16) << 16 |
+                        TOP_MASK_F32(k + 24) << 24;
         TOP_KEEP_BITS(bits, k)
     }
     TOP_KEEP_REST(row, from, k, size, bound, above, values, indices, n)
     return n;
 }
-EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx2(const double *row, const int32_t *from, ptrdiff_t size, double bound,
-                                                             int above, double *values, int32_t *indices) {
+EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx2(const double *row, const int32_t *from, ptrdiff_t size,
+                                                             double bound, int above, double *values,
+                                                             int32_t *indices) {
     const __m256d least = _mm256_set1_pd(bound);
     ptrdiff_t k = 0, n = 0;
     for (; k + 16 <= size; k += 16) {
-        uint64_t bits = TOP_MASK_F64(k) | TOP_MASK_F64(k + 4) << 4 | TOP_MASK_F64(k + 8) << 8 | TOP_MASK_F64(k + 12) << 12;
+        uint64_t bits = TOP_MASK_F64(k) | TOP_MASK_F64(k + 4) << 4 | TOP_MASK_F64(k + 8) << 8 |
+                        TOP_MASK_F64(k + 12) << 12;
         TOP_KEEP_BITS(bits, k)
     }
     TOP_KEEP_REST(row, from, k, size, bound, above, values, indices, n)
@@ -147,7 +151,8 @@ EXPFAM_AVX2 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx2(const double *row, 
 
 /* Compress in the register and store whole vectors: a compressing store is slow on some processors. */
 EXPFAM_AVX512 EXPFAM_UNUSED static ptrdiff_t top_keep_f32_avx512(const float *row, const int32_t *from, ptrdiff_t size,
-                                                                 float bound, int above, float *values, int32_t *indices) {
+                                                                 float bound, int above, float *values,
+                                                                 int32_t *indices) {
     const __m512 least = _mm512_set1_ps(bound);
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     ptrdiff_t n = 0;
@@ -167,7 +172,8 @@ EXPFAM_AVX512 EXPFAM_UNUSED static ptrdiff_t top_keep_f32_avx512(const float *ro
     return n;
 }
 EXPFAM_AVX512 EXPFAM_UNUSED static ptrdiff_t top_keep_f64_avx512(const double *row, const int32_t *from, ptrdiff_t size,
-                                                                 double bound, int above, double *values, int32_t *indices) {
+                                                                 double bound, int above, double *values,
+                                                                 int32_t *indices) {
     const __m512d least = _mm512_set1_pd(bound);
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     ptrdiff_t n = 0;

@@ -19,14 +19,16 @@ FILES = {
     "structures/number.h": '#include "deep.h"\nstatic int number(void) { return deep(); }\n',
     "structures/base.pxd": 'cdef extern from "number.h":\n    int number()\n',
     "structures/user.pyx": "from expfam.structures.base cimport number\n\ndef get():\n    return number()\n",
-    "samplers/other.pyx": "def get():\n    return 5\n",
+    "structures/five.h": "static int five(void) { return 5; }\n",
+    "samplers/other.pyx": 'cdef extern from *:\n    """\n    #include "five.h"\n    """\n    int five()\n\n'
+    "def get():\n    return five()\n",
 }
 USER, OTHER = "expfam.structures.user", "expfam.samplers.other"
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """A small checkout with two modules, one of which reads a declaration and two headers."""
+    """A small checkout: one module reads a declaration and two headers, the other a header from its C text."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -58,6 +60,8 @@ def test_a_module_is_compiled_again_only_where_its_content_changed(tree):
     assert built(tree) == ([], [])
     (tree / "structures" / "deep.h").write_text("static int deep(void) { return 2; }\n")
     assert built(tree) == ([], ["user"])
+    (tree / "structures" / "five.h").write_text("static int five(void) { return 7; }\n")
+    assert built(tree) == ([], ["other"])
     with (tree / "structures" / "base.pxd").open("a") as file:
         file.write("# more\n")
     assert built(tree)[0] == ["user"]

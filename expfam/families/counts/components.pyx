@@ -27,11 +27,14 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE
 from expfam.families.counts.rows cimport (
     ROWS_FLOAT64, ROWS_INT64, ROWS_ONES, csr_rows, entry_column, entry_value, open_rows, row_start,
 )
-from expfam.structures.simd.probe cimport (
+from expfam.structures.simd.counts cimport (
     EXPFAM_LINE, expfam_add_log_ratio, expfam_count_products_int, expfam_count_products_real,
-    expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_log1, expfam_log_rising,
-    expfam_log_rising1, expfam_prefetch, expfam_rising_products, expfam_store_shared,
+    expfam_gathered_products_int, expfam_gathered_products_real, expfam_load_shared, expfam_rising_products,
+    expfam_store_shared,
 )
+from expfam.structures.simd.elementary cimport expfam_log1, expfam_log_rising1
+from expfam.structures.simd.logs cimport expfam_log_rising
+from expfam.structures.simd.prefetch cimport expfam_prefetch
 
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families.counts.pseudocounts import column_sums, row_sums

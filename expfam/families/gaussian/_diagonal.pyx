@@ -19,13 +19,15 @@ from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )
-from expfam.structures.simd.probe cimport (
-    EXPFAM_LANES, expfam_add_row, expfam_log, expfam_log_rising1, expfam_sphere_scan, expfam_t_scan,
-)
+from expfam.structures.simd.elementary cimport expfam_log_rising1
+from expfam.structures.simd.gaussian_diagonal cimport expfam_sphere_scan, expfam_t_scan
+from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
+from expfam.structures.simd.logs cimport expfam_log
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "gaussian_lanes.h"
 
     #if EXPFAM_LANES == 1
     #define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]

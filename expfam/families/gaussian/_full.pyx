@@ -21,15 +21,18 @@ from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, forget_sizes, gather_pairs, place_of_size, pointer, real_clear, real_is_slot, real_row,
     real_state, size_terms,
 )
-from expfam.structures.simd.probe cimport (
-    EXPFAM_HUGE, EXPFAM_LANES, EXPFAM_PANEL, expfam_cholesky, expfam_gauss_scan, expfam_log, expfam_log_rising1,
-    expfam_panel_diagonal, expfam_panel_invert, expfam_panel_rotate, expfam_panel_scan, expfam_panel_size,
-    expfam_panel_square, expfam_panel_weave, expfam_scale, expfam_svec_add,
+from expfam.structures.simd.cholesky cimport expfam_cholesky, expfam_scale, expfam_svec_add
+from expfam.structures.simd.elementary cimport expfam_log_rising1
+from expfam.structures.simd.gaussian_full cimport (
+    EXPFAM_PANEL, expfam_gauss_scan, expfam_panel_diagonal, expfam_panel_invert, expfam_panel_rotate, expfam_panel_scan,
+    expfam_panel_size, expfam_panel_square, expfam_panel_weave,
 )
+from expfam.structures.simd.gaussian_lanes cimport EXPFAM_HUGE, EXPFAM_LANES
+from expfam.structures.simd.logs cimport expfam_log
 
 cdef extern from *:
     """
-    #include "kernels.h"
+    #include "gaussian_lanes.h"
 
     #if EXPFAM_LANES == 1
     #define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]

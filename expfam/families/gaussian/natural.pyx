@@ -10,7 +10,8 @@ import numpy as np
 from libc.math cimport log
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
-from expfam.structures.simd.probe cimport expfam_cholesky, expfam_dot, expfam_scale
+from expfam.structures.simd.cholesky cimport expfam_cholesky, expfam_scale
+from expfam.structures.simd.vectors cimport expfam_dot
 
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian

@@ -1,7 +1,7 @@
 # Shared parts of the compiled Gaussian components: storage, rows of the data, functions of the struct.
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
-from expfam.structures.simd.probe cimport EXPFAM_LANES
+from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 
 cdef extern from *:
     """

@@ -12,7 +12,7 @@ from cpython.pycapsule cimport PyCapsule_New
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
-from expfam.structures.simd.probe cimport EXPFAM_LANES
+from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 
 from expfam.families.support import dense_rows
 

@@ -1,0 +1,4 @@
+# Declarations of blocks.h.
+
+cdef extern from "blocks.h" nogil:
+    enum: EXPFAM_BLOCK

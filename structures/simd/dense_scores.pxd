@@ -1,0 +1,14 @@
+# Declarations of dense_scores.h.
+
+cdef extern from "dense_scores.h" nogil:
+    double (*expfam_narrow)(const double *x, const double *centre, const double *scale, const double *reach,
+                            float *out, Py_ssize_t n) noexcept
+    float (*expfam_tops)(const float *x, float *tops, Py_ssize_t n) noexcept
+    double (*expfam_near_weights)(float *x, float shift, float depth, const float *tops, double *sums,
+                                  Py_ssize_t n) noexcept
+    Py_ssize_t expfam_near_pick(const float *w, const double *sums, double total, double uniform,
+                                Py_ssize_t n) noexcept
+    void (*expfam_near_scale)(float *x, float factor, const double *sums, Py_ssize_t n) noexcept
+    void (*expfam_add_scaled)(float *out, const float *const *rows, const float *factors, Py_ssize_t n_rows,
+                              Py_ssize_t n) noexcept
+    void (*expfam_add_near)(double *out, const float *x, double factor, const double *sums, Py_ssize_t n) noexcept

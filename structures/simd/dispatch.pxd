@@ -1,0 +1,4 @@
+# Declarations of dispatch.h.
+
+cdef extern from "dispatch.h" nogil:
+    int expfam_isa() noexcept

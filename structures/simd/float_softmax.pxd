@@ -1,0 +1,5 @@
+# Declarations of float_softmax.h.
+
+cdef extern from "float_softmax.h" nogil:
+    double (*expfam_sign_weights)(float *x, float shift, float *sums, Py_ssize_t n_blocks) noexcept
+    Py_ssize_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform, Py_ssize_t n) noexcept

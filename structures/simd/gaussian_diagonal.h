@@ -1,0 +1,64 @@
+/* Scores of one datum in the clusters of diagonal and spherical Gaussians: log predictive densities, which are products
+ * of Student t densities (conjugate normal-inverse-gamma model), or log densities with a known variance. Blocks and
+ * instances: see gaussian_lanes.h.
+ */
+#ifndef EXPFAM_GAUSSIAN_DIAGONAL_H
+#define EXPFAM_GAUSSIAN_DIAGONAL_H
+#include "gaussian_lanes.h"
+
+/* Rows of a block: constant, half, then location and weight of each column.
+ * score = constant - half * sum_f log(1 + weight (x - location)^2), one logarithm for 8 columns. */
+#define EXPFAM_T_SCAN(NAME, TARGET, VECTOR)                                                                 \
+    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out) { \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (2 + 2 * d) + \
+                                                 start % EXPFAM_LANES);                                     \
+            VECTOR constant = row[0], half = row[STEP], sum = row[0] * 0.0;                                 \
+            row += 2 * STEP;                                                                                \
+            for (ptrdiff_t f = 0; f < d; f += 8) {                                                          \
+                ptrdiff_t stop = d - f < 8 ? d : f + 8;                                                     \
+                VECTOR product = row[0] * 0.0 + 1.0;                                                        \
+                for (ptrdiff_t g = f; g < stop; g++, row += 2 * STEP) {                                     \
+                    VECTOR t = x[g] - row[0];                                                               \
+                    product *= 1.0 + row[STEP] * t * t;                                                     \
+                }                                                                                           \
+                worst += product;                                                                           \
+                EXPFAM_LOG_LANES(VECTOR, product);                                                          \
+                sum += product;                                                                             \
+            }                                                                                               \
+            sum = constant - half * sum;                                                                    \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
+        }                                                                                                   \
+        return expfam_is_wild(&worst, WIDTH);                                                               \
+    }
+EXPFAM_LANE_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan,
+                      (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+/* Rows of a block: constant, half inverse variance, then the location of each column.
+ * score = constant + (offset - half * sum_f (x - location)^2). */
+#define EXPFAM_SPHERE_SCAN(NAME, TARGET, VECTOR)                                                            \
+    TARGET static int NAME(const double *x, double offset, const double *block, ptrdiff_t d, ptrdiff_t count, \
+                           double *out) {                                                                   \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (2 + d) +    \
+                                                 start % EXPFAM_LANES);                                     \
+            VECTOR constant = row[0], half = row[STEP], sum = row[0] * 0.0;                                 \
+            row += 2 * STEP;                                                                                \
+            for (ptrdiff_t f = 0; f < d; f++, row += STEP) {                                                \
+                VECTOR t = x[f] - row[0];                                                                   \
+                sum += t * t;                                                                               \
+            }                                                                                               \
+            sum *= half;                                                                                    \
+            worst += sum;                                                                                   \
+            sum = constant + (offset - sum);                                                                \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
+        }                                                                                                   \
+        return expfam_is_wild(&worst, WIDTH) || !(offset < EXPFAM_HUGE);                                    \
+    }
+EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
+                      (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
+#endif

@@ -1,0 +1,17 @@
+/* Requests for memory that is read soon. The instruction is the same for all instruction sets. */
+#ifndef EXPFAM_PREFETCH_H
+#define EXPFAM_PREFETCH_H
+#include "dispatch.h"
+
+#if defined(__GNUC__) || defined(__clang__)
+/* The empty statement counts as an effect: compilers drop calls of functions without effects, and their prefetches. */
+#define EXPFAM_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile("" : : "r"(address)); } while (0)
+#else
+#define EXPFAM_PREFETCH(address) ((void)(address))
+#endif
+
+/* Prefetch the cache lines of memory that is read soon. */
+EXPFAM_UNUSED static void expfam_prefetch(const void *start, ptrdiff_t n_bytes) {
+    for (ptrdiff_t at = 0; at < n_bytes; at += 64) EXPFAM_PREFETCH((const char *)start + at);
+}
+#endif

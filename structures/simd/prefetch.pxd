@@ -1,0 +1,5 @@
+# Declarations of prefetch.h.
+
+cdef extern from "prefetch.h" nogil:
+    void EXPFAM_PREFETCH(const void *address) noexcept
+    void expfam_prefetch(const void *start, Py_ssize_t n_bytes) noexcept
