@@ -32,6 +32,7 @@
 #define EXPFAM_SIMD
 #define EXPFAM_SIMD_SUM(variable)
 #define EXPFAM_SIMD_MAX(variable)
+#define EXPFAM_PRAGMA(text)
 #endif
 
 /* A product is never fused with a sum: the instances then give bitwise the same floats. EXPFAM_UNFUSED stands before
