@@ -15,9 +15,9 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, DataError
 from expfam.samplers.grouped.state import GroupedSoft, GroupedSums, stored_counts
+from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full
 from expfam.samplers.variational.soft_stream import SoftStream
-from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts, TopicPass
-from expfam.samplers.topics.state import LEARN_AFTER, TopicDiagnostics, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
-from expfam.samplers.variational.stream_base import ChunkStream, weight_of
+from expfam.samplers.variational.learner import weight_of
+from expfam.samplers.variational.stream_base import ChunkStream
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ class TopicStream(ChunkStream, TopicPosterior):
     960
     """
 
-    empty_diagnostics, contribution_type = TopicDiagnostics, TopicContribution
-    sums: TopicSums
+    contribution_type = TopicContribution
 
     def __init__(self, model: AdmixtureModel, *, settings: TopicVariational, seed: int) -> None:
         super().__init__(model, settings=settings, seed=seed)
@@ -145,9 +145,9 @@ class TopicStream(ChunkStream, TopicPosterior):
             if self.n_steps % _LEARN_EVERY == 0:
                 self.learn_eta()
 
-    def end_sweep(self) -> None:
-        """Learn the pseudo-count of words at the end of a pass."""
-        if self.n_sweeps >= LEARN_AFTER:
+    def end_pass(self) -> None:
+        """Learn the pseudo-count of words at the end of a pass; `update` does under a stochastic schedule."""
+        if self.n_sweeps >= LEARN_AFTER and not self.is_noisy:
             self.learn_eta()
 
     def settled_gain(self) -> float:
