@@ -24,7 +24,7 @@ from expfam.samplers.states.collapsed import family_arrays, memory_arrays, store
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.held_rows import Batch, HeldSoft
 from expfam.samplers.variational.local_step import PhiSizes
-from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.variational.schedules import Schedule, Stochastic, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
 from expfam.structures.ground.stored import integers, numbers
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 _TINY = np.finfo(np.float64).tiny
 
-_MOST_BATCHES = 20
-_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 _NARROW = 64  # with more statistics than this a family cannot be differentiated
 
 
@@ -166,8 +164,7 @@ class GroupedVariational(CandidatePasses):
                 raise ValueError(
                     f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
                 )
-        is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
-        if not (is_auto or isinstance(self.schedule, Schedule)):
+        if not (self.has_auto_schedule() or isinstance(self.schedule, Schedule)):
             raise ValueError(
                 f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
                 f" {self.schedule!r}"
@@ -177,18 +174,9 @@ class GroupedVariational(CandidatePasses):
 
     def schedule_of(self, n_clusters: int, data: Any) -> Any:
         """Return the schedule for `n_clusters` and the rows and groups of the data."""
-        if not isinstance(self.schedule, str):
+        if not self.has_auto_schedule():
             return self.schedule
-        n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
-        return Memoized(n_batches) if n_batches > 1 else Full()
-
-    def stream_schedule(self) -> Any:
-        """Return the schedule of a run that learns chunks."""
-        return Memoized() if isinstance(self.schedule, str) else self.schedule
-
-    def n_active_of(self, n_clusters: int) -> int:
-        """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+        return automatic_schedule(n_clusters, data.n_rows, data.groups.n_groups)
 
     def memory(self, model: AdmixtureModel, data: Any, n_clusters: int) -> int:
         """Return the bytes of tables, sums of batches, counts of groups, and scores of long groups."""

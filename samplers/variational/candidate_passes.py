@@ -13,6 +13,7 @@ import numpy as np
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.variational.held_rows import HeldSoft
 from expfam.samplers.variational.learner import Pass
+from expfam.samplers.variational.schedules import Memoized
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
 
 _FEW_CLUSTERS = 128  # below it passes score all clusters: the choice of candidates would cost more
@@ -24,17 +25,27 @@ _DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
 class CandidatePasses(Kernel):
-    """Base of kernels with the settings `n_candidates` and `full_every`, whose states are `HeldSoft`.
+    """Base of kernels with the settings `n_active`, `schedule`, `n_candidates` and `full_every`.
 
-    The kernels write `n_active_of`.
+    Their states are `HeldSoft`.
     """
 
+    n_active: int | None
+    schedule: Any
     n_candidates: int | Literal["auto"] | None
     full_every: int
 
+    def has_auto_schedule(self) -> bool:
+        """Tell whether the sizes choose the schedule."""
+        return isinstance(self.schedule, str) and self.schedule == "auto"
+
+    def stream_schedule(self) -> Any:
+        """Return the schedule of a run that learns chunks."""
+        return Memoized() if self.has_auto_schedule() else self.schedule
+
     def n_active_of(self, n_clusters: int) -> int:
         """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        raise NotImplementedError
+        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
 
     def n_candidates_of(self, n_clusters: int) -> int:
         """Return G, the number of candidates of a row among `n_clusters`."""
@@ -72,11 +83,11 @@ class CandidatePasses(Kernel):
         is_due = state.since_all + 1 >= self.full_every or state.must_score_all
         return is_due or state.share_moved >= SETTLED_SHARE
 
-    def is_done(self, state: HeldSoft) -> bool:
+    def is_done(self, state: Any) -> bool:
         """Tell whether the bound has converged."""
         return state.converged
 
-    def finish(self, state: HeldSoft) -> None:
+    def finish(self, state: Any) -> None:
         """Make one more pass where the last one did not score all clusters."""
         if state.since_all > 0:
             state.must_score_all = True

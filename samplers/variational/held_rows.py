@@ -121,7 +121,7 @@ class HeldSoft(HeldRows, SoftState):
     """
 
     passes: Any
-    indices: npt.NDArray[np.int32] | None
+    indices: Any
     near: GraphCandidates | None
     since_all: int
     must_score_all: bool

@@ -17,7 +17,7 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.params import refuse_unused
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.local_step import PhiSizes, SparsePass
-from expfam.samplers.variational.schedules import Full, Memoized, Schedule
+from expfam.samplers.variational.schedules import Full, Memoized, Schedule, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
-
-_MOST_BATCHES = 20
-_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 
 
 class SparseVariational(CandidatePasses):
@@ -173,24 +170,9 @@ class SparseVariational(CandidatePasses):
         """Return K: the components of finite weights, or the truncation, at most one for each row."""
         return model.weights.max_components or min(self.truncation, data.n_rows)
 
-    def has_auto_schedule(self) -> bool:
-        """Tell whether the sizes choose the schedule."""
-        return isinstance(self.schedule, str) and self.schedule == "auto"
-
     def schedule_of(self, n_clusters: int, n_rows: int) -> Any:
         """Return the schedule for `n_clusters` and `n_rows`."""
-        if not self.has_auto_schedule():
-            return self.schedule
-        n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
-        return Memoized(n_batches) if n_batches > 1 else Full()
-
-    def stream_schedule(self) -> Any:
-        """Return the schedule of a run that learns chunks."""
-        return Memoized() if self.has_auto_schedule() else self.schedule
-
-    def n_active_of(self, n_clusters: int) -> int:
-        """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+        return automatic_schedule(n_clusters, n_rows, n_rows) if self.has_auto_schedule() else self.schedule
 
     def memo_of(self, n_clusters: int, data: Dataset) -> Literal["rows", "statistics"] | None:
         """Return what is kept of each batch: "rows", "statistics" or None.

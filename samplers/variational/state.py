@@ -129,8 +129,8 @@ class VariationalState(HeldSoft):
     def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[LocalStep, bool]:
         """Return the local step of a batch, and whether it scored all clusters."""
         rows, near, indices = batch.rows, self.near, self.indices
-        last = None if near is None or indices is None else indices[rows]
-        remembered = None if self.values is None or indices is None else (indices[rows], self.values[rows])
+        last = None if near is None else indices[rows]
+        remembered = None if self.values is None else (indices[rows], self.values[rows])
         keep = indices is not None
         options: dict[str, Any] = {"candidates": near, "last": last, "remembered": remembered, "keep": keep}
         return self.passes.local_step(rows, self.tables(), **options), near is None

@@ -93,7 +93,7 @@ class ChunkStream(Learner):
         """Return the contribution of a chunk, from its local step."""
         raise NotImplementedError
 
-    def sums_of_contribution(self, last: Any, local: Any) -> Additive:
+    def sums_of_contribution(self, last: Any, local: Any) -> Any:
         """Return the sums of the last contribution of a chunk, before this local step."""
         raise NotImplementedError
 
