@@ -15,7 +15,6 @@ from scipy import sparse
 
 from expfam.errors import ExpFamError
 from expfam.model.pseudo_counts import PRIOR_RATE
-from expfam.params import refuse_unused
 from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts, weights_evidence
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
@@ -142,35 +141,10 @@ class GroupedVariational(CandidatePasses):
 
     def _check_settings(self, model, data):
         check_grouped(model, data, "GroupedVariational")
-        self._check_numbers()
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
+        least = {"max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        self._check_ranges(least=least, tolerances=("tol", "bound_tol"), choices={"dtype": ("float32", "float64")})
         if data.n_statistics > _NARROW:
             model.family.require("variational", "GroupedVariational")
-
-    def _check_numbers(self):
-        least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
-        least |= {"n_candidates": 1, "full_every": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if name in ("n_active", "n_candidates") and value is None:
-                continue
-            if name == "n_candidates" and isinstance(value, str) and value == "auto":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-                raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
-        for name in ("tol", "bound_tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
-                )
-        if not (self.has_auto_schedule() or isinstance(self.schedule, Schedule)):
-            raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
-                f" {self.schedule!r}"
-            )
-        if self.n_restarts == 0:
-            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
     def schedule_of(self, n_clusters: int, data: Any) -> Any:
         """Return the schedule for `n_clusters` and the rows and groups of the data."""

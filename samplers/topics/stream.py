@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.topics.state import TopicLocalStep
     from expfam.samplers.topics.variational import TopicVariational
+    from expfam.samplers.variational.stream_base import Chunk
 
 _LEARN_EVERY = 10  # steps between two updates of the pseudo-count of words, and before the first
 
@@ -116,13 +117,9 @@ class TopicStream(ChunkStream, TopicPosterior):
     def check_kind(self, data: Dataset) -> None:
         """Accept every chunk: a Dataset of words needs no further check."""
 
-    def local_step(
-        self, data: Dataset, last: TopicContribution | None, *, all_clusters: bool
-    ) -> tuple[TopicLocalStep, bool]:
-        """Make the local step of all documents of a chunk; return it and True.
-
-        The second value says whether all topics were scored; in topic models they always are.
-        """
+    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[TopicLocalStep, bool]:
+        """Return the local step of the documents of a chunk, and True: it scores all topics."""
+        data, last = batch.data, batch.last
         passes = TopicPass(data, self.model.n_components, self.settings)
         stored = None if last is None else last.counts
         return self.local_step_of_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
@@ -146,7 +143,7 @@ class TopicStream(ChunkStream, TopicPosterior):
                 self.learn_eta()
 
     def end_pass(self) -> None:
-        """Learn the pseudo-count of words at the end of a pass; `update` does under a stochastic schedule."""
+        """Learn the pseudo-count of words, which `update` does under a stochastic schedule."""
         if self.n_sweeps >= LEARN_AFTER and not self.is_noisy:
             self.learn_eta()
 

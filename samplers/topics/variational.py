@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
-from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicStream
+from expfam.samplers.variational.checks import check_settings
 from expfam.samplers.variational.held_rows import Batch, HeldRows
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
@@ -140,38 +140,24 @@ class TopicVariational(Kernel):
         check_admixture(model, "TopicVariational")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
-        self._check_numbers()
-        choices = {
-            "local": ("auto", "active", "dense", "tokens"),
-            "documents": ("cold", "warm", "best"),
-            "dtype": ("float32", "float64"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"TopicVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
+        check_settings(
+            self,
+            least={"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1},
+            others={"n_active": (None,)},
+            tolerances=("tol", "bound_tol"),
+            choices={
+                "local": ("auto", "active", "dense", "tokens"),
+                "documents": ("cold", "warm", "best"),
+                "dtype": ("float32", "float64"),
+            },
+        )
+        if self.n_restarts > 64:
+            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule):
             raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
         if self.documents != "cold" and isinstance(schedule, Stochastic):
             raise ValueError(f"TopicVariational: documents={self.documents!r} needs the schedule Full() or Memoized()")
-
-    def _check_numbers(self):
-        least = {"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if name == "n_active" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-                raise ValueError(f"TopicVariational: {name} must be an integer of at least {smallest}; got {value!r}")
-        if self.n_restarts > 64:
-            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
-        for name in ("tol", "bound_tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"TopicVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
-                )
-        if self.n_restarts == 0:
-            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
     def schedule_of(self) -> Schedule:
         """Return the schedule; `Full` where none is given."""

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.variational.checks import check_settings
 from expfam.samplers.variational.held_rows import HeldSoft
 from expfam.samplers.variational.learner import Pass
-from expfam.samplers.variational.schedules import Memoized
+from expfam.samplers.variational.schedules import Memoized, Schedule
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
 
 _FEW_CLUSTERS = 128  # below it passes score all clusters: the choice of candidates would cost more
@@ -34,6 +35,17 @@ class CandidatePasses(Kernel):
     schedule: Any
     n_candidates: int | Literal["auto"] | None
     full_every: int
+
+    def _check_ranges(self, *, least, tolerances, choices):
+        """Raise ValueError for a schedule that is none, and for settings out of their ranges."""
+        least = {"n_active": 1, "n_candidates": 1, "full_every": 1, **least}
+        others = {"n_active": (None,), "n_candidates": (None, "auto")}
+        check_settings(self, least=least, others=others, tolerances=tolerances, choices=choices)
+        if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
+            raise ValueError(
+                f"{type(self).__name__}: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
+                f" {self.schedule!r}"
+            )
 
     def has_auto_schedule(self) -> bool:
         """Tell whether the sizes choose the schedule."""
@@ -59,7 +71,7 @@ class CandidatePasses(Kernel):
         return self.n_candidates_of(n_clusters) < n_clusters and self.n_active_of(n_clusters) < n_clusters
 
     def _make_pass(self, state: HeldSoft, tol: float) -> tuple[int, Pass]:
-        """Make one pass, and look for convergence; return the number of changed labels, and the results.
+        """Make one pass; return the number of changed labels, and the results.
 
         The run has converged when a pass over all clusters gains less than the share `tol` of the bound. A pass over
         few clusters that gains less asks for a pass over all.

@@ -1,4 +1,4 @@
-"""Bases of the variational runs that hold their rows, which the schedule divides into batches."""
+"""Bases of variational runs that hold their rows, divided into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learner of all variational runs: passes over batches by a schedule, and the two updates of the sums.
+"""Learner of all variational runs: passes over batches, and updates of the sums.
 
 A run that holds its rows divides them into batches; a stream gets its batches as chunks from outside. A local step
 gives new sums of a batch. Under `Memoized` they replace the last sums of the batch; under `Stochastic` the sums of all
@@ -118,7 +118,7 @@ class Learner:
         raise NotImplementedError
 
     def bound_of_steps(self, bounds: list[float]) -> float:
-        """Return the bound of a pass from the noisy bounds of its steps, nats; by default their mean."""
+        """Return the bound of a pass from the noisy bounds of its steps, nats: their mean."""
         return float(np.mean(bounds))
 
     def batch_of(self, item: Any, place: int) -> Any:
@@ -235,7 +235,7 @@ class Learner:
         self.sums = self.sums.copy().scale((1.0 - step) * self._growth(total)).add(local.sums, step * scale)
 
     def _total_with(self, weight):
-        """Return the weight for which the sums stand after a stochastic step with rows of some weight."""
+        """Return the weight for which the sums stand after a step with rows of some weight."""
         return self.total_weight
 
     def _growth(self, total):

@@ -133,32 +133,13 @@ class SparseVariational(CandidatePasses):
             model.family.require("variational", "SparseVariational")
 
     def _check_settings(self):
-        for name in ("n_active", "n_candidates", "full_every", "truncation"):
-            value = getattr(self, name)
-            if value is None and name in ("n_active", "n_candidates"):
-                continue
-            if isinstance(value, str) and value == "auto" and name == "n_candidates":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"SparseVariational: {name} must be an integer of at least 1; got {value!r}")
         choices = {
             "objective": ("vb", "map"),
             "memo": ("auto", "statistics", "rows"),
             "dtype": ("float64", "float32"),
             "sticks": ("open", "closed"),
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"SparseVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
-        if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
-            raise ValueError(
-                f"SparseVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got {self.schedule!r}"
-            )
-        if not 0 <= self.tol < np.inf:
-            raise ValueError(f"SparseVariational: tol must be finite and non-negative; got {self.tol!r}")
-        self._refuse_unused()
-
-    def _refuse_unused(self):
+        self._check_ranges(least={"truncation": 1}, tolerances=("tol",), choices=choices)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
             refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="use Memoized()")
 

@@ -162,9 +162,9 @@ class Stochastic(Schedule):
 
 
 def automatic_schedule(n_clusters: int, n_rows: int, n_units: int) -> Full | Memoized:
-    """Return Memoized with up to 20 batches of at least 200 rows per cluster, or Full for one batch.
+    """Return Memoized for many rows, or Full where they are one batch.
 
-    `n_units` is the number of rows or groups that are divided among the batches.
+    There are up to 20 batches of at least 200 rows per cluster. They divide `n_units` rows or groups.
     """
     n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters), n_units)
     return Memoized(n_batches) if n_batches > 1 else Full()

@@ -31,7 +31,7 @@ _Stream = TypeVar("_Stream", bound="SoftStream")
 class SoftStream(ChunkStream, SoftState):
     """Base of the streams of soft statistics.
 
-    Subclasses write `local_step`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
+    Subclasses write `step_of`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ class VariationalState(HeldSoft):
         return old
 
     def remember(self, batch: Batch, local: LocalStep, *, scores_all: bool) -> None:
-        """Keep the labels and clusters of the rows, and the sums or responsibilities of a memoized batch."""
+        """Keep the labels of the rows, and what a later pass needs of them."""
         self.labels[batch.rows] = local.labels
         if self.indices is not None:
             self.indices[batch.rows] = local.indices

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.variational.local_step import LocalStep
     from expfam.samplers.variational.mixture import SparseVariational
+    from expfam.samplers.variational.stream_base import Chunk
 
 
 @dataclass
@@ -127,11 +128,9 @@ class VariationalStream(SoftStream):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def local_step(self, data: Dataset, last: Any, *, all_clusters: bool) -> tuple[LocalStep, bool]:
-        """Make the local step of a chunk; return it, and whether it scored all clusters.
-
-        `last` is the chunk's last `Contribution`, or None.
-        """
+    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[LocalStep, bool]:
+        """Return the local step of a chunk, and whether it scored all clusters."""
+        data, last = batch.data, batch.last
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)

@@ -47,8 +47,7 @@ class Chunk:
 class ChunkStream(Learner):
     """Base of variational runs that learn chunks of data.
 
-    Subclasses write `check_kind`, `local_step`, `contribution` and `sums_of_contribution`, and what a `Learner` asks
-    for.
+    Subclasses write `check_kind`, `step_of`, `contribution` and `sums_of_contribution`, and the posterior.
 
     Attributes
     ----------
@@ -80,13 +79,6 @@ class ChunkStream(Learner):
 
     def check_kind(self, data: Dataset) -> None:
         """Raise DataError for a chunk that the stream cannot learn."""
-        raise NotImplementedError
-
-    def local_step(self, data: Dataset, last: Any, *, all_clusters: bool) -> tuple[Any, bool]:
-        """Make the local step of a chunk; return it, and whether it scored all clusters.
-
-        `last` is the chunk's last contribution, or None.
-        """
         raise NotImplementedError
 
     def contribution(self, local: Any, data: Dataset, last: Any, scores_all: bool) -> Any:
@@ -219,7 +211,7 @@ class ChunkStream(Learner):
     # ---- rules of the learner ----------------------------------------------------------------------------------------
 
     def batch_of(self, item: Dataset, place: int) -> Chunk:
-        """Return the chunk of a pass, which has its place as its name; a stochastic schedule keeps no names."""
+        """Return the chunk of a pass, named by its place unless the schedule is stochastic."""
         name = None if self.is_noisy else place
         return Chunk(name, item, self._last(item, name))
 
@@ -231,10 +223,6 @@ class ChunkStream(Learner):
         if not isinstance(self.schedule, Full):
             self.log_joint = done.bounds[-1] if self.is_noisy else self.compute_log_joint()
             self.n_steps += 1
-
-    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[Any, bool]:
-        """Return the local step of a chunk, and whether it scored all clusters."""
-        return self.local_step(batch.data, batch.last, all_clusters=all_clusters)
 
     def weight_of(self, batch: Chunk) -> float:
         """Return the number of rows of a chunk, or the sum of their weights."""
