@@ -32,8 +32,8 @@ from expfam.samplers.topics.local_step import TopicPass
 from expfam.samplers.topics.statistics import TopicSums, log_evidence_of_topics
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.topics.variational import TopicVariational
+from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Memoized, Stochastic
-from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 

@@ -15,9 +15,9 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, DataError
 from expfam.samplers.grouped.state import GroupedSoft, GroupedSums, stored_counts
+from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full
 from expfam.samplers.variational.soft_stream import SoftStream
-from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.grouped.local_step import GroupedLocalStep
     from expfam.samplers.grouped.variational import GroupedVariational
+    from expfam.samplers.variational.stream_base import Chunk
 
 
 @dataclass
@@ -135,15 +136,11 @@ class GroupedStream(SoftStream, GroupedSoft):
         if data.groups is None:
             raise DataError("a chunk needs the group of each row: give a Dataset(X, family, groups=...)")
 
-    def local_step(
-        self, data: Any, last: GroupedContribution | None, *, all_clusters: bool
-    ) -> tuple[GroupedLocalStep, bool]:
-        """Make the local step of the groups of a chunk, always over all clusters.
-
-        Return it, and that it scored all clusters.
-        """
+    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[GroupedLocalStep, bool]:
+        """Return the local step of the groups of a chunk, and True: it scores all clusters."""
+        data = batch.data
         passes, alpha = self.group_passes(self.phi.over(data), data), self.model.pseudocounts
-        before = None if last is None else last.counts
+        before = None if batch.last is None else batch.last.counts
         if before is not None and before.shape[0] != data.groups.n_groups:
             raise DataError(
                 f"the chunk had {before.shape[0]} groups when it was learned; got {data.groups.n_groups}: chunks that"

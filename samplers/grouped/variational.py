@@ -15,19 +15,15 @@ from scipy import sparse
 
 from expfam.errors import ExpFamError
 from expfam.model.pseudo_counts import PRIOR_RATE
-from expfam.params import refuse_unused
-from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts, weights_evidence
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
-from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
-from expfam.samplers.variational.candidates import GraphCandidates
-from expfam.samplers.variational.held_rows import HeldRows
-from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes
-from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.variational.soft_state import SETTLED_SHARE
+from expfam.samplers.variational.candidate_passes import CandidatePasses
+from expfam.samplers.variational.held_rows import Batch, HeldSoft
+from expfam.samplers.variational.local_step import PhiSizes
+from expfam.samplers.variational.schedules import Schedule, Stochastic, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
 from expfam.structures.ground.stored import integers, numbers
@@ -37,15 +33,16 @@ if TYPE_CHECKING:
 
     from expfam.model.admixture import AdmixtureModel
     from expfam.model.data import Dataset
+    from expfam.samplers.grouped.local_step import GroupedLocalStep
+    from expfam.samplers.variational.learner import Pass
+    from expfam.samplers.variational.local_step import Sums
 
 _TINY = np.finfo(np.float64).tiny
 
-_MOST_BATCHES = 20
-_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 _NARROW = 64  # with more statistics than this a family cannot be differentiated
 
 
-class GroupedVariational(CandidatePasses, Kernel):
+class GroupedVariational(CandidatePasses):
     """Variational inference of clusters that groups of rows mix; a step is a pass.
 
     Parameters
@@ -144,51 +141,16 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     def _check_settings(self, model, data):
         check_grouped(model, data, "GroupedVariational")
-        self._check_numbers()
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"GroupedVariational: dtype must be 'float32' or 'float64'; got {self.dtype!r}")
+        least = {"max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
+        self._check_ranges(least=least, tolerances=("tol", "bound_tol"), choices={"dtype": ("float32", "float64")})
         if data.n_statistics > _NARROW:
             model.family.require("variational", "GroupedVariational")
 
-    def _check_numbers(self):
-        least = {"n_active": 1, "max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
-        least |= {"n_candidates": 1, "full_every": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if name in ("n_active", "n_candidates") and value is None:
-                continue
-            if name == "n_candidates" and isinstance(value, str) and value == "auto":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-                raise ValueError(f"GroupedVariational: {name} must be an integer of at least {smallest}; got {value!r}")
-        for name in ("tol", "bound_tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"GroupedVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
-                )
-        is_auto = isinstance(self.schedule, str) and self.schedule == "auto"
-        if not (is_auto or isinstance(self.schedule, Schedule)):
-            raise ValueError(
-                f"GroupedVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
-                f" {self.schedule!r}"
-            )
-        if self.n_restarts == 0:
-            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
-
     def schedule_of(self, n_clusters: int, data: Any) -> Any:
         """Return the schedule for `n_clusters` and the rows and groups of the data."""
-        if not isinstance(self.schedule, str):
+        if not self.has_auto_schedule():
             return self.schedule
-        n_batches = min(_MOST_BATCHES, data.n_rows // (_BATCH_ROWS * n_clusters), data.groups.n_groups)
-        return Memoized(n_batches) if n_batches > 1 else Full()
-
-    def stream_schedule(self) -> Any:
-        """Return the schedule of a run that learns chunks."""
-        return Memoized() if isinstance(self.schedule, str) else self.schedule
-
-    def n_active_of(self, n_clusters: int) -> int:
-        """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+        return automatic_schedule(n_clusters, data.n_rows, data.groups.n_groups)
 
     def memory(self, model: AdmixtureModel, data: Any, n_clusters: int) -> int:
         """Return the bytes of tables, sums of batches, counts of groups, and scores of long groups."""
@@ -265,31 +227,14 @@ class GroupedVariational(CandidatePasses, Kernel):
 
     def move(self, state: GroupedVariationalState) -> tuple[int, int, dict[str, Any]]:
         """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""
-        before, labels, scores_all = state.log_joint, state.labels.copy(), self._scores_all(state)
-        diagnostics, counters = state.make_pass(scores_all=scores_all)
-        n_moved = int(np.count_nonzero(labels != state.labels))
-        self._note_pass(state, n_moved, scores_all=scores_all)
-        self._look_for_convergence(state, before, self.bound_tol, scores_all=scores_all)
-        extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), counters.tolist()))
+        n_moved, done = self._make_pass(state, self.bound_tol)
+        extra = dict(zip(("iterations", "restarts_tried", "restarts_accepted"), state.counters.tolist()))
         extra["iterations"] /= max(1, state.data.groups.n_groups)
-        extra["all_clusters"] = int(scores_all)
-        return state.data.n_rows, n_moved, diagnostics.extra() | extra
-
-    def _scores_all(self, state):
-        if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
-            return True
-        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
-
-    def finish(self, state: GroupedVariationalState) -> None:
-        """Make one more pass where the last one did not score all clusters."""
-        self._finish_with_all(state)
-
-    def is_done(self, state: GroupedVariationalState) -> bool:
-        """Tell whether the last pass gained less than the tolerance."""
-        return state.converged
+        extra["all_clusters"] = int(done.scores_all)
+        return state.data.n_rows, n_moved, done.diagnostics.extra() | extra
 
 
-class GroupedVariationalState(HeldRows, GroupedSoft):
+class GroupedVariationalState(HeldSoft, GroupedSoft):
     """Soft statistics of K clusters, their posterior, and the counts of each group.
 
     Parameters
@@ -315,6 +260,8 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         Lower bound of the log evidence of the data, nats, without log-base, plus the log prior density of the
         pseudo-counts where these are learned.
     converged : bool
+    counters : (3,) int64 ndarray
+        Iterations of groups, restarts tried and accepted in the last pass.
 
     Examples
     --------
@@ -331,31 +278,23 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
         self, model: AdmixtureModel, data: Any, labels: npt.ArrayLike, *, settings: GroupedVariational, seed: int
     ) -> None:
         super().__init__(model, data, n_clusters=model.n_components, settings=settings, seed=seed)
-        self.data, self.n_steps, self.stamp = data, 0, 0
-        self.memory: dict[str, Any] = {}
         self.labels = np.array(labels, dtype=np.int32)
         self.passes = self.group_passes(self.phi, data)
-        self.schedule = settings.schedule_of(self.K, data)
-        self.batches = self._batches()
-        self.since_all, self.must_score_all, self.converged = 0, False, False
-        self.share_moved = np.inf  # share of the rows whose label the last pass over all clusters changed
+        self.hold(data, settings.schedule_of(self.K, data))
+        self.counters = np.zeros(3, dtype=np.int64)
         self._begin()
         self.update()
         self.log_joint = self.compute_log_joint()
 
-    def _batches(self):
-        G = self.data.groups.n_groups
-        if isinstance(self.schedule, Memoized):
-            return self.schedule.partition(G, self.seed)
-        return [np.arange(G)]
+    @property
+    def n_units(self) -> int:
+        """Return the number of groups, which are not divided."""
+        return self.data.groups.n_groups
 
     def _begin(self):
         """Set sums and counts of rows that are each in one cluster, by their labels."""
         groups, weight = self.data.groups, self.data.weight
-        self.indices = None
-        if self.settings.has_candidates(self.K):
-            self.indices = np.full((len(self.labels), self.passes.L), -1, dtype=np.int32)
-            self.indices[:, 0] = self.labels
+        self.indices = self.first_indices() if self.settings.has_candidates(self.K) else None
         ones = np.ones(len(self.labels)) if weight is None else weight
         shape = (groups.n_groups, self.K)
         counts = sparse.csr_array((ones, (groups.of_row, self.labels)), shape=shape)
@@ -379,44 +318,42 @@ class GroupedVariationalState(HeldRows, GroupedSoft):
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self, *, scores_all: bool = True) -> tuple[PassDiagnostics, npt.NDArray[np.int64]]:
-        """Run one pass over all groups, batch by batch; return diagnostics and counters.
+    def make_pass(self, *, all_clusters: bool = True) -> Pass:
+        """Make one pass over all groups, batch by batch; return its results.
 
-        The counters are iterations of groups, restarts tried and accepted. Without `scores_all` rows are scored against
-        candidates. After the last batch the sums of this pass replace the running sums, so rounding errors do not
-        accumulate.
+        Without `all_clusters` rows are scored against candidates.
         """
-        diagnostics, counters, near = PassDiagnostics(), np.zeros(3, dtype=np.int64), None
-        if not scores_all:
-            near = GraphCandidates(self.posterior.cluster_graph(self.settings.n_candidates_of(self.K)))
-        for place, b in enumerate(self._order()):
-            local = self._local_step(b, near)
-            diagnostics.add(local.diagnostics)
-            counters += local.counters
-            old, self.batch_sums[b] = self.batch_sums[b], local.sums
-            is_last = place == len(self.batches) - 1
-            self.sums = self.total_of_batches() if is_last else self.sums.copy().replace(old, local.sums)
-            self.update()
+        self.counters = np.zeros(3, dtype=np.int64)
+        return super().make_pass(all_clusters=all_clusters)
+
+    def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[GroupedLocalStep, bool]:
+        """Return the local step of the groups of a batch, and whether it scored all clusters."""
+        place = (batch.rows, self.tables(), self.model.pseudocounts, self.batch_counts[batch.place])
+        local = self.passes.local_step_of_groups(*place, candidates=self.near, last=self.indices)
+        return local, self.near is None
+
+    def last_sums(self, batch: Batch, local: GroupedLocalStep) -> Sums:
+        """Return the sums of a batch before this local step."""
+        return self.batch_sums[batch.place]
+
+    def remember(self, batch: Batch, local: GroupedLocalStep, *, scores_all: bool) -> None:
+        """Keep the labels and clusters of the rows, and the sums and counts of a batch."""
+        if self.indices is not None:
+            self.indices[local.rows] = local.indices
+        self.labels[local.rows], self.batch_counts[batch.place] = local.labels, local.counts
+        self.batch_sums[batch.place] = local.sums
+        self.counters += local.counters
+
+    def take_total(self, done: Pass) -> None:
+        """Replace the sums by those of the batches, from which a checkpoint restores the same bits."""
+        self.sums = self.total_of_batches()
+
+    def end_pass(self) -> None:
+        """Learn the pseudo-counts of clusters, if the settings say so."""
         if self.settings.learn_alpha:
             counts = sparse.vstack(self.batch_counts, format="csr")
             alpha = better_pseudocounts(self.model.pseudocounts, counts, rate=PRIOR_RATE)
             self.model = self.model.with_alpha(alpha)
-        self.stamp += 1
-        self.log_joint = self.compute_log_joint()
-        return diagnostics, counters
-
-    def _order(self):
-        if isinstance(self.schedule, Memoized):
-            return self.schedule.order(self.data.groups.n_groups, self.seed, self.n_steps)
-        return [0]
-
-    def _local_step(self, b, candidates):
-        place = (self.batches[b], self.tables(), self.model.pseudocounts, self.batch_counts[b])
-        local = self.passes.local_step_of_groups(*place, candidates=candidates, last=self.indices)
-        if self.indices is not None:
-            self.indices[local.rows] = local.indices
-        self.labels[local.rows], self.batch_counts[b] = local.labels, local.counts
-        return local
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ Invariant: the topics are those that the sums imply; the pseudo-counts of the mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from expfam.samplers.topics.local_step import Counts
 from expfam.samplers.topics.statistics import TopicSums, better_shared_pseudocount, log_evidence_of_topics
+from expfam.samplers.variational.learner import Learner
 from expfam.structures.ground.stored import numbers
 
 if TYPE_CHECKING:
@@ -67,15 +67,18 @@ class TopicLocalStep:
     counts : Counts or None
         Counts of topics in documents; None where they are not remembered.
     diagnostics : TopicDiagnostics
+    parts : list of Part
+        Topics and responsibilities of the documents; empty where they are not remembered.
     """
 
     sums: TopicSums
     labels: npt.NDArray[np.int32]
     counts: Counts | None
     diagnostics: TopicDiagnostics
+    parts: list[Part]
 
 
-class TopicPosterior:
+class TopicPosterior(Learner):
     """Sums over documents, and the topics that they imply.
 
     Base of runs that hold their documents, and of streams that do not.
@@ -95,6 +98,7 @@ class TopicPosterior:
     """
 
     model: Any  # the family has the methods of a Multinomial
+    empty_diagnostics = TopicDiagnostics
     sums: TopicSums
 
     def __init__(self, model: AdmixtureModel, *, settings: TopicVariational, seed: int) -> None:
@@ -127,7 +131,8 @@ class TopicPosterior:
         passes: TopicPass,
         rows: npt.NDArray[np.int64],
         stored: Counts | None = None,
-        take: Callable[[Part], object] | None = None,
+        *,
+        keep: bool = False,
     ) -> TopicLocalStep:
         """Make the local step of some documents.
 
@@ -138,8 +143,8 @@ class TopicPosterior:
             Ascending.
         stored : Counts, optional
             Counts of topics in these documents after an earlier local step.
-        take : callable, optional
-            Called with each `Part` after it was added to the sums.
+        keep : bool
+            Whether to return copies of the parts.
 
         Returns
         -------
@@ -147,7 +152,7 @@ class TopicPosterior:
         """
         alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
         tables = passes.tables(self.word_counts, self.eta)
-        labels, kept = [np.empty(0, dtype=np.int32)], []
+        labels, kept, parts = [np.empty(0, dtype=np.int32)], [], []
         for part in passes.parts(passes.step(tables, alpha), rows, stored):
             passes.add(part, sums.counts)
             sums.rest += passes.entropy(part, tables)
@@ -157,10 +162,11 @@ class TopicPosterior:
             labels.append(largest_topics(part))
             if self.settings.documents != "cold":
                 kept.append(part.counts())
-            if take is not None:
-                take(part)
+            if keep:
+                parts.append(part.copied())
         sums.weight = passes.weight_of(rows)
-        return TopicLocalStep(sums, np.concatenate(labels), Counts.joined(kept) if kept else None, diagnostics)
+        counts = Counts.joined(kept) if kept else None
+        return TopicLocalStep(sums, np.concatenate(labels), counts, diagnostics, parts)
 
     # ---- bound -------------------------------------------------------------------------------------------------------
 

@@ -78,13 +78,6 @@ class TopicSums(PseudoCountBound, Additive):
         """Return the sums with other counts of words."""
         return TopicSums(counts, self.rising, self.falling, self.rest, self.weight)
 
-    def add_rest(self, other: TopicSums) -> None:
-        """Add all sums of `other` but the counts of words, in place."""
-        self.rising += other.rising
-        self.falling += other.falling
-        self.rest += other.rest
-        self.weight += other.weight
-
     # ---- storage -----------------------------------------------------------------------------------------------------
 
     def compact(self) -> TopicSums:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts, TopicPass
-from expfam.samplers.topics.state import LEARN_AFTER, TopicDiagnostics, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
-from expfam.samplers.variational.stream_base import ChunkStream, weight_of
+from expfam.samplers.variational.learner import weight_of
+from expfam.samplers.variational.stream_base import ChunkStream
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.samplers.topics.state import TopicLocalStep
     from expfam.samplers.topics.variational import TopicVariational
+    from expfam.samplers.variational.stream_base import Chunk
 
 _LEARN_EVERY = 10  # steps between two updates of the pseudo-count of words, and before the first
 
@@ -96,8 +98,7 @@ class TopicStream(ChunkStream, TopicPosterior):
     960
     """
 
-    empty_diagnostics, contribution_type = TopicDiagnostics, TopicContribution
-    sums: TopicSums
+    contribution_type = TopicContribution
 
     def __init__(self, model: AdmixtureModel, *, settings: TopicVariational, seed: int) -> None:
         super().__init__(model, settings=settings, seed=seed)
@@ -116,13 +117,9 @@ class TopicStream(ChunkStream, TopicPosterior):
     def check_kind(self, data: Dataset) -> None:
         """Accept every chunk: a Dataset of words needs no further check."""
 
-    def local_step(
-        self, data: Dataset, last: TopicContribution | None, *, all_clusters: bool
-    ) -> tuple[TopicLocalStep, bool]:
-        """Make the local step of all documents of a chunk; return it and True.
-
-        The second value says whether all topics were scored; in topic models they always are.
-        """
+    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[TopicLocalStep, bool]:
+        """Return the local step of the documents of a chunk, and True: it scores all topics."""
+        data, last = batch.data, batch.last
         passes = TopicPass(data, self.model.n_components, self.settings)
         stored = None if last is None else last.counts
         return self.local_step_of_rows(passes, np.arange(data.n_rows, dtype=np.int64), stored), True
@@ -145,9 +142,9 @@ class TopicStream(ChunkStream, TopicPosterior):
             if self.n_steps % _LEARN_EVERY == 0:
                 self.learn_eta()
 
-    def end_sweep(self) -> None:
-        """Learn the pseudo-count of words at the end of a pass."""
-        if self.n_sweeps >= LEARN_AFTER:
+    def end_pass(self) -> None:
+        """Learn the pseudo-count of words, which `update` does under a stochastic schedule."""
+        if self.n_sweeps >= LEARN_AFTER and not self.is_noisy:
             self.learn_eta()
 
     def settled_gain(self) -> float:

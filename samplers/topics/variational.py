@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
-from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
-from expfam.samplers.topics.state import LEARN_AFTER, TopicDiagnostics, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicStream
+from expfam.samplers.variational.checks import check_settings
+from expfam.samplers.variational.held_rows import Batch, HeldRows
+from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
@@ -29,6 +30,7 @@ from expfam.structures.ground.threads import segments
 if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
     from expfam.model.data import Dataset
+    from expfam.samplers.topics.state import TopicLocalStep
 
 _SEED_DOCUMENTS = 10  # documents from which the start makes a topic, at most
 _SUMMED = 1 << 20  # stored entries that are summed in one piece
@@ -138,38 +140,24 @@ class TopicVariational(Kernel):
         check_admixture(model, "TopicVariational")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
-        self._check_numbers()
-        choices = {
-            "local": ("auto", "active", "dense", "tokens"),
-            "documents": ("cold", "warm", "best"),
-            "dtype": ("float32", "float64"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"TopicVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
+        check_settings(
+            self,
+            least={"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1},
+            others={"n_active": (None,)},
+            tolerances=("tol", "bound_tol"),
+            choices={
+                "local": ("auto", "active", "dense", "tokens"),
+                "documents": ("cold", "warm", "best"),
+                "dtype": ("float32", "float64"),
+            },
+        )
+        if self.n_restarts > 64:
+            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule):
             raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
         if self.documents != "cold" and isinstance(schedule, Stochastic):
             raise ValueError(f"TopicVariational: documents={self.documents!r} needs the schedule Full() or Memoized()")
-
-    def _check_numbers(self):
-        least = {"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if name == "n_active" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
-                raise ValueError(f"TopicVariational: {name} must be an integer of at least {smallest}; got {value!r}")
-        if self.n_restarts > 64:
-            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
-        for name in ("tol", "bound_tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(
-                    f"TopicVariational: {name} must be finite and non-negative; got {getattr(self, name)!r}"
-                )
-        if self.n_restarts == 0:
-            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
     def schedule_of(self) -> Schedule:
         """Return the schedule; `Full` where none is given."""
@@ -255,7 +243,9 @@ class TopicVariational(Kernel):
         """Make one pass over the documents."""
         seconds = perf_counter()
         before = state.log_joint
-        counters = state.make_pass()
+        diagnostics = state.make_pass().diagnostics
+        state.mean_active = diagnostics.n_pairs / max(1, state.data.n_rows)
+        counters = diagnostics.counters
         gain = (state.log_joint - before) / max(abs(before), 1.0)
         state.converged = bool(np.isfinite(before)) and not state.is_noisy and abs(gain) < self.bound_tol
         extra = {"iterations": counters[0], "active": state.mean_active, "seconds_pass": perf_counter() - seconds}
@@ -266,7 +256,7 @@ class TopicVariational(Kernel):
         return state.converged
 
 
-class TopicState(UnsharedState, TopicPosterior):
+class TopicState(HeldRows, TopicPosterior):
     """Expected counts of words in topics, and what the run remembers of the documents.
 
     Parameters
@@ -312,111 +302,58 @@ class TopicState(UnsharedState, TopicPosterior):
         seed: int,
     ) -> None:
         super().__init__(model, settings=settings, seed=seed)
-        self.data, self.passes = data, TopicPass(data, model.n_components, settings)
+        self.hold(data, settings.schedule_of())
+        self.passes = TopicPass(data, model.n_components, settings)
+        self.total_weight = weight_of(data)
         self.sums = TopicSums.of_counts(word_counts)
         self.start_counts = word_counts.copy()
-        self.n_steps = self.stamp = self.n_updates = 0
-        self.memory: dict[str, Any] = {}
-        self.labels = np.zeros(data.n_rows, dtype=np.int32)
-        self.mean_active, self.converged = np.nan, False
-        schedule = settings.schedule_of()
-        self.is_noisy = isinstance(schedule, Stochastic)
-        self.batches = self._batches(schedule)
+        self.labels, self.mean_active = np.zeros(data.n_rows, dtype=np.int32), np.nan
         B = len(self.batches)
         self.remembered: list[Any] = [None] * B  # list of parts of each batch
         self.counts: list[Any] = [None] * B  # Counts of each batch
-        self.batch_sums: list[Any] = [None] * B  # TopicSums of each batch, without counts of words
-        self._diagnostics = TopicDiagnostics()  # of the present pass
-
-    def _batches(self, schedule):
-        N = self.data.n_rows
-        if isinstance(schedule, Memoized):
-            return [rows.astype(np.int64) for rows in schedule.partition(N, self.seed)]
-        return [] if self.is_noisy else [np.arange(N, dtype=np.int64)]
+        self.batch_sums = [None] * B  # TopicSums of each batch, without counts of words
 
     # ---- passes ------------------------------------------------------------------------------------------------------
 
-    def make_pass(self) -> npt.NDArray[np.int64]:
-        """Make the local step of all documents; return iterations, restarts tried and accepted."""
-        schedule: Any
-        schedule, self._diagnostics = self.settings.schedule_of(), TopicDiagnostics()
-        if self.is_noisy:
-            total = self.passes.weight_of(np.arange(self.data.n_rows))
-            for rows in schedule.batches(self.data.n_rows, self.seed, self.n_steps):
-                self.n_updates += 1
-                self._follow(rows.astype(np.int64), schedule.step_size(self.n_updates), total)
-        else:
-            order: Any = [0]
-            if isinstance(schedule, Memoized):
-                order = schedule.order(self.data.n_rows, self.seed, self.n_steps)
-            for b in order:
-                self._replace(b)
-            if len(self.batches) > 1:
-                self._resum()
-        if self.n_steps >= LEARN_AFTER:
-            self.learn_eta()
-        if not self.is_noisy:
-            self.log_joint = self.compute_log_joint()
-        self.mean_active = self._diagnostics.n_pairs / max(1, self.data.n_rows)
-        self.stamp += 1
-        return self._diagnostics.counters
+    def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[TopicLocalStep, bool]:
+        """Return the local step of the documents of a batch, and True: it scores all topics."""
+        stored = None if batch.place is None else self.counts[batch.place]
+        return self.local_step_of_rows(self.passes, batch.rows, stored, keep=len(self.batches) > 1), True
 
-    def _local_step(self, rows, stored=None, take=None):
-        local = self.local_step_of_rows(self.passes, rows, stored, take)
-        occupied = local.labels >= 0
-        self.labels[rows[occupied]] = local.labels[occupied]
-        self._diagnostics.add(local.diagnostics)
-        return local
+    def weight_of(self, batch: Batch) -> float:
+        """Return the number of documents of a batch, or the sum of their weights."""
+        return self.passes.weight_of(batch.rows)
 
-    def _replace(self, b):
-        """Make the local step of a batch, and replace its former sums by the new ones."""
-        keeps, remembered = len(self.batches) > 1, []
-        take = (lambda part: remembered.append(part.copied())) if keeps else None
-        local = self._local_step(self.batches[b], self.counts[b], take)
-        self.counts[b], fresh = local.counts, local.sums
-        if not keeps:
-            self.sums = fresh
-        elif self.batch_sums[b] is None:  # in the first pass the start stands for the batches that follow
-            share = fresh.weight / self.passes.weight_of(np.arange(self.data.n_rows))
-            started = TopicSums.of_counts(share * self.start_counts)
-            self.sums = self.sums.copy().add(fresh).add(started, -1.0)
-            np.maximum(self.word_counts, 0.0, out=self.word_counts)
-        else:
-            self.sums = self.sums.copy().replace(self._sums_of(b), fresh)
-        if keeps:
-            self.remembered[b], self.batch_sums[b] = remembered, fresh.without_counts()
-        if self.n_steps >= LEARN_AFTER:
-            self.learn_alpha()
+    def last_sums(self, batch: Batch, local: TopicLocalStep) -> TopicSums:
+        """Return the sums of a batch before this local step, computed from what is remembered.
 
-    def _sums_of(self, b):
-        """Return the sums of a batch, computed from what is remembered."""
-        sums = self.batch_sums[b].with_counts(np.zeros_like(self.word_counts))
-        for part in self.remembered[b]:
+        In the first pass the start stands for the batches that follow.
+        """
+        if self.batch_sums[batch.place] is None:
+            return TopicSums.of_counts(local.sums.weight / self.total_weight * self.start_counts)
+        sums = self.batch_sums[batch.place].with_counts(np.zeros_like(self.word_counts))
+        for part in self.remembered[batch.place]:
             self.passes.add(part, sums.counts)
         return sums
 
-    def _resum(self):
-        """Compute the sums anew from what is remembered, so that rounding errors do not grow."""
-        total = self.empty_sums()
-        for b, parts in enumerate(self.remembered):
-            for part in parts:
-                self.passes.add(part, total.counts)
-            total.add_rest(self.batch_sums[b])
-        self.sums = total
+    def remember(self, batch: Batch, local: TopicLocalStep, *, scores_all: bool) -> None:
+        """Keep the labels of the documents, and what a later pass needs of a batch."""
+        occupied = local.labels >= 0
+        self.labels[batch.rows[occupied]] = local.labels[occupied]
+        if batch.place is not None:
+            self.counts[batch.place] = local.counts
+        if len(self.batches) > 1:
+            self.remembered[batch.place], self.batch_sums[batch.place] = local.parts, local.sums.without_counts()
 
-    def _follow(self, rows, rho, total):
-        """Make one step of the natural gradient by a batch that stands for all documents.
-
-        `rho` is the size of the step, `total` the weight of all documents.
-        """
-        local = self._local_step(rows)
-        share = local.sums.weight
-        if share == 0:
-            return
-        self.log_joint = self.noisy_bound(local, total / share, total)
-        self.sums = self.sums.copy().scale(1.0 - rho).add(local.sums, rho * total / share)
+    def update(self) -> None:
+        """Learn the pseudo-counts of topics that are due; the topics follow from the sums."""
         if self.n_steps >= LEARN_AFTER:
             self.learn_alpha()
+
+    def end_pass(self) -> None:
+        """Learn the pseudo-count of words that is due."""
+        if self.n_steps >= LEARN_AFTER:
+            self.learn_eta()
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.variational.checks import check_settings
+from expfam.samplers.variational.held_rows import HeldSoft
+from expfam.samplers.variational.learner import Pass
+from expfam.samplers.variational.schedules import Memoized, Schedule
+from expfam.samplers.variational.soft_state import SETTLED_SHARE
+
 _FEW_CLUSTERS = 128  # below it passes score all clusters: the choice of candidates would cost more
 _CANDIDATES = 48
 _SAMPLED_ROWS = 1024
@@ -18,20 +25,39 @@ _SAMPLED_ROWS = 1024
 _DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
-class CandidatePasses:
-    """Mixin for kernels with the settings `n_candidates` and `full_every`.
+class CandidatePasses(Kernel):
+    """Base of kernels with the settings `n_active`, `schedule`, `n_candidates` and `full_every`.
 
-    The kernels write `n_active_of`. Their states have the attributes `since_all` (number of passes since the last one
-    over all clusters), `must_score_all` (whether the next pass must score all clusters), `share_moved` (share of the
-    rows whose label the last pass over all clusters changed) and `converged`.
+    Their states are `HeldSoft`.
     """
 
+    n_active: int | None
+    schedule: Any
     n_candidates: int | Literal["auto"] | None
     full_every: int
 
+    def _check_ranges(self, *, least, tolerances, choices):
+        """Raise ValueError for a schedule that is none, and for settings out of their ranges."""
+        least = {"n_active": 1, "n_candidates": 1, "full_every": 1, **least}
+        others = {"n_active": (None,), "n_candidates": (None, "auto")}
+        check_settings(self, least=least, others=others, tolerances=tolerances, choices=choices)
+        if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
+            raise ValueError(
+                f"{type(self).__name__}: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
+                f" {self.schedule!r}"
+            )
+
+    def has_auto_schedule(self) -> bool:
+        """Tell whether the sizes choose the schedule."""
+        return isinstance(self.schedule, str) and self.schedule == "auto"
+
+    def stream_schedule(self) -> Any:
+        """Return the schedule of a run that learns chunks."""
+        return Memoized() if self.has_auto_schedule() else self.schedule
+
     def n_active_of(self, n_clusters: int) -> int:
         """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        raise NotImplementedError
+        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
 
     def n_candidates_of(self, n_clusters: int) -> int:
         """Return G, the number of candidates of a row among `n_clusters`."""
@@ -44,23 +70,36 @@ class CandidatePasses:
         """Tell whether some passes score fewer than all clusters."""
         return self.n_candidates_of(n_clusters) < n_clusters and self.n_active_of(n_clusters) < n_clusters
 
-    def _is_due(self, state):
-        """Tell whether the next pass must score all clusters."""
-        return state.since_all + 1 >= self.full_every or state.must_score_all
+    def _make_pass(self, state: HeldSoft, tol: float) -> tuple[int, Pass]:
+        """Make one pass; return the number of changed labels, and the results.
 
-    def _note_pass(self, state, n_moved, *, scores_all):
-        """Count a pass that changed `n_moved` labels."""
+        The run has converged when a pass over all clusters gains less than the share `tol` of the bound. A pass over
+        few clusters that gains less asks for a pass over all.
+        """
+        before, labels, scores_all = state.log_joint, state.labels.copy(), self._scores_all(state)
+        done = state.make_pass(all_clusters=scores_all)
+        n_moved = int(np.count_nonzero(labels != state.labels))
         state.since_all = 0 if scores_all else state.since_all + 1
         if scores_all:
             state.share_moved = n_moved / state.data.n_rows
+        if not state.is_noisy:
+            gained_little = state.n_steps > 0 and state.log_joint - before < tol * abs(state.log_joint)
+            state.converged = bool(gained_little and scores_all)
+            state.must_score_all = bool(gained_little and not scores_all)
+        return n_moved, done
 
-    def _look_for_convergence(self, state, before, tol, *, scores_all):
-        """Set `converged`, or ask for a pass over all clusters where a pass over few gained little."""
-        gained_little = state.n_steps > 0 and state.log_joint - before < tol * abs(state.log_joint)
-        state.converged = gained_little and scores_all
-        state.must_score_all = gained_little and not scores_all
+    def _scores_all(self, state):
+        """Tell whether the next pass scores all clusters."""
+        if not self.has_candidates(state.K) or (isinstance(self.n_candidates, str) and not graph_pays(state)):
+            return True
+        is_due = state.since_all + 1 >= self.full_every or state.must_score_all
+        return is_due or state.share_moved >= SETTLED_SHARE
 
-    def _finish_with_all(self, state):
+    def is_done(self, state: Any) -> bool:
+        """Tell whether the bound has converged."""
+        return state.converged
+
+    def finish(self, state: Any) -> None:
         """Make one more pass where the last one did not score all clusters."""
         if state.since_all > 0:
             state.must_score_all = True

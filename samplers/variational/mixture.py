@@ -9,19 +9,15 @@ O(N L F) for the sums; memory is O(K F + N L).
 from __future__ import annotations
 
 import warnings
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.params import refuse_unused
-from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
-from expfam.samplers.variational.candidates import GraphCandidates
-from expfam.samplers.variational.local_step import PassDiagnostics, PhiSizes, SparsePass, Sums
-from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.variational.soft_state import SETTLED_SHARE
+from expfam.samplers.variational.candidate_passes import CandidatePasses
+from expfam.samplers.variational.local_step import PhiSizes, SparsePass
+from expfam.samplers.variational.schedules import Full, Memoized, Schedule, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import VariationalState
 from expfam.samplers.variational.stream import VariationalStream
@@ -32,11 +28,8 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
 
-_MOST_BATCHES = 20
-_BATCH_ROWS = 200  # least number of rows of a batch per cluster
 
-
-class SparseVariational(CandidatePasses, Kernel):
+class SparseVariational(CandidatePasses):
     """Variational inference with at most L responsibilities for each row; a step is a pass.
 
     Parameters
@@ -140,32 +133,13 @@ class SparseVariational(CandidatePasses, Kernel):
             model.family.require("variational", "SparseVariational")
 
     def _check_settings(self):
-        for name in ("n_active", "n_candidates", "full_every", "truncation"):
-            value = getattr(self, name)
-            if value is None and name in ("n_active", "n_candidates"):
-                continue
-            if isinstance(value, str) and value == "auto" and name == "n_candidates":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"SparseVariational: {name} must be an integer of at least 1; got {value!r}")
         choices = {
             "objective": ("vb", "map"),
             "memo": ("auto", "statistics", "rows"),
             "dtype": ("float64", "float32"),
             "sticks": ("open", "closed"),
         }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"SparseVariational: {name} must be one of {allowed}; got {getattr(self, name)!r}")
-        if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
-            raise ValueError(
-                f"SparseVariational: schedule must be 'auto', Full(), Memoized() or Stochastic(); got {self.schedule!r}"
-            )
-        if not 0 <= self.tol < np.inf:
-            raise ValueError(f"SparseVariational: tol must be finite and non-negative; got {self.tol!r}")
-        self._refuse_unused()
-
-    def _refuse_unused(self):
+        self._check_ranges(least={"truncation": 1}, tolerances=("tol",), choices=choices)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
             refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="use Memoized()")
 
@@ -177,24 +151,9 @@ class SparseVariational(CandidatePasses, Kernel):
         """Return K: the components of finite weights, or the truncation, at most one for each row."""
         return model.weights.max_components or min(self.truncation, data.n_rows)
 
-    def has_auto_schedule(self) -> bool:
-        """Tell whether the sizes choose the schedule."""
-        return isinstance(self.schedule, str) and self.schedule == "auto"
-
     def schedule_of(self, n_clusters: int, n_rows: int) -> Any:
         """Return the schedule for `n_clusters` and `n_rows`."""
-        if not self.has_auto_schedule():
-            return self.schedule
-        n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters))
-        return Memoized(n_batches) if n_batches > 1 else Full()
-
-    def stream_schedule(self) -> Any:
-        """Return the schedule of a run that learns chunks."""
-        return Memoized() if self.has_auto_schedule() else self.schedule
-
-    def n_active_of(self, n_clusters: int) -> int:
-        """Return L, the number of clusters that a row keeps of `n_clusters`."""
-        return n_clusters if self.n_active is None else min(int(self.n_active), n_clusters)
+        return automatic_schedule(n_clusters, n_rows, n_rows) if self.has_auto_schedule() else self.schedule
 
     def memo_of(self, n_clusters: int, data: Dataset) -> Literal["rows", "statistics"] | None:
         """Return what is kept of each batch: "rows", "statistics" or None.
@@ -297,55 +256,28 @@ class SparseVariational(CandidatePasses, Kernel):
     def move(self, state: VariationalState) -> tuple[int, int, dict[str, Any]]:
         """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""
         self._check_owner(state)
-        before, labels = state.log_joint, state.labels.copy()
-        scores_all = self._scores_all(state)
-        diagnostics, seconds = PassDiagnostics(), _Clock()
-        candidates = None if scores_all else self._candidates(state)
-        seconds.lap()
-        state.log_joint = _pass_of(state.schedule)(state, candidates, diagnostics, seconds)
-        state.stamp += 1
-        n_moved = int(np.count_nonzero(labels != state.labels))
-        self._note_pass(state, n_moved, scores_all=scores_all)
-        if not isinstance(state.schedule, Stochastic):
-            self._look_for_convergence(state, before, self.tol, scores_all=scores_all)
-        extra = diagnostics.extra() | {"seconds_global": seconds.total, "all_clusters": int(scores_all)}
-        return state.data.n_rows, n_moved, extra
-
-    def _scores_all(self, state):
-        if not self.has_candidates(state.K):
-            return True
-        if isinstance(self.n_candidates, str) and not graph_pays(state):
-            return True
-        return state.share_moved >= SETTLED_SHARE or self._is_due(state)
-
-    def _candidates(self, state):
-        """Return the candidates of a pass, which makes the graph of near clusters once."""
-        return GraphCandidates(state.posterior.cluster_graph(self.n_candidates_of(state.K)))
+        n_moved, done = self._make_pass(state, self.tol)
+        extra = {"seconds_global": done.seconds_global, "all_clusters": int(done.scores_all)}
+        return state.data.n_rows, n_moved, done.diagnostics.extra() | extra
 
     def _check_owner(self, state):
-        mine, its = self.get_params(), state.settings.get_params()
-        different = [name for name in mine if name != "n_threads" and mine[name] != its[name]]
+        different = state.settings_changed(self)
         if different:
             raise CapabilityError(
                 f"the state was made by a kernel with other settings ({', '.join(different)}): use that kernel, or make"
                 " a state with start=state.partition"
             )
 
-    def is_done(self, state: VariationalState) -> bool:
-        """Tell whether the bound has converged."""
-        return state.converged
-
     def finish(self, state: VariationalState) -> None:
         """Make one more pass where the last one did not score all clusters.
 
         Under a stochastic schedule the statistics stay as they are, and every row gets its most probable cluster.
         """
-        if isinstance(state.schedule, Stochastic):
-            rows = slice(0, state.data.n_rows)
-            state.labels = state.passes.local_step(rows, state.tables()).labels
+        if state.is_noisy:
+            state.labels = state.passes.local_step(state.all_units(), state.tables()).labels
             state.stamp += 1
         else:
-            self._finish_with_all(state)
+            super().finish(state)
 
 
 def _fitted(labels, K):
@@ -356,108 +288,3 @@ def _fitted(labels, K):
             f"{values.size} starting clusters, but SparseVariational has {K} components: give a start with fewer"
         )
     return labels if values.max() < K else np.searchsorted(values, labels)
-
-
-class _Clock:
-    """Clock of the global steps, in seconds."""
-
-    def __init__(self):
-        self.total, self._began = 0.0, perf_counter()
-
-    def start(self):
-        self._began = perf_counter()
-
-    def lap(self):
-        self.total += perf_counter() - self._began
-
-
-# ---- passes ----------------------------------------------------------------------------------------------------------
-
-
-def _pass_of(schedule):
-    if isinstance(schedule, Memoized):
-        return _memoized_pass
-    return _stochastic_pass if isinstance(schedule, Stochastic) else _full_pass
-
-
-def _local_step(state, rows, candidates, **options):
-    if candidates is not None:
-        options |= {"candidates": candidates, "last": state.indices[rows]}
-    return state.passes.local_step(rows, state.tables(), **options)
-
-
-def _remember(state, rows, local):
-    state.labels[rows] = local.labels
-    if state.indices is not None:
-        state.indices[rows] = local.indices
-    if state.values is not None:
-        state.values[rows] = local.values
-
-
-def _full_pass(state, candidates, diagnostics, clock):
-    """Update all rows, then the posterior; return the bound."""
-    rows = slice(0, state.data.n_rows)
-    local = _local_step(state, rows, candidates, keep=state.indices is not None)
-    diagnostics.add(local.diagnostics)
-    clock.start()
-    _remember(state, rows, local)
-    state.sums = local.sums
-    state.update()
-    bound = state.compute_log_joint()
-    clock.lap()
-    return bound
-
-
-def _memoized_pass(state, candidates, diagnostics, clock):
-    """Update the rows and then the posterior, batch by batch; return the bound.
-
-    New sums of a batch replace its old ones. After the last batch the sums of this pass replace the running sums, so
-    rounding errors do not accumulate.
-    """
-    order = state.schedule.order(state.data.n_rows, state.seed, state.n_steps)
-    fresh = Sums.zeros(state.K, state.phi.n_statistics)
-    for place, b in enumerate(order):
-        rows = state.batches[b]
-        remembered = None if state.values is None else (state.indices[rows], state.values[rows])
-        local = _local_step(state, rows, candidates, remembered=remembered, keep=state.indices is not None)
-        diagnostics.add(local.diagnostics)
-        clock.start()
-        old = local.replaced if state.values is not None else state.batch_sums[b]
-        old.entropy = float(state.batch_entropy[b])
-        fresh.add(local.sums)
-        sums = state.sums.copy().replace(old, local.sums) if place < len(order) - 1 else fresh
-        _remember(state, rows, local)
-        state.batch_entropy[b] = local.sums.entropy
-        if state.batch_sums is not None:
-            state.batch_sums[b] = local.sums
-        state.sums = sums
-        state.update()
-        clock.lap()
-    clock.start()
-    bound = state.compute_log_joint()
-    clock.lap()
-    return bound
-
-
-def _stochastic_pass(state, candidates, diagnostics, clock):
-    """Move the sums towards the sums of each batch in turn; return the mean of the noisy bounds.
-
-    Sums of a batch are scaled up to the whole data.
-    """
-    schedule, bounds = state.schedule, []
-    weight = state.data.weight
-    for rows in schedule.batches(state.data.n_rows, state.seed, state.n_steps):
-        local = _local_step(state, rows, candidates, keep=state.indices is not None)
-        diagnostics.add(local.diagnostics)
-        clock.start()
-        share = len(rows) if weight is None else float(weight[rows].sum())
-        scale = state.total_weight / share if share else 0.0
-        bounds.append(scale * local.value - state.posterior.divergence() + state.total_weight * state.phi.log_det)
-        state.n_updates += 1
-        step = schedule.step_size(state.n_updates) if share else 0.0
-        sums = state.sums.copy().scale(1.0 - step)
-        state.sums = sums.add(local.sums, step * scale)
-        _remember(state, rows, local)
-        state.update()
-        clock.lap()
-    return float(np.mean(bounds))

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from expfam.params import Settings, refuse_unused
 from expfam.structures.ground.rng import generator
 
+_MOST_BATCHES = 20
+_BATCH_ROWS = 200  # least number of rows of a batch per cluster
+
 
 class Schedule(Settings):
     """Base of the schedules: settings as constructor keywords.
@@ -158,6 +161,15 @@ class Stochastic(Schedule):
         return _divided(n_rows, self.n_batches_of(n_rows), self.run_length, rng)
 
 
+def automatic_schedule(n_clusters: int, n_rows: int, n_units: int) -> Full | Memoized:
+    """Return Memoized for many rows, or Full where they are one batch.
+
+    There are up to 20 batches of at least 200 rows per cluster. They divide `n_units` rows or groups.
+    """
+    n_batches = min(_MOST_BATCHES, n_rows // (_BATCH_ROWS * n_clusters), n_units)
+    return Memoized(n_batches) if n_batches > 1 else Full()
+
+
 def _divided(n_rows, n_batches, run_length, rng):
     """Divide runs of rows among batches at random; return ascending int64 arrays of rows."""
     if n_batches == 1:
@@ -176,4 +188,4 @@ def _check_count(owner, name, value):
         raise ValueError(f"{owner}: {name} must be an integer of at least 1; got {value!r}")
 
 
-__all__ = ["Full", "Memoized", "Schedule", "Stochastic"]
+__all__ = ["Full", "Memoized", "Schedule", "Stochastic", "automatic_schedule"]

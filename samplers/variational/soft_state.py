@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.samplers.variational.features import PhiBlocks, phi_blocks
-from expfam.samplers.variational.local_step import SparsePass, Sums, Tables
+from expfam.samplers.variational.learner import Learner, weight_of
+from expfam.samplers.variational.local_step import PassDiagnostics, SparsePass, Sums, Tables
 from expfam.samplers.variational.posterior import Posterior, Proportions
-from expfam.samplers.variational.stream_base import weight_of
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
@@ -23,7 +23,7 @@ HELD = 0.5  # a component with less data does not count as a cluster
 SETTLED_SHARE = 0.1  # if a pass changes more of the labels, clusters still move too far for candidates
 
 
-class SoftState:
+class SoftState(Learner):
     """Statistics, posterior and passes of a variational run, with or without its data.
 
     Parameters
@@ -41,6 +41,8 @@ class SoftState:
 
     Attributes
     ----------
+    sums_type : type
+        Class of the sums.
     sums : Sums
     posterior : Posterior
         Posterior of parameters and weights, in the coordinates of the passes.
@@ -50,13 +52,11 @@ class SoftState:
         Number of rows, or the sum of their weights.
     """
 
-    model: Any
-    settings: Any
-    sums: Sums
+    sums_type: type[Sums] = Sums
+    empty_diagnostics = PassDiagnostics
     posterior: Posterior
     phi: PhiBlocks
     order: npt.NDArray[np.int64]
-    log_joint: float
 
     def __init__(
         self, model: Any, data: Dataset, *, n_clusters: int, settings: Any, seed: int, whiten: bool | None = None
@@ -72,6 +72,10 @@ class SoftState:
         return SparsePass(phi, self.K, settings.n_active_of(self.K), weight=weight, n_threads=settings.n_threads)
 
     # ---- statistics --------------------------------------------------------------------------------------------------
+
+    def empty_sums(self) -> Sums:
+        """Return the sums of no rows."""
+        return self.sums_type.zeros(self.K, self.phi.n_statistics)
 
     @property
     def n(self) -> npt.NDArray[np.float64]:
@@ -120,6 +124,10 @@ class SoftState:
     def tables(self) -> Tables:
         """Return the posterior in the precision and layout of a pass."""
         return Tables(self.posterior, self.phi)
+
+    def noisy_bound(self, local: Any, scale: float, total: float) -> float:
+        """Return an estimate of the bound from one local step, before its update, nats."""
+        return scale * local.value - self.posterior.divergence() + total * self.phi.log_det
 
     def compute_log_joint(self) -> float:
         """Return the bound of the statistics and entropy at their posterior, nats, without log-base."""

@@ -15,10 +15,11 @@ import numpy.typing as npt
 from expfam.errors import ArchiveError, CapabilityError, DataError, DataWarning, ExpFamError
 from expfam.families.support import dense_rows
 from expfam.samplers.variational.features import restored_phi
-from expfam.samplers.variational.local_step import PassDiagnostics, Sums
+from expfam.samplers.variational.learner import weight_of
+from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.soft_state import SoftState
 from expfam.samplers.variational.state import stored_order
-from expfam.samplers.variational.stream_base import ChunkStream, weight_of
+from expfam.samplers.variational.stream_base import ChunkStream
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _Stream = TypeVar("_Stream", bound="SoftStream")
 class SoftStream(ChunkStream, SoftState):
     """Base of the streams of soft statistics.
 
-    Subclasses write `local_step`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
+    Subclasses write `step_of`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
 
     Parameters
     ----------
@@ -41,15 +42,7 @@ class SoftStream(ChunkStream, SoftState):
     n_clusters, settings, seed
         As in `SoftState`.
 
-    Attributes
-    ----------
-    sums_type : type
-        Class of the sums.
     """
-
-    sums_type: type[Sums] = Sums
-    empty_diagnostics = PassDiagnostics
-    sums: Any
 
     def __init__(self, model: Any, data: Dataset, *, n_clusters: int, settings: Any, seed: int) -> None:
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed)
@@ -84,10 +77,6 @@ class SoftStream(ChunkStream, SoftState):
         return sums
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
-
-    def empty_sums(self) -> Sums:
-        """Return the sums of no rows."""
-        return self.sums_type.zeros(self.K, self.phi.n_statistics)
 
     def check_kind(self, data: Dataset) -> None:
         """Raise DataError for sparse chunks after a dense first one, and the other way round."""

@@ -16,9 +16,9 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.states.collapsed import memory_arrays, model_arrays, stored_memory, with_model_arrays
-from expfam.samplers.variational.held_rows import HeldRows
-from expfam.samplers.variational.local_step import Sums
-from expfam.samplers.variational.soft_state import HELD, SoftState
+from expfam.samplers.variational.held_rows import Batch, HeldSoft
+from expfam.samplers.variational.local_step import LocalStep, Sums
+from expfam.samplers.variational.soft_state import HELD
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.mixture import SparseVariational
 
 
-class VariationalState(HeldRows, SoftState):
+class VariationalState(HeldSoft):
     """Soft statistics of K clusters, their posterior, and the most probable cluster of each row.
 
     Parameters
@@ -74,6 +74,8 @@ class VariationalState(HeldRows, SoftState):
     """
 
     way_on = "state.partition"
+    values: Any
+    batch_entropy: Any
 
     def __init__(
         self,
@@ -88,15 +90,11 @@ class VariationalState(HeldRows, SoftState):
         whiten: bool | None = None,
     ) -> None:
         super().__init__(model, data, n_clusters=n_clusters, settings=settings, seed=seed, whiten=whiten)
-        self.data, self.n_steps, self.stamp = data, n_steps, 0
-        self.memory: dict[str, Any] = {}
-        self.schedule = settings.schedule_of(self.K, data.n_rows)
+        self.hold(data, settings.schedule_of(self.K, data.n_rows), n_steps=n_steps)
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
         self.passes = self.passes_over(self.phi, data.weight)
-        self.since_all, self.n_updates, self.must_score_all, self.converged = 0, 0, False, False
-        self.share_moved = np.inf  # share of the rows whose label the last pass over all clusters changed
         self._begin_memo()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -105,24 +103,62 @@ class VariationalState(HeldRows, SoftState):
 
     def _begin_memo(self):
         """Set statistics and memo of rows that are each in one cluster, by their labels."""
-        N, L, settings = self.data.n_rows, self.passes.L, self.settings
+        N, settings = self.data.n_rows, self.settings
         kind = settings.memo_of(self.K, self.data)
         hard, ones = self.labels[:, None], np.ones((N, 1), dtype=self.phi.dtype)
-        self.indices = self.values = self.batches = self.batch_sums = self.batch_entropy = None
+        self.indices = self.values = self.batch_sums = self.batch_entropy = None
         if kind == "rows" or settings.has_candidates(self.K):
-            self.indices = np.full((N, L), -1, dtype=np.int32)
-            self.indices[:, 0] = self.labels
+            self.indices = self.first_indices()
         if kind is not None:
-            self.batches = self.schedule.partition(N, self.seed)
             self.batch_entropy = np.zeros(len(self.batches))
         if kind == "rows":
-            self.values = np.zeros((N, L), dtype=self.phi.dtype)
+            self.values = np.zeros((N, self.passes.L), dtype=self.phi.dtype)
             self.values[:, 0] = 1.0
         if kind != "statistics":
             self.sums = self.passes.sums_of(slice(0, N), hard, ones)
             return
         self.batch_sums = [self.passes.sums_of(rows, hard[rows], ones[rows]) for rows in self.batches]
         self.sums = self.total_of_batches()
+
+    # ---- batches -----------------------------------------------------------------------------------------------------
+
+    def all_units(self) -> slice:
+        """Return all rows as a slice, which is faster than their numbers."""
+        return slice(0, self.n_units)
+
+    def step_of(self, batch: Batch, *, all_clusters: bool) -> tuple[LocalStep, bool]:
+        """Return the local step of a batch, and whether it scored all clusters."""
+        rows, near, indices = batch.rows, self.near, self.indices
+        last = None if near is None else indices[rows]
+        remembered = None if self.values is None else (indices[rows], self.values[rows])
+        keep = indices is not None
+        options: dict[str, Any] = {"candidates": near, "last": last, "remembered": remembered, "keep": keep}
+        return self.passes.local_step(rows, self.tables(), **options), near is None
+
+    def weight_of(self, batch: Batch) -> float:
+        """Return the number of rows of a batch, or the sum of their weights."""
+        weight = self.data.weight
+        return float(len(batch.rows) if weight is None else weight[batch.rows].sum())
+
+    def last_sums(self, batch: Batch, local: LocalStep) -> Sums:
+        """Return the sums of a batch before this local step."""
+        old: Any = local.replaced if self.values is not None else self.batch_sums[batch.place]
+        old.entropy = float(self.batch_entropy[batch.place])
+        return old
+
+    def remember(self, batch: Batch, local: LocalStep, *, scores_all: bool) -> None:
+        """Keep the labels of the rows, and what a later pass needs of them."""
+        self.labels[batch.rows] = local.labels
+        if self.indices is not None:
+            self.indices[batch.rows] = local.indices
+        if self.values is not None:
+            self.values[batch.rows] = local.values
+        if self.batch_entropy is not None:
+            self.batch_entropy[batch.place] = local.sums.entropy
+        if self.batch_sums is not None:
+            self.batch_sums[batch.place] = local.sums
+
+    # ---- results -----------------------------------------------------------------------------------------------------
 
     def soft_partition(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64], Any]:
         """Return the labels with the soft statistics of their clusters.
@@ -174,7 +210,7 @@ class VariationalState(HeldRows, SoftState):
         self.indices = None if self.indices is None else indices
         self.values = None if self.values is None else values
         row_entropy = entropy_of(values, self.data.weight)
-        if self.batches is not None:
+        if self.batch_entropy is not None:
             self.batch_entropy = np.array([row_entropy[rows].sum() for rows in self.batches])
         if self.batch_sums is None:
             self.sums = passes.sums_of(slice(0, N), indices, values)

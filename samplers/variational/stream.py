@@ -15,12 +15,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.samplers.variational.candidates import GraphCandidates
+from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.schedules import Memoized
 from expfam.samplers.variational.soft_state import HELD, SETTLED_SHARE
 from expfam.samplers.variational.soft_stream import SoftStream
 from expfam.samplers.variational.state import stored_rows
-from expfam.samplers.variational.stream_base import weight_of
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.variational.local_step import LocalStep
     from expfam.samplers.variational.mixture import SparseVariational
+    from expfam.samplers.variational.stream_base import Chunk
 
 
 @dataclass
@@ -127,11 +128,9 @@ class VariationalStream(SoftStream):
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
-    def local_step(self, data: Dataset, last: Any, *, all_clusters: bool) -> tuple[LocalStep, bool]:
-        """Make the local step of a chunk; return it, and whether it scored all clusters.
-
-        `last` is the chunk's last `Contribution`, or None.
-        """
+    def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[LocalStep, bool]:
+        """Return the local step of a chunk, and whether it scored all clusters."""
+        data, last = batch.data, batch.last
         passes = self.passes_over(self.phi.over(data), data.weight)
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
@@ -174,10 +173,6 @@ class VariationalStream(SoftStream):
             moved = float(np.mean(last.indices[:, 0] != local.indices[:, 0]))
             new.since_all, new.share_moved = (0, moved) if scores_all else (last.since_all + 1, last.share_moved)
         return new
-
-    def noisy_bound(self, local: LocalStep, scale: float, total: float) -> float:
-        """Return an estimate of the bound from one local step, before its update, nats."""
-        return scale * local.value - self.posterior.divergence() + total * self.phi.log_det
 
     # ---- results -----------------------------------------------------------------------------------------------------
 

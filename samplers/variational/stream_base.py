@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ import numpy as np
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.protocols import Info
-from expfam.samplers.variational.schedules import Full, Memoized, Stochastic
+from expfam.samplers.variational.learner import Learner, Pass, weight_of
+from expfam.samplers.variational.schedules import Full, Stochastic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,19 +27,32 @@ if TYPE_CHECKING:
     from expfam.samplers.variational.statistics import Additive
 
 
-class ChunkStream:
-    """Base of variational runs that learn chunks of data.
-
-    Subclasses keep `settings`, `sums` (an `Additive`) and `labels`, and write `empty_sums`, `empty_diagnostics`,
-    `local_step`, `contribution`, `sums_of_contribution`, `check_kind`, `noisy_bound`, `update`, `compute_log_joint` and
-    `n_clusters`.
+@dataclass
+class Chunk:
+    """A batch that comes from outside.
 
     Attributes
     ----------
-    schedule : Full, Memoized or Stochastic
+    name : int, str or None
+    data : Dataset
+    last : object or None
+        Last contribution of the chunk.
+    """
+
+    name: Any
+    data: Any
+    last: Any
+
+
+class ChunkStream(Learner):
+    """Base of variational runs that learn chunks of data.
+
+    Subclasses write `check_kind`, `step_of`, `contribution` and `sums_of_contribution`, and the posterior.
+
+    Attributes
+    ----------
     contribution_type : type
         Class of the contributions of chunks.
-    sums : Additive
     total_weight : float
         Number of rows (or sum of their weights) of the chunks learned so far, each chunk counted once.
     memo : dict
@@ -46,40 +61,50 @@ class ChunkStream:
         Whether the sums come from a start, since no chunk is learned yet.
     log_joint : float
         Lower bound of the log evidence of all learned chunks, nats.
-    n_steps, n_updates, n_sweeps : int
+    n_steps, n_sweeps : int
     is_weighted : bool
         Whether any chunk had weights of its rows.
     """
 
     is_weighted = False  # the value of streams that are made from arrays
-    settings: Any
-    schedule: Any
     contribution_type: Any
-    sums: Any
     memo: dict[int | str, Any]
     labels: npt.NDArray[np.int32]
-    total_weight: float
     is_guess: bool
-    log_joint: float
     n_steps: int
-    n_updates: int
     n_sweeps: int
     _repeats: bool
-    _latest: Any
-    _diagnostics: Any
 
-    empty_sums: Any  # methods of the subclasses, from here on
-    empty_diagnostics: Any
-    local_step: Any
-    update: Any
-    compute_log_joint: Any
+    # ---- written by subclasses ---------------------------------------------------------------------------------------
+
+    def check_kind(self, data: Dataset) -> None:
+        """Raise DataError for a chunk that the stream cannot learn."""
+        raise NotImplementedError
+
+    def contribution(self, local: Any, data: Dataset, last: Any, scores_all: bool) -> Any:
+        """Return the contribution of a chunk, from its local step."""
+        raise NotImplementedError
+
+    def sums_of_contribution(self, last: Any, local: Any) -> Any:
+        """Return the sums of the last contribution of a chunk, before this local step."""
+        raise NotImplementedError
+
+    def kept_of(self, local: Any, data: Dataset) -> Any:
+        """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
+        return None
+
+    def settled_gain(self) -> float:
+        """Return the share of the bound below which a pass's gain means convergence."""
+        return self.settings.tol
+
+    # ---- beginnings --------------------------------------------------------------------------------------------------
 
     def start_stream(self, schedule: Any) -> None:
         """Begin a stream that has learned nothing."""
         self.schedule, self.sums, self.memo = schedule, self.empty_sums(), {}
         self.total_weight, self.n_steps, self.n_updates, self.n_sweeps = 0.0, 0, 0, 0
         self.is_guess, self._repeats = False, False
-        self.labels, self._latest = np.empty(0, dtype=np.int32), None
+        self.labels = np.empty(0, dtype=np.int32)
 
     def take_start(self, sums: Additive, weight: float) -> None:
         """Begin with sums that stand for data of some weight; the first learned chunk replaces them."""
@@ -128,14 +153,9 @@ class ChunkStream:
                 "the schedule Full() updates after a pass over all data; to learn chunk by chunk use Memoized() or"
                 " Stochastic()"
             )
-        begin, last = perf_counter(), self._last(data, batch)
-        local, scores_all = self.local_step(data, last, all_clusters=all_clusters)
-        if isinstance(self.schedule, Stochastic):
-            self._step_towards(local, weight_of(data))
-        else:
-            self._replace(local, data, batch, last, scores_all=scores_all)
-        self.labels = local.labels
-        return self._info(data.n_rows, local.diagnostics, begin, scores_all)
+        begin, done = perf_counter(), Pass(self.empty_diagnostics())
+        self.follow(Chunk(batch, data, self._last(data, batch)), done, all_clusters=all_clusters)
+        return self._info(data.n_rows, done, begin)
 
     def sweep(self, chunks: Iterable[Dataset], *, all_clusters: bool = False) -> Info:
         """Make one pass over chunks that come in the same order each time.
@@ -151,43 +171,13 @@ class ChunkStream:
         -------
         Info
         """
-        begin, diagnostics, n_rows, scores_all = perf_counter(), self.empty_diagnostics(), 0, True
+        begin = perf_counter()
         self._repeats = self.n_sweeps > 0  # the first sweep has counted these rows
-        is_full, is_memoized = isinstance(self.schedule, Full), isinstance(self.schedule, Memoized)
-        fresh, weight, n_chunks = None, 0.0, 0
-        for place, data in enumerate(chunks):
-            n_chunks, n_rows, weight = place + 1, n_rows + data.n_rows, weight + weight_of(data)
-            if is_full:
-                local, _ = self.local_step(data, self._last(data, place), all_clusters=True)
-                latest, self.labels = local.sums, local.labels
-                if (kept := self.kept_of(local, data)) is not None:
-                    self.memo[place] = kept
-                diagnostics.add(local.diagnostics)
-            else:
-                info = self.learn(data, batch=place if is_memoized else None, all_clusters=all_clusters)
-                latest, scores_all = self._latest, scores_all and bool(info.extra["all_clusters"])
-                diagnostics.add(self._diagnostics)
-            if not isinstance(self.schedule, Stochastic):
-                fresh = self.empty_sums() if fresh is None else fresh
-                fresh.add(latest)
-            self._latest = latest = local = data = None  # type: ignore[assignment]  # frees memory for the next chunk
-        if n_chunks == 0:
+        done = self.run_pass(chunks, all_clusters=all_clusters)
+        if done.n_batches == 0:
             raise DataError("there are no chunks: nothing to learn from")
-        if is_full or (is_memoized and n_chunks == len(self.memo)):
-            self.sums = fresh  # complete sums of this pass: rounding errors do not accumulate
-            self.total_weight, self.is_guess = weight, False
-            self.end_sweep()
-            self.update()
-            self.log_joint = self.compute_log_joint()
-        self.n_sweeps, self._repeats = self.n_sweeps + 1, False
-        return self._info(n_rows, diagnostics, begin, scores_all)
-
-    def kept_of(self, local: Any, data: Dataset) -> Any:
-        """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
-        return None
-
-    def end_sweep(self) -> None:
-        """Finish a pass, before its last update; by default do nothing."""
+        self.n_steps, self.n_sweeps, self._repeats = self.n_steps + 1, self.n_sweeps + 1, False
+        return self._info(done.n_rows, done, begin)
 
     def sweeps(self, first: Iterable[Dataset], again: Callable[[], Iterable[Dataset]], n_passes: int) -> Iterator[Info]:
         """Make passes until the bound has converged; yield an Info of each.
@@ -218,9 +208,70 @@ class ChunkStream:
         if not info.extra["all_clusters"]:
             yield self.sweep(again(), all_clusters=True)
 
-    def settled_gain(self) -> float:
-        """Return the share of the bound below which a pass's gain means convergence."""
-        return self.settings.tol
+    # ---- rules of the learner ----------------------------------------------------------------------------------------
+
+    def batch_of(self, item: Dataset, place: int) -> Chunk:
+        """Return the chunk of a pass, named by its place unless the schedule is stochastic."""
+        name = None if self.is_noisy else place
+        return Chunk(name, item, self._last(item, name))
+
+    def follow(self, batch: Chunk, done: Pass, *, all_clusters: bool, is_last: bool = False) -> None:
+        """Make the local step of a chunk, and the update and bound that the schedule has for it."""
+        done.n_rows += batch.data.n_rows
+        done.weight += self.weight_of(batch)
+        super().follow(batch, done, all_clusters=all_clusters, is_last=is_last)
+        if not isinstance(self.schedule, Full):
+            self.log_joint = done.bounds[-1] if self.is_noisy else self.compute_log_joint()
+            self.n_steps += 1
+
+    def weight_of(self, batch: Chunk) -> float:
+        """Return the number of rows of a chunk, or the sum of their weights."""
+        return weight_of(batch.data)
+
+    def last_sums(self, batch: Chunk, local: Any) -> Any:
+        """Return the sums of a chunk before this local step; None if it is new."""
+        return None if batch.last is None else self.sums_of_contribution(batch.last, local)
+
+    def remember(self, batch: Chunk, local: Any, *, scores_all: bool) -> None:
+        """Keep the labels of a chunk, and its contribution if it has a name."""
+        self.labels = local.labels
+        if isinstance(self.schedule, Full):
+            if (kept := self.kept_of(local, batch.data)) is not None:
+                self.memo[batch.name] = kept
+        elif batch.name is not None:
+            self.memo[batch.name] = self.contribution(local, batch.data, batch.last, scores_all)
+
+    def bound_of_steps(self, bounds: list[float]) -> float:
+        """Return the noisy bound of the last step, nats: earlier ones may be for fewer rows."""
+        return bounds[-1]
+
+    def is_complete(self, done: Pass) -> bool:
+        """Tell whether a pass learned every chunk that the sums hold."""
+        return isinstance(self.schedule, Full) or done.n_batches == len(self.memo)
+
+    def take_total(self, done: Pass) -> None:
+        """Replace the sums and their weight by those of a pass."""
+        super().take_total(done)
+        self.total_weight, self.is_guess = done.weight, False
+
+    def _replace(self, old, batch, new):
+        """Replace the last sums of a chunk, or the guess of the start."""
+        if self.is_guess:
+            self.sums, self.total_weight, self.is_guess = self.empty_sums(), 0.0, False
+        if old is None:
+            self.total_weight += self.weight_of(batch)
+        super()._replace(old, batch, new)
+
+    def _total_with(self, weight):
+        """Count a chunk; return the weight for which the sums stand after it."""
+        seen = weight if self.is_guess else self.total_weight + (0.0 if self._repeats else weight)
+        self.total_weight, self.is_guess = seen, False
+        return self.schedule.n_total or self.total_weight
+
+    def _growth(self, total):
+        """Return the factor that scales the sums of the chunks so far to rows of weight `total`."""
+        before = self.sums.weight
+        return total / before if before > 0 else 1.0
 
     def _last(self, data, batch):
         """Return the last contribution of a chunk, or None.
@@ -243,43 +294,9 @@ class ChunkStream:
             )
         return last
 
-    def _replace(self, local, data, batch, last, *, scores_all):
-        """Replace the last sums of a chunk, or the guess of the start: the memoized update."""
-        if self.is_guess:
-            self.sums, self.total_weight, self.is_guess = self.empty_sums(), 0.0, False
-        sums = self.sums.copy()
-        if last is None:
-            sums.add(local.sums)
-            self.total_weight += weight_of(data)
-        else:
-            sums.replace(self.sums_of_contribution(last, local), local.sums)
-        self.sums, self._latest = sums, local.sums
-        if batch is not None:
-            self.memo[batch] = self.contribution(local, data, last, scores_all)
-        self.update()
-        self.log_joint = self.compute_log_joint()
-
-    def _step_towards(self, local, weight):
-        """Move the sums towards those of a chunk, both scaled to all rows: the stochastic update."""
-        schedule = self.schedule
-        seen = weight if self.is_guess else self.total_weight + (0.0 if self._repeats else weight)
-        total, before = schedule.n_total or seen, self.sums.weight
-        scale = total / weight
-        self.log_joint = self.noisy_bound(local, scale, total)
-        self.n_updates += 1
-        step = schedule.step_size(self.n_updates)
-        kept = (1.0 - step) * (total / before if before > 0 else 1.0)
-        self.sums = self.sums.copy().scale(kept).add(local.sums, step * scale)
-        self.total_weight, self.is_guess = seen, False
-        self._latest = None
-        self.update()
-
-    def _info(self, n_rows, diagnostics, begin, scores_all):
-        self.n_steps += 1
-        self._diagnostics = diagnostics
-        seconds = perf_counter() - begin
-        extra = diagnostics.extra() | {"all_clusters": int(scores_all)}
-        return Info(self.n_steps, self.log_joint, self.n_clusters, n_rows, n_rows, seconds, extra)
+    def _info(self, n_rows, done, begin):
+        extra = done.diagnostics.extra() | {"all_clusters": int(done.scores_all)}
+        return Info(self.n_steps, self.log_joint, self.n_clusters, n_rows, n_rows, perf_counter() - begin, extra)
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
@@ -300,15 +317,5 @@ class ChunkStream:
             name: self.contribution_type.from_arrays(memo[str(place)], self) for place, name in enumerate(names)
         }
 
-    def settings_changed(self, settings: Any) -> list[str]:
-        """Return the names of the settings that differ, except `n_threads`."""
-        mine, its = self.settings.get_params(), settings.get_params()
-        return [name for name in mine if name != "n_threads" and mine[name] != its[name]]
 
-
-def weight_of(data: Dataset) -> float:
-    """Return the number of rows, or the sum of their weights."""
-    return float(data.n_rows if data.weight is None else data.weight.sum())
-
-
-__all__ = ["ChunkStream"]
+__all__ = ["Chunk", "ChunkStream"]

@@ -44,8 +44,8 @@ from expfam.samplers import (
     sample,
 )
 from expfam.samplers.chain.callbacks import restore_checkpoint
+from expfam.samplers.variational import candidate_passes
 from expfam.samplers.variational import local_step as passes
-from expfam.samplers.variational import mixture as variational
 from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.posterior import Posterior, Proportions
 from expfam.samplers.variational.sparse_rows import select_rows, work_size
@@ -360,7 +360,7 @@ def test_closed_and_open_sticks_never_fall(sticks):
 @pytest.fixture
 def candidates_at_once(monkeypatch):
     """Candidates from the second pass on, however many labels the first one changes."""
-    monkeypatch.setattr(variational, "SETTLED_SHARE", 1.1)
+    monkeypatch.setattr(candidate_passes, "SETTLED_SHARE", 1.1)
 
 
 def candidate_run(name, *, schedule=None, n_candidates=2, L=2, scores_last=True, n_steps=10, K=12, weights=None):
