@@ -301,7 +301,7 @@ FAULTS = [
     ),
     Fault(
         "probability of a coded cluster without the floor",
-        "samplers/proposals/hash.pyx",
+        "samplers/proposals/_hash.pyx",
         "self.floor / self.n_open + (1.0 - self.floor) * s.w[j] / s.total",
         "(1.0 - self.floor) * s.w[j] / s.total",
         "tests/samplers/proposals/test_hash.py -k 'law or log_prob'",
