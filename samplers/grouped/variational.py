@@ -21,7 +21,7 @@ from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts,
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
 from expfam.samplers.grouped.stream import GroupedStream
-from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.samplers.variational.candidate_passes import CandidatePasses, graph_pays
 from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.held_rows import HeldRows

@@ -331,7 +331,7 @@ FAULTS = [
     # ---- uncollapsed, canopy, EM
     Fault(
         "weights and parameters drawn from the same random numbers",
-        "samplers/states/collapsed.pyx",
+        "samplers/states/uncollapsed.py",
         'generator(self.seed, "posterior", unit=1, step=self.n_steps)',
         'generator(self.seed, "posterior", unit=0, step=self.n_steps)',
         "tests/robustness/test_reproducible.py -k share_their_random_numbers",
