@@ -6,7 +6,8 @@ from expfam.lazy import load_name
 
 _HOMES = {
     "expfam.samplers.chain.kernel": ["Kernel", "Cycle", "RandomScan"],
-    "expfam.samplers.states.collapsed": ["CollapsedState", "UncollapsedState"],
+    "expfam.samplers.states.collapsed": ["CollapsedState"],
+    "expfam.samplers.states.uncollapsed": ["UncollapsedState"],
     "expfam.samplers.chain.driver": ["sample", "steps"],
     "expfam.samplers.collapsed.gibbs": ["CollapsedGibbs"],
     "expfam.samplers.grouped.gibbs": ["GroupedGibbs"],

@@ -9,141 +9,55 @@ of one cluster each if another cluster is proposed.
 
 All modes except "frozen" work on set partitions: the options of q are the clusters that hold other data, and "a new
 cluster".
+
+The modes "published" and "asynchronous" are in `published`; the kernel `CollapsedMetropolis` offers them too.
 """
 
-import threading
 import warnings
-from collections import deque
-from contextlib import contextmanager
 
 import numpy as np
 
 from libc.math cimport INFINITY, exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport uint64_t
 
-from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK, components_v1, proposal_v1
+from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
 from expfam.samplers.chain.accept cimport accept
-from expfam.samplers.proposals.handle cimport ProposalHandle
-from expfam.samplers.states.collapsed cimport (
-    CollapsedState,
-    slot_claim,
-    slot_enter,
-    slot_find_spare,
-    slot_leave,
-    slot_table,
+from expfam.samplers.collapsed._sweep cimport (
+    CALL_ROWS,
+    GROW,
+    MetropolisSweep,
+    list_inner,
+    look,
+    place,
+    score_of,
+    settle_in,
+    shift_one,
+    sweep_state,
 )
+from expfam.samplers.proposals.handle cimport ProposalHandle
+from expfam.samplers.states.collapsed cimport CollapsedState, slot_claim, slot_find_spare, slot_table
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
-from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.proposals.by_name import named_proposal
-from expfam.samplers.proposals.base import MODES as _MODES
-from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.params import refuse_unused
+from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.collapsed.published import asynchronous_sweep, published_sweep
+from expfam.samplers.proposals.base import MODES as _MODES
+from expfam.samplers.proposals.by_name import named_proposal
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.stored import integers, restoring
-from expfam.structures.ground.threads import resolve_n_threads, run
+from expfam.structures.ground.threads import resolve_n_threads
 
 cdef enum:
-    GROW = 1                    # result of a block: stopped because no slot is empty
-    TASK_ROWS = 32              # least number of data in a task of parallel draws; a block has at most 16 tasks
     PARALLEL_WORK = 2000000     # entries times clusters of a block that several threads need: some tenths of a ms
-    CALL_ROWS = 8192            # data of one nogil call of the single writer
     AHEAD = 3                   # number of data by which memory is prefetched ahead
-    CHUNK_ROWS = 256            # data for which an asynchronous sampler draws between two reads of the statistics
 
 _ONE_BY_ONE = ("removed", "included", "published", "asynchronous")
 _FINITE_ONLY = ("included", "frozen", "published", "asynchronous")
 _INEXACT = ("published", "asynchronous")
 
 
-ctypedef struct sweep_state:           # data that all moves of one sweep share
-    components_v1 *c
-    proposal_v1 *p
-    slot_table *slots
-    int32_t *labels
-    const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
-    double *work                # of the components
-    double *proposal_work
-    int64_t *outside            # (capacity,) number of data of each slot outside the block
-    uint8_t *listed             # (capacity,) whether the slot is in `inner`
-    Py_ssize_t *inner           # (capacity,) inner slots: those without data outside the block
-    Py_ssize_t n_inner
-    Py_ssize_t *options         # (capacity,) scratch: clusters without data outside the block, and the empty slot
-    double *scores              # (capacity,)
-    uint64_t seed
-    uint64_t step
-    uint64_t row_offset
-    double log_joint            # one running sum, so that its rounding does not depend on how rows are cut into calls
-    Py_ssize_t n_proposed
-    Py_ssize_t n_moved
-
-
-ctypedef struct place:          # the present slot of a datum and its score
-    Py_ssize_t i
-    Py_ssize_t old              # its present slot
-    Py_ssize_t others           # number of clusters of the other data
-    bint alone                  # whether no other datum is in its slot
-    double score                # log mass + log predictive given the others
-
-
-cdef int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
-    """Find the present slot of datum i and its score there."""
-    cdef slot_table *t = m.slots
-    cdef double own
-    cdef int code
-    at.i, at.old = i, m.labels[i]
-    at.alone = t.counts[at.old] == 1
-    at.others = t.n_live - at.alone
-    code = m.c.log_predictive_self(m.c.self, i, at.old, &own, m.work)
-    if at.alone:
-        at.score = m.log_new_mass[at.others] + own
-    else:
-        at.score = log(t.counts[at.old] - 1 + t.offset) + own
-    return code
-
-
-cdef int score_of(sweep_state *m, const place *at, Py_ssize_t k, double *score) noexcept nogil:
-    """Compute log mass + log predictive of the datum in another slot k than its own.
-
-    An empty slot stands for the new cluster.
-    """
-    cdef double fit
-    cdef int code = m.c.log_predictive(m.c.self, at.i, &k, 1, &fit, m.work)
-    score[0] = fit + (m.slots.log_mass[k] if m.slots.counts[k] else m.log_new_mass[at.others])
-    return code
-
-
-cdef int settle_in(sweep_state *m, const place *at, Py_ssize_t k, double score) noexcept nogil:
-    """Move the datum into slot k."""
-    cdef int code
-    if k == at.old:
-        return EXPFAM_OK
-    code = m.c.remove(m.c.self, at.i, at.old)
-    if code:
-        return code
-    code = m.c.add(m.c.self, at.i, k)
-    if code:
-        m.c.add(m.c.self, at.i, at.old)
-        return code
-    slot_leave(m.slots, at.old)
-    slot_enter(m.slots, k)
-    m.labels[at.i] = <int32_t> k
-    m.log_joint += score - at.score
-    m.n_moved += 1
-    return EXPFAM_OK
-
-
 # ---- crossfit: a new cluster is replaced by an exact draw among the inner ones --------------------------------------
-
-cdef inline void list_inner(sweep_state *m, Py_ssize_t k) noexcept nogil:
-    if not m.listed[k]:
-        m.listed[k] = 1
-        m.inner[m.n_inner] = k
-        m.n_inner += 1
-
 
 cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, double *total) noexcept nogil:
     """List and score the inner clusters without datum i, and the empty slot.
@@ -276,28 +190,6 @@ cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *d
     return EXPFAM_OK
 
 
-cdef int draw_rows(const sweep_state *m, const Py_ssize_t *rows, Py_ssize_t n, bint by_block, Py_ssize_t *drawn,
-                   double *log_back, double *work, Py_ssize_t *at) noexcept nogil:
-    """Draw clusters for n data; labels, statistics and proposal are only read.
-
-    With `by_block`, a datum whose cluster has no data outside the block counts as being in a new cluster.
-    """
-    cdef philox_stream rng
-    cdef Py_ssize_t j, old
-    cdef int code
-    philox_init(&rng, m.seed, MOVE)
-    for j in range(n):
-        at[0] = j
-        old = m.labels[rows[j]]
-        if by_block and m.outside[old] == 0:
-            old = EXPFAM_NEW
-        philox_aim(&rng, m.row_offset + <uint64_t> rows[j], m.step)
-        code = m.p.draw(m.p.self, rows[j], old, &rng.bitgen, &drawn[j], &log_back[j], work)
-        if code:
-            return code
-    return EXPFAM_OK
-
-
 # ---- one by one ----------------------------------------------------------------------------------------------------
 
 cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_stream *rng) noexcept nogil:
@@ -327,12 +219,6 @@ cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_
         m.p.restore(m.p.self, i, at.old)
         return code
     return m.p.moved(m.p.self, i, at.old, target)
-
-
-cdef int shift_one(sweep_state *m, Py_ssize_t i, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-    """Tell the proposal that datum i moves from one slot to another."""
-    cdef int code = m.p.hold_out(m.p.self, i, source)
-    return code if code else m.p.moved(m.p.self, i, source, target)
 
 
 cdef int ratio_included(sweep_state *m, const place *at, Py_ssize_t k_new, Py_ssize_t *target, double *score,
@@ -378,50 +264,6 @@ cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox
     return shift_one(m, i, target, at.old)
 
 
-cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
-                        philox_stream *rng) noexcept nogil:
-    """Move datum i by a q made from all data; both directions use the q before the move."""
-    # Ahmed et al. 2012, eq. 17, as printed. It violates detailed balance: on tiny data the law is wrong by 0.2 to 0.7.
-    cdef place at
-    cdef Py_ssize_t target
-    cdef double score
-    cdef int code
-    if k_new == m.labels[i]:
-        return EXPFAM_OK
-    code = look(m, i, &at)
-    if code or (at.alone and k_new == EXPFAM_NEW):
-        return code
-    m.n_proposed += 1
-    target = m.slots.spare if k_new == EXPFAM_NEW else k_new
-    code = score_of(m, &at, target, &score)
-    if code or not accept(score - at.score + log_back, rng):
-        return code
-    code = settle_in(m, &at, target, score)
-    return code if code else shift_one(m, i, at.old, target)
-
-
-cdef int publish_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, const double *log_back,
-                      Py_ssize_t n, Py_ssize_t *at) noexcept nogil:
-    """Accept or refuse recent draws, from at[0] on."""
-    cdef philox_stream rng
-    cdef Py_ssize_t i, new
-    cdef int code
-    philox_init(&rng, m.seed, ACCEPT)
-    while at[0] < n:
-        i = rows[at[0]]
-        if not slot_find_spare(m.slots):
-            return GROW
-        philox_aim(&rng, m.row_offset + <uint64_t> i, m.step)
-        new = drawn[at[0]]
-        # otherwise the cluster no longer exists, or another recent draw has opened the last cluster that is allowed
-        if (new == EXPFAM_NEW and m.slots.n_live < m.slots.max_live) or (new >= 0 and m.slots.counts[new] > 0):
-            code = move_published(m, i, new, log_back[at[0]], &rng)
-            if code:
-                return code
-        at[0] += 1
-    return EXPFAM_OK
-
-
 cdef double vacancy(const sweep_state *m, const place *at) noexcept nogil:
     """Return the log of the number of empty components, which share the mass of a new cluster."""
     return log(m.slots.max_live - at.others)
@@ -463,11 +305,9 @@ cdef int move_frozen(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_
 
 
 cdef enum Mode:
-    CROSSFIT = 0
     REMOVED = 1
     INCLUDED = 2
     FROZEN = 3
-    PUBLISHED = 4
 
 
 cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, philox_stream *rng) noexcept nogil:
@@ -479,11 +319,7 @@ cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, p
     if mode == INCLUDED:
         return move_included(m, i, move, rng)
     code = m.p.draw(m.p.self, i, m.labels[i], &move.bitgen, &k_new, &log_back, m.proposal_work)
-    if code:
-        return code
-    if mode == FROZEN:
-        return move_frozen(m, i, k_new, log_back, rng)
-    return move_published(m, i, k_new, log_back, rng)
+    return code if code else move_frozen(m, i, k_new, log_back, rng)
 
 
 cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
@@ -506,318 +342,7 @@ cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, 
     return EXPFAM_OK
 
 
-# ---- the sweep -----------------------------------------------------------------------------------------------------
-
-cdef class MetropolisSweep:
-    """A bound proposal and buffers of one chain, kept in the state's memory between sweeps."""
-
-    cdef sweep_state m
-    cdef CollapsedState state
-    cdef readonly ProposalHandle handle
-    cdef readonly object model          # the proposal was bound for its hyper-parameters
-    cdef object stamp                   # stamp of the labels whose statistics the proposal has; -1 if it has none
-    cdef object former                  # rows of the block that its statistics leave out
-    cdef object frozen                  # labels from which the proposal of the frozen mode was made
-    cdef object table, outside, listed, inner, options, scores
-
-    def __init__(self, CollapsedState state, handle):
-        weights, N = state.model.weights, state.data.n_rows
-        most = N if weights.max_components is None else min(N, weights.max_components)
-        cdef const double[::1] new_mass
-        self.state, self.handle, self.model, self.stamp = state, handle, state.model, -1
-        self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
-        new_mass = self.table
-        self.m.log_new_mass = &new_mass[0]
-        self.outside = np.zeros(0, dtype=np.int64)
-        self.former = self.frozen = None
-
-    def to_arrays(self):
-        """Return the arrays of the proposal, and the labels from which a frozen one was made."""
-        arrays = {"proposal": self.handle.owner.to_arrays()}
-        if self.frozen is not None:
-            arrays |= {"frozen": self.frozen.copy(), "stamp": np.array(self.stamp, dtype=np.int64)}
-        return arrays
-
-    def from_arrays(self, arrays):
-        """Restore from the arrays of `to_arrays`; the next sweep refreshes the statistics.
-
-        Raises
-        ------
-        ArchiveError
-            The arrays do not belong to this proposal and these data.
-        """
-        K = self.state.model.weights.max_components
-        with restoring("the stored proposal"):
-            self.handle.owner.from_arrays(arrays.get("proposal", {}))    # archives keep no empty dicts
-            if "frozen" in arrays:
-                labels = integers(arrays, "frozen", (self.state.data.n_rows,), 0, K, dtype=np.int32)
-                stamp = int(integers(arrays, "stamp", (), -1))
-                self.freeze(labels)
-                self.stamp = stamp
-
-    def knows(self, state):
-        """Return whether the proposal has the statistics of the present labels."""
-        return self.state is state and self.stamp == state.stamp
-
-    def freeze(self, labels):
-        """Make the proposal from the present labels; it is not changed later."""
-        state, K = self.state, self.state.model.weights.max_components
-        n, S = state.data.statistics(labels, K)
-        view = Snapshot(state.model.family, n, np.arange(K), lambda: S,
-                        log_weight=np.log(n + state.model.weights.offset))
-        self.frozen = labels
-        self.handle.refresh(view)
-
-    cdef int begin(self, CollapsedState state) except -1:
-        """Prepare one sweep over a state."""
-        self.state = state
-        self.m.seed, self.m.step, self.m.row_offset = state.seed, state.n_steps, state.data.row_offset
-        self.m.n_moved = self.m.n_proposed = 0
-        self.m.n_inner = 0
-        return 0
-
-    cdef int aim(self) except -1:
-        """Set the pointers into state and proposal, which may have grown; allocate scratch memory."""
-        cdef CollapsedState state = self.state
-        cdef Components components = state.components
-        cdef int32_t[::1] labels = state.labels
-        cdef int64_t[::1] outside
-        cdef uint8_t[::1] listed
-        cdef Py_ssize_t[::1] inner, options
-        cdef double[::1] scores
-        cdef Py_ssize_t known = len(self.outside), more = state.slots.capacity - known
-        if more > 0:
-            self.outside = np.concatenate([self.outside, np.zeros(more, dtype=np.int64)])
-            self.listed = np.zeros(state.slots.capacity, dtype=np.uint8)
-            self.inner = np.concatenate([self.inner if known else np.zeros(0, np.intp), np.zeros(more, dtype=np.intp)])
-            self.listed[self.inner[: self.m.n_inner]] = 1
-            self.options = np.zeros(state.slots.capacity, dtype=np.intp)
-            self.scores = np.zeros(state.slots.capacity)
-        outside, listed, inner, options, scores = self.outside, self.listed, self.inner, self.options, self.scores
-        self.m.c, self.m.slots, self.m.labels = &components.c, &state.slots, &labels[0]
-        self.m.p = &self.handle.p
-        self.m.work, self.m.proposal_work = &components.work[0], &self.handle.work[0]
-        self.m.outside, self.m.listed, self.m.inner = &outside[0], &listed[0], &inner[0]
-        self.m.options, self.m.scores = &options[0], &scores[0]
-        self.m.log_joint = state.log_joint
-        return 0
-
-    cdef int note(self, Py_ssize_t moved_before) except -1:
-        """Update the numbers of the state after moves."""
-        self.state.log_joint = self.m.log_joint
-        self.state.n_moves += self.m.n_moved - moved_before
-        self.state.stamp += 1
-        return 0
-
-    cdef int grow(self) except -1:
-        self.state.ensure_spare()
-        self.handle.reserve(self.state.slots.capacity)
-        self.aim()
-        return 0
-
-    cdef int set_block(self, rows, slots) except -1:
-        """Count the data outside a block, and list the slots without them."""
-        cdef CollapsedState state = self.state
-        cdef int64_t[::1] outside
-        cdef int64_t[::1] counts = state.counts
-        cdef const int32_t[::1] inside = slots
-        cdef Py_ssize_t j, k
-        outside = self.outside
-        for k in range(outside.shape[0]):       # it may be longer than the slots, from an earlier state
-            outside[k] = counts[k] if k < state.slots.capacity else 0
-        for j in range(inside.shape[0]):
-            outside[inside[j]] -= 1
-        memset(self.m.listed, 0, state.slots.capacity)
-        self.m.n_inner = 0
-        for k in range(state.slots.n_slots):
-            if outside[k] == 0 and counts[k]:
-                list_inner(&self.m, k)
-        return 0
-
-    def snapshot(self, rows):
-        """Make a Snapshot of the data outside `rows`."""
-        state, weights = self.state, self.state.model.weights
-        used = np.flatnonzero(np.asarray(self.outside) > 0)
-        n = self.outside[used]
-        offset = weights.offset
-        n_other = state.data.n_rows - len(rows)
-        new = weights.log_new_mass(n_other, len(used))[len(used)]
-        return Snapshot(
-            state.model.family, n, used, lambda: _statistics_without(state, rows, used),
-            log_weight=np.log(n + offset), log_weight_new=new,
-        )
-
-    def empty_snapshot(self):
-        """Make a Snapshot without data."""
-        model = self.state.model
-        nothing, width = np.zeros(0), model.family.n_statistics_
-        return Snapshot(model.family, nothing, nothing.astype(np.intp), lambda: np.zeros((0, width)),
-                        log_weight=nothing, log_weight_new=model.weights.log_new_mass(0, 0)[0])
-
-    def draw(self, rows, n_threads, *, by_block):
-        """Draw clusters for data in parallel.
-
-        Returns
-        -------
-        drawn : (n,) intp ndarray
-            Slots; -1 for a new cluster.
-        log_back : (n,) float64 ndarray
-            log q(old) - log q(new).
-        """
-        cdef Py_ssize_t[::1] row = rows
-        drawn, log_back = np.empty(len(rows), dtype=np.intp), np.empty(len(rows))
-        cdef Py_ssize_t[::1] drawn_view = drawn
-        cdef double[::1] back_view = log_back
-        cdef Py_ssize_t work_size = max(self.handle.p.work_size, 1)
-        cdef bint block = by_block
-
-        def draw_task(Py_ssize_t start, Py_ssize_t stop):
-            cdef double[::1] work = np.empty(work_size)
-            cdef Py_ssize_t failed = 0
-            cdef int code
-            with nogil:
-                code = draw_rows(&self.m, &row[start], stop - start, block, &drawn_view[start], &back_view[start],
-                                 &work[0], &failed)
-            if code:
-                raise self.handle.fail(code, row[start + failed], self.state.labels[row[start + failed]])
-
-        size = max(<Py_ssize_t> TASK_ROWS, (len(rows) + 15) // 16)
-        tasks = [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        run(draw_task, tasks, 1 if self.handle.needs_gil else n_threads, uses_blas=False)
-        return drawn, log_back
-
-    def decide(self, rows, drawn, log_back):
-        """Accept or refuse the draws of a block one by one, in one thread."""
-        cdef Py_ssize_t[::1] row = rows, k_new = drawn
-        cdef double[::1] back = log_back
-        cdef Py_ssize_t start = 0, stop, at = 0, before, n = len(rows), failed_at = -1
-        cdef int code
-        while start < n:
-            stop = min(n, start + CALL_ROWS)
-            before = self.m.n_moved
-            with nogil:
-                code = decide_rows(&self.m, &row[0], &k_new[0], &back[0], start, stop, &at)
-            self.note(before)
-            if code == GROW:
-                self.grow()
-            elif code == EXPFAM_NUMERICAL and failed_at != at:      # try again with recomputed statistics
-                failed_at = at
-                self.state.refresh()
-                self.aim()
-            elif code:
-                raise (<Components> self.state.components).fail(code, row[at], self.state.labels[row[at]])
-            start = at
-
-    def move(self, int mode):
-        """Run one sweep in the order of the rows, one datum after the other."""
-        cdef Py_ssize_t start = 0, stop, at = 0, before, n = self.state.data.n_rows, failed_at = -1
-        cdef int code
-        while start < n:
-            stop = min(n, start + CALL_ROWS)
-            before = self.m.n_moved
-            with nogil:
-                code = move_rows(&self.m, mode, start, stop, &at)
-            self.note(before)
-            if code == GROW:
-                self.grow()
-            elif code == EXPFAM_NUMERICAL and failed_at != at:
-                failed_at = at
-                self.state.refresh()
-                self.aim()
-            elif code:
-                raise self.failure(code, at)
-            start = at
-
-    def publish(self, rows, drawn, log_back):
-        """Accept or refuse draws of the asynchronous mode by the present exact predictives."""
-        cdef Py_ssize_t[::1] row = rows, k_new = drawn
-        cdef double[::1] back = log_back
-        cdef Py_ssize_t at = 0, n = len(rows), before = self.m.n_moved, failed_at = -1
-        cdef int code = EXPFAM_OK
-        while at < n:
-            with nogil:
-                code = publish_rows(&self.m, &row[0], &k_new[0], &back[0], n, &at)
-            if code == GROW:
-                self.note(before)
-                before = self.m.n_moved
-                self.grow()
-            elif code == EXPFAM_NUMERICAL and failed_at != at:
-                failed_at = at
-                self.note(before)
-                before = self.m.n_moved
-                self.state.refresh()
-                self.aim()
-            elif code:
-                raise self.failure(code, row[at])
-        self.note(before)
-
-    def options_of(self, snapshot):
-        """Return the slots that the proposal may draw now, with -1 for a new cluster."""
-        if snapshot is not None:
-            return snapshot.slots.tolist()
-        cdef Py_ssize_t k
-        cdef sweep_state *m = &self.m
-        return [-1] + [k for k in range(m.slots.n_slots) if m.outside[k] > 0]
-
-    def add_to_law(self, dict law, Py_ssize_t i, Py_ssize_t k, Py_ssize_t k_old, double log_p, double log_old,
-                   int mode):
-        """Add to the law of datum i's slot the part of a proposal of slot k.
-
-        The proposal has the probability exp(log_p).
-        """
-        cdef sweep_state *m = &self.m
-        cdef place at
-        cdef Py_ssize_t target = k, n_options = 0, j
-        cdef double ratio = 0.0, score = 0.0, total = 0.0
-        cdef int code = look(m, i, &at)
-        if not log_p > -INFINITY or (k == k_old and k != EXPFAM_NEW):
-            return
-        if mode == CROSSFIT:
-            code = judge(m, &at, k, log_old - log_p, &target, &ratio, &score, &n_options, &total)
-        elif k == EXPFAM_NEW and at.alone:
-            return
-        elif mode == INCLUDED:
-            code = ratio_included(m, &at, k, &target, &score, &ratio)
-            shift_one(m, i, target, at.old)
-        elif mode == FROZEN:
-            code = ratio_frozen(m, &at, k, log_old - log_p, &score, &ratio)
-        else:
-            target = m.slots.spare if k == EXPFAM_NEW else k
-            code = score_of(m, &at, target, &score)
-            ratio = score - at.score + log_old - log_p
-        if code:
-            raise FloatingPointError(f"datum {i}: no finite acceptance ratio for slot {k}")
-        cdef double p = exp(log_p) * min(1.0, exp(min(ratio, 0.0)))
-        if target >= 0:
-            law[target] = law.get(target, 0.0) + p
-            return
-        for j in range(n_options):
-            law[m.options[j]] = law.get(m.options[j], 0.0) + p * exp(m.scores[j] - total)
-
-    @property
-    def is_frozen(self):
-        """Whether the proposal was made once and is not changed any more."""
-        return self.frozen is not None
-
-    def lose(self):
-        """Mark the statistics of the proposal as unknown, except those of a frozen one."""
-        self.stamp = self.state.stamp if self.frozen is not None else -1
-
-    cdef object failure(self, int code, Py_ssize_t i):
-        if getattr(self.handle.owner, "pending", None) is not None:
-            return self.handle.fail(code, i, self.state.labels[i])
-        return (<Components> self.state.components).fail(code, i, self.state.labels[i])
-
-
-def _statistics_without(state, rows, slots):
-    """Compute the sums of phi in each slot without `rows`: (len(slots), F), dense or CSR."""
-    S = state.components.export()[1][slots]
-    if len(rows):
-        inside = np.full(state.data.n_rows, -1, dtype=np.int32)
-        inside[rows] = state.labels[rows]
-        S = S - state.data.statistics(inside, state.components.capacity)[1][slots]
-    return S
-
+# ---- the kernel ------------------------------------------------------------------------------------------------------
 
 class CollapsedMetropolis(Kernel):
     """Metropolis-Hastings sweep over labels with parameters and weights integrated out.
@@ -920,16 +445,18 @@ class CollapsedMetropolis(Kernel):
                 ExactnessWarning,
                 stacklevel=3,
             )
-        worker = self.worker(state, mode)
+        cdef MetropolisSweep worker = self.worker(state, mode)
         try:
             if mode == "crossfit":
                 self._crossfit(state, worker)
             else:
-                _open(worker, state, mode)
+                worker.open(state, mode)
                 if mode == "asynchronous":
-                    _asynchronous(worker, state, self.n_threads)
+                    asynchronous_sweep(worker, self.n_threads)
+                elif mode == "published":
+                    published_sweep(worker)
                 else:
-                    worker.move(_CODES[mode])
+                    worker.move_in_order(&move_rows, _CODES[mode])
         except BaseException:
             worker.lose()           # the statistics of the proposal may lack some of the moves
             raise
@@ -977,7 +504,7 @@ class CollapsedMetropolis(Kernel):
         return min(max(N // 96, 16), 128 if owner is None or hasattr(owner, "shift") else 16, N)
 
 
-_CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN, "published": PUBLISHED}
+_CODES = {"removed": REMOVED, "included": INCLUDED, "frozen": FROZEN}
 
 
 def _finish(MetropolisSweep worker, CollapsedState state, mode):
@@ -998,6 +525,29 @@ cdef bint pays(CollapsedState state, Py_ssize_t n_rows):
     data = state.data
     entries = data.X.nnz / data.n_rows if data.is_sparse else data.n_statistics
     return n_rows * entries * state.slots.n_live >= PARALLEL_WORK
+
+cdef int decide_block(MetropolisSweep worker, rows, drawn, log_back) except -1:
+    """Accept or refuse the draws of a block one by one, in one thread."""
+    cdef Py_ssize_t[::1] row = rows, k_new = drawn
+    cdef double[::1] back = log_back
+    cdef Py_ssize_t start = 0, stop, at = 0, before, n = len(rows), failed_at = -1
+    cdef int code
+    while start < n:
+        stop = min(n, start + CALL_ROWS)
+        before = worker.m.n_moved
+        with nogil:
+            code = decide_rows(&worker.m, &row[0], &k_new[0], &back[0], start, stop, &at)
+        worker.note(before)
+        if code == GROW:
+            worker.grow()
+        elif code == EXPFAM_NUMERICAL and failed_at != at:      # try again with recomputed statistics
+            failed_at = at
+            worker.state.refresh()
+            worker.aim()
+        elif code:
+            raise (<Components> worker.state.components).fail(code, row[at], worker.state.labels[row[at]])
+        start = at
+    return 0
 
 
 def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bint is_first):
@@ -1025,158 +575,5 @@ def _one_block(MetropolisSweep worker, CollapsedState state, rows, n_threads, bi
     worker.former = rows
     worker.aim()
     drawn, log_back = worker.draw(rows, n_threads, by_block=True)
-    worker.decide(rows, drawn, log_back)
+    decide_block(worker, rows, drawn, log_back)
     worker.stamp = state.stamp
-
-
-def _open(MetropolisSweep worker, CollapsedState state, mode):
-    """Refresh the proposal with all data, unless it has their statistics already."""
-    knows, owner = worker.knows(state), worker.handle.owner
-    if mode == "frozen":
-        _open_frozen(worker, state, knows)
-        return
-    state.ensure_spare()
-    worker.begin(state)
-    worker.aim()
-    if not knows or worker.former is not None or not getattr(owner, "is_exact", False):
-        nothing = np.zeros(0, dtype=np.intp)
-        worker.set_block(nothing, nothing.astype(np.int32))
-        worker.handle.refresh(worker.snapshot(nothing))
-        worker.former = None
-    worker.handle.reserve(state.slots.capacity)
-    worker.aim()
-
-
-def _open_frozen(MetropolisSweep worker, CollapsedState state, knows):
-    if worker.is_frozen and not knows:
-        raise CapabilityError(
-            "mode 'frozen' cannot be combined with kernels that move labels between its sweeps: the names of the"
-            " components that its proposal knows are lost; use 'crossfit' or 'removed'"
-        )
-    state.open_all()
-    worker.begin(state)
-    if not worker.is_frozen:
-        worker.freeze(state.labels.copy())
-    worker.aim()
-
-
-# ---- asynchronous: samplers and one updater ------------------------------------------------------------------------
-
-def _asynchronous(MetropolisSweep worker, CollapsedState state, n_threads):
-    """Draw for chunks of data in several threads; one thread at a time moves the data.
-
-    Each chunk is drawn from the statistics of that moment. In one point it differs from the paper: a lock separates the
-    readers of a chunk from the updater, so that no thread reads statistics that are half written. The law of the draws
-    is that of the published mode, but from statistics that lack the moves of chunks in other threads.
-    """
-    n_threads = 1 if worker.handle.needs_gil else resolve_n_threads(n_threads)
-    chunks = iter([(s, min(s + CHUNK_ROWS, state.data.n_rows)) for s in range(0, state.data.n_rows, CHUNK_ROWS)])
-    taking, updating, gate, waiting = threading.Lock(), threading.Lock(), _Gate(), deque()
-
-    def update():
-        with gate.writing():
-            while waiting:
-                worker.publish(*waiting.popleft())
-
-    def work(_):
-        while True:
-            with taking:
-                chunk = next(chunks, None)
-            if chunk is None:
-                break
-            rows = np.arange(*chunk)
-            with gate.reading():
-                drawn = worker.draw(rows, 1, by_block=False)
-            waiting.append((rows, *drawn))
-            if updating.acquire(blocking=False):
-                try:
-                    update()
-                finally:
-                    updating.release()
-
-    run(work, [(place,) for place in range(n_threads)], n_threads, uses_blas=False)
-    update()
-
-
-class _Gate:
-    """Lock for any number of readers, or one writer."""
-
-    def __init__(self):
-        self._changed, self._n_readers = threading.Condition(), 0
-
-    @contextmanager
-    def reading(self):
-        """Read while no thread writes."""
-        with self._changed:
-            self._n_readers += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._n_readers -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def writing(self):
-        """Write while no thread reads; later readers wait."""
-        with self._changed:
-            while self._n_readers:
-                self._changed.wait()
-            yield
-
-
-# ---- the law of an update, for proofs ------------------------------------------------------------------------------
-
-def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapshot=None):
-    """Compute the exact law of the slot of datum `i` after its update, by the code of the sweep.
-
-    Parameters
-    ----------
-    kernel : CollapsedMetropolis
-        Its mode must not be "asynchronous".
-    state : CollapsedState
-        It is not changed.
-    i : int
-    rows : (n,) intp ndarray, optional
-        In crossfit mode the block of `i`.
-    snapshot : Snapshot, optional
-        Snapshot from which a frozen proposal was made.
-
-    Returns
-    -------
-    dict of int to float
-        Probability of each slot. An empty slot stands for a new cluster; in frozen mode it is a component.
-    """
-    mode = kernel.choose_mode(state.model, state.data)
-    cdef MetropolisSweep worker = kernel.worker(state, mode)
-    cdef place at
-    cdef dict law = {}
-    if mode == "crossfit":
-        state.ensure_spare()
-        worker.begin(state)
-        worker.aim()
-        worker.set_block(rows, state.labels[rows])
-        worker.handle.refresh(worker.snapshot(rows))
-    elif snapshot is not None:
-        state.open_all()
-        worker.begin(state)
-        worker.handle.refresh(snapshot)
-    else:
-        _open(worker, state, mode)
-    worker.aim()
-    if look(&worker.m, i, &at):
-        raise FloatingPointError(f"datum {i} has no finite score in its own cluster")
-    k_old = at.old
-    if (mode == "crossfit" and worker.m.outside[at.old] == 0) or (mode == "removed" and at.alone):
-        k_old = EXPFAM_NEW
-    if mode == "removed":
-        worker.handle.hold_out(i, at.old)
-    ks = worker.options_of(snapshot)
-    log_q = dict(zip(ks, worker.handle.log_prob(i, k_old, ks)))
-    for k, log_p in log_q.items():
-        worker.add_to_law(law, i, k, k_old, log_p, log_q[k_old], _CODES.get(mode, CROSSFIT))
-    if mode == "removed":
-        worker.handle.restore(i, at.old)
-    law[at.old] = law.get(at.old, 0.0) + 1.0 - sum(law.values())
-    worker.stamp = -1
-    return law

@@ -13,7 +13,7 @@ from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
 from expfam.model.pseudo_counts import CountTable
-from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.structures.ground.stored import integers, numbers
 
 _TINY = np.finfo(np.float64).tiny

@@ -19,7 +19,7 @@ from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts,
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
 from expfam.samplers.grouped.state import GroupedSoft, stored_counts
 from expfam.samplers.grouped.stream import GroupedStream
-from expfam.samplers.states.collapsed import family_arrays, memory_arrays, stored_memory, with_family_arrays
+from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.held_rows import Batch, HeldSoft
 from expfam.samplers.variational.local_step import PhiSizes

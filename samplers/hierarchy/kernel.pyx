@@ -26,7 +26,7 @@ from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.hierarchy.scores import OddsScores
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
 from expfam.params import refuse_unused
-from expfam.samplers.states.collapsed import memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.hierarchy.stored_forest import check_forest, check_index, check_partners
 from expfam.structures.data_cells import DataCells
 from expfam.structures.merge_queue import MergeQueue

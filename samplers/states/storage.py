@@ -1,10 +1,16 @@
-"""Mixin for states that cannot be converted to another state type."""
+"""Arrays for the checkpoints of all states, and a mixin for states that are not converted."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from expfam.errors import CapabilityError
+import numpy as np
+
+from expfam.errors import ArchiveError, CapabilityError
+from expfam.structures.ground.stored import numbers
+
+MOST_GAP = 1e-6  # largest relative difference of stored statistics from those of the labels: only drift
+_TINY = np.finfo(np.float64).tiny
 
 
 class UnsharedState:
@@ -29,3 +35,80 @@ class UnsharedState:
         raise CapabilityError(
             f"a {type(self).__name__} cannot become a {state_type.__name__}: begin one with start={self.way_on}"
         )
+
+
+def memory_arrays(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return the working objects of kernels as nested dicts of arrays.
+
+    Arrays that were restored and that no kernel has read yet are unchanged.
+    """
+    return {
+        key: memory_arrays(value)
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, np.ndarray)
+        else value.to_arrays()
+        for key, value in memory.items()
+    }
+
+
+def stored_memory(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored working objects of kernels; refuse all but a dict of dicts."""
+    memory = arrays.get("memory", {})
+    if not isinstance(memory, dict) or not all(isinstance(value, dict) for value in memory.values()):
+        raise ArchiveError("what kernels keep is not stored by name: the file was altered")
+    return dict(memory)
+
+
+def model_arrays(model: Any) -> dict[str, Any]:
+    """Return the numbers of a model that a chain may have learned.
+
+    They are hyper-parameters of the family and parameters of the weights.
+    """
+    weights = {name: np.array(value) for name, value in model.weights.get_params().items() if isinstance(value, float)}
+    return {**family_arrays(model.family), "weights": weights}
+
+
+def with_model_arrays(model: Any, arrays: dict[str, Any]) -> Any:
+    """Return the model with the hyper-parameters from `model_arrays`."""
+    now, stored = model_arrays(model)["weights"], arrays.get("weights", {})
+    for name in sorted(set(stored) & set(model.weights.get_params()) - set(now)):
+        now[name] = np.array(1.0 if name == "alpha" else 0.0)  # given as an int, learned as a float
+    weights = _like(stored, now)
+    family = with_family_arrays(model.family, arrays)
+    return model.with_family(family).with_weights(model.weights.with_hyper(**weights))
+
+
+def family_arrays(family: Any) -> dict[str, Any]:
+    """Return the hyper-parameters of a family, which a chain may have learned."""
+    values = {name: np.asarray(getattr(family, name), dtype=np.float64) for name in family.hyper}
+    factors = getattr(family, "hyper_factors_", {})
+    return {"family": values, "factors": {name: np.array(value) for name, value in factors.items()}}
+
+
+def with_family_arrays(family: Any, arrays: dict[str, Any]) -> Any:
+    """Return the family with the hyper-parameters from `family_arrays`."""
+    family = family.with_hyper(**_like(arrays.get("family", {}), family_arrays(family)["family"]))
+    if arrays.get("factors"):
+        if not set(arrays["factors"]) <= set(family.hyper):
+            stored = sorted(arrays["factors"])
+            raise ArchiveError(f"factors of {stored} are stored; {family.name} learns {family.hyper}")
+        factors = arrays["factors"]
+        family = family.with_factors({name: float(numbers(factors, name, (), low=_TINY)) for name in factors})
+    return family
+
+
+def _like(stored, now):
+    """Return stored numbers by name; refuse other names, shapes or signs than those of `now`."""
+    if set(stored) != set(now):
+        raise ArchiveError(f"hyper-parameters {sorted(stored)} are stored; the model has {sorted(now)}")
+    values = {}
+    for name, value in now.items():
+        values[name] = numbers(
+            stored,
+            name,
+            np.shape(value),
+            low=_TINY if np.all(value > 0) else -np.inf,
+            finite=bool(np.isfinite(value).all()),
+        )
+    return {name: float(value) if value.ndim == 0 else value for name, value in values.items()}

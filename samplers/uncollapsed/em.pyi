@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.states.collapsed import UncollapsedState
+from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.dense import DenseScores, Tile
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 

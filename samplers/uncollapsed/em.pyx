@@ -28,7 +28,8 @@ from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.uncollapsed.dense import sparse_arrays
-from expfam.samplers.states.collapsed import UncollapsedState, model_arrays
+from expfam.samplers.states.storage import model_arrays
+from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel, fitted_labels
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run, segments

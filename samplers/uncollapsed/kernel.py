@@ -16,7 +16,7 @@ import numpy.typing as npt
 from expfam.errors import CapabilityError
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.states.collapsed import UncollapsedState
+from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 

@@ -14,13 +14,13 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
 
-from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.families.counts.rows cimport csr_rows, entry_column, entry_value, open_rows, row_start
+from expfam.contracts cimport EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.counts.rows cimport entry_column, entry_value, open_rows, row_start
 from expfam.samplers.chain.accept cimport HOPELESS, accept, accepted, passes_bound
 from expfam.samplers.proposals.handle cimport ProposalHandle
 from expfam.samplers.proposals.prototype cimport BoundPrototype, log_way_back, prototype_state, suggested
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
-from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_dot_difference, expfam_list_scores
+from expfam.structures.simd.list_scores cimport EXPFAM_LIST_ENTRIES, expfam_list_scores
 from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
@@ -41,56 +41,6 @@ cdef enum:
 _WIDE = 2                       # with more statistics for each column of X they are made only for data that need them
 _NARROW = 64                    # up to this number of statistics they are always made for all data
 _LEAST_HELD = 1 << 27           # up to this number of bytes statistics are kept between sweeps
-
-
-ctypedef struct sweep_state:           # data that all rows of one sweep share
-    proposal_v1 *p
-    const int32_t *labels
-    int32_t *moved              # (N,) labels after the sweep
-    const Py_ssize_t *order     # NULL for the order of the rows
-    const csr_rows *rows        # sparse statistics of all data, or NULL
-    const double *Theta         # (K, F)
-    const double *bias          # (K,) log pi - G
-    const prototype_state *tables   # tables of a proposal by groups, or NULL
-    const prototype_state *lists    # the same if exact draws from short lists follow, or NULL
-    Py_ssize_t F
-    Py_ssize_t K
-    Py_ssize_t n_steps
-    uint64_t seed
-    uint64_t step
-    uint64_t row_offset
-
-
-ctypedef struct listed:         # the list of one group and its parameters
-    Py_ssize_t group            # -1 before the first
-    Py_ssize_t size
-    Py_ssize_t padded           # a multiple of EXPFAM_LIST_ENTRIES
-    double *table               # (F, padded), dense statistics only
-    double *bias                # (padded,)
-    double *scores              # (padded,)
-    double *sums                # (padded / EXPFAM_BLOCK + 1,)
-
-
-ctypedef struct tally:
-    Py_ssize_t n_proposed       # proposals of other clusters than the present one
-    Py_ssize_t n_accepted
-    Py_ssize_t failed
-
-
-cdef inline double gain(const sweep_state *w, Py_ssize_t i, const double *x, Py_ssize_t old,
-                        Py_ssize_t new) noexcept nogil:
-    """Compute the log weight of cluster `new` for the datum minus the one of `old`."""
-    cdef const double *a = w.Theta + new * w.F
-    cdef const double *b = w.Theta + old * w.F
-    cdef Py_ssize_t at, f
-    cdef double sum_ = 0.0
-    if x != NULL:
-        sum_ = expfam_dot_difference(x, a, b, w.F)
-    else:
-        for at in range(row_start(w.rows, i), row_start(w.rows, i + 1)):
-            f = entry_column(w.rows, at)
-            sum_ += entry_value(w.rows, at) * (a[f] - b[f])
-    return sum_ + (w.bias[new] - w.bias[old])
 
 
 cdef void open_list(const sweep_state *w, Py_ssize_t g, listed *l) noexcept nogil:
@@ -295,13 +245,6 @@ cdef class MetropolisSweep:
     proposal : Proposal
     """
 
-    cdef sweep_state w
-    cdef csr_rows rows
-    cdef readonly ProposalHandle handle
-    cdef readonly object model          # model to which the proposal is bound
-    cdef readonly object snapshot       # snapshot of the last refresh, if it is used in later sweeps too
-    cdef object data, order, phi, sorted, sparse, n_clusters
-
     def __init__(self, state, proposal):
         owner = proposal.bind(state.model, state.data, seed=state.seed)
         self.handle = ProposalHandle(owner, repr(proposal))
@@ -443,11 +386,6 @@ cdef class MetropolisSweep:
 
 cdef class Room:
     """Scratch memory of one task."""
-
-    cdef double *work
-    cdef listed *lists              # NULL without draws from lists
-    cdef listed l
-    cdef object arrays, waiting
 
     def __init__(self, MetropolisSweep sweeper):
         cdef const prototype_state *s = sweeper.w.lists
@@ -602,53 +540,3 @@ class UncollapsedMetropolis(UncollapsedKernel):
         labels, extra = self.draw_labels(state)
         extra["changed"] = state.move_labels(labels) / len(labels)
         return extra.pop("proposed"), extra.pop("accepted"), extra
-
-
-# ---- the law of an update, for proofs ------------------------------------------------------------------------------
-
-def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
-    """Compute the exact law of the label of datum `i` after one Metropolis step.
-
-    The functions of the sweep compute it.
-
-    Parameters
-    ----------
-    kernel : UncollapsedMetropolis
-    state : UncollapsedState
-        State with parameters; it is not changed.
-    i : int
-    is_fresh : bool
-        Whether to refresh the proposal with the parameters of the state first.
-
-    Returns
-    -------
-    (K, K) float64 ndarray
-        Rows are labels before the step.
-    """
-    cdef MetropolisSweep sweeper = kernel.sweeper(state)
-    cdef Py_ssize_t k, to
-    cdef const double[:, ::1] phi
-    cdef const double *x = NULL
-    if is_fresh:
-        sweeper.refresh(
-            Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=state.data.n_rows,
-                                   step=state.n_steps),
-            True,
-        )
-    sweeper.sweep(state, 1, None)        # sets the pointers
-    cdef const double[:, ::1] Theta = np.ascontiguousarray(state.Theta, dtype=np.float64)
-    cdef const double[::1] bias = np.ascontiguousarray(state.log_pi - state.G)
-    sweeper.w.Theta, sweeper.w.bias = &Theta[0, 0], &bias[0]
-    if sweeper.w.rows == NULL:
-        phi = sweeper._made(sweeper.data.X[np.array([i])])
-        x = &phi[0, 0]
-    K = len(state.G)
-    law = np.zeros((K, K))
-    log_q = sweeper.handle.log_prob(i, state.labels[i], np.arange(K))
-    for k in range(K):
-        for to in range(K):
-            if k != to:
-                ratio = gain(&sweeper.w, i, x, k, to) + log_q[k] - log_q[to]
-                law[k, to] = np.exp(log_q[to]) * min(1.0, np.exp(min(ratio, 0.0)))
-        law[k, k] = 1.0 - law[k].sum()
-    return law

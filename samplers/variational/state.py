@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
-from expfam.samplers.states.collapsed import memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.variational.held_rows import Batch, HeldSoft
 from expfam.samplers.variational.local_step import LocalStep, Sums
 from expfam.samplers.variational.soft_state import HELD

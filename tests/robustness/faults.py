@@ -301,7 +301,7 @@ FAULTS = [
     ),
     Fault(
         "probability of a coded cluster without the floor",
-        "samplers/proposals/hash.pyx",
+        "samplers/proposals/_hash.pyx",
         "self.floor / self.n_open + (1.0 - self.floor) * s.w[j] / s.total",
         "(1.0 - self.floor) * s.w[j] / s.total",
         "tests/samplers/proposals/test_hash.py -k 'law or log_prob'",
@@ -331,7 +331,7 @@ FAULTS = [
     # ---- uncollapsed, canopy, EM
     Fault(
         "weights and parameters drawn from the same random numbers",
-        "samplers/states/collapsed.pyx",
+        "samplers/states/uncollapsed.py",
         'generator(self.seed, "posterior", unit=1, step=self.n_steps)',
         'generator(self.seed, "posterior", unit=0, step=self.n_steps)',
         "tests/robustness/test_reproducible.py -k share_their_random_numbers",

@@ -46,7 +46,7 @@ def test_only_python_and_cython_sources_are_changed():
 
 
 def test_modules_are_named_as_they_are_built():
-    assert mutants.module_of("samplers/proposals/hash.pyx") == "expfam.samplers.proposals.hash"
+    assert mutants.module_of("samplers/proposals/_hash.pyx") == "expfam.samplers.proposals._hash"
     assert mutants.module_of("expfam/families/gaussian/storage.pyx") == "expfam.families.gaussian.storage"
 
 

@@ -14,7 +14,7 @@ from tiny import FAMILIES, WEIGHTS
 from expfam import Dataset, MixtureModel
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.samplers import CollapsedMetropolis, Int8Proposal, Snapshot, TableProposal
-from expfam.samplers.collapsed.metropolis import update_law
+from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
@@ -159,7 +159,7 @@ import json
 import numpy as np
 from expfam import Dataset, DirichletProcess, MixtureModel, Multinomial
 from expfam.samplers import CollapsedMetropolis, TableProposal
-from expfam.samplers.collapsed.metropolis import update_law
+from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.states.collapsed import CollapsedState
 X = np.random.default_rng(0).poisson(0.8, size=(120, 30)) + np.eye(30)[np.arange(120) % 30]
 X[:, 0], X[::7, 1] = np.arange(120) * 3, 700    # bytes of all sizes, and sums of more than 16 bits

@@ -10,7 +10,7 @@ from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, Po
 from expfam.errors import CapabilityError, DataError, PluginError
 from expfam.families.support import dense_rows
 from expfam.samplers import BucketProposal, CellProposal, CollapsedMetropolis
-from expfam.samplers.collapsed.metropolis import update_law
+from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState

@@ -18,7 +18,8 @@ from expfam import Categorical, Dataset, DirichletProcess, MixtureModel, Multino
 from expfam.errors import DataError, PluginError
 from expfam.families.components import Components
 from expfam.samplers.collapsed.gibbs import conditional
-from expfam.samplers.collapsed.metropolis import CollapsedMetropolis, update_law
+from expfam.samplers.collapsed.laws import update_law
+from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.hash import HashProposal
 from expfam.samplers.proposals.snapshot import Snapshot

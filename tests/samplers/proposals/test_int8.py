@@ -27,7 +27,7 @@ from expfam.errors import CapabilityError, PluginError, ResourceError
 from expfam.families.gaussian.natural import NaturalLaw
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
-from expfam.samplers.collapsed.metropolis import update_law
+from expfam.samplers.collapsed.laws import update_law
 from expfam.samplers.proposals import int8
 from expfam.samplers.proposals.handle import ProposalHandle
 from expfam.samplers.proposals.snapshot import Snapshot

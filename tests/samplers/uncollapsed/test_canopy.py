@@ -35,7 +35,7 @@ from expfam.samplers import (
 )
 from expfam.samplers.geometry.neighbourhood import means_groups, neighbourhood
 from expfam.samplers.proposals.handle import ProposalHandle
-from expfam.samplers.uncollapsed.metropolis import update_law
+from expfam.samplers.uncollapsed.laws import update_law
 from expfam.structures import DataCells
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")

@@ -1,0 +1,5 @@
+from expfam.samplers.proposals._hash import BoundHash
+
+LENGTHS: int
+
+class CountHash(BoundHash): ...

@@ -1,0 +1,5 @@
+from expfam.samplers.proposals._hash import BoundHash
+
+BLOCK_BYTES: int
+
+class RealHash(BoundHash): ...

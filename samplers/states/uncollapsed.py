@@ -1,0 +1,341 @@
+"""State of an uncollapsed chain: labels with drawn parameters and weights of K components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.families.support import dense_rows
+from expfam.model.statistics import label_statistics, moved_statistics
+from expfam.samplers.states.collapsed import CollapsedState
+from expfam.samplers.states.partitions import by_first_appearance, slots_by_first_appearance
+from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.stored import integers, numbers
+
+_RECOUNT_EVERY = 20  # changes of labels after which statistics are recomputed
+_MOST_DRIFT = 1e-9  # relative rounding error of a cluster beyond which they are recomputed at each change
+_LOG_ONE = 1e-9  # largest log of a probability, with rounding error
+
+
+class UncollapsedState:
+    """Labels of the data with drawn parameters and weights of K components.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Its family must be bound to the data.
+    data : Dataset
+    labels : (N,) array_like of int in 0..K-1
+    n_clusters : int
+        Number K of components; the truncation if the weights allow any number of clusters.
+    seed : int
+        Seed of 64 bits.
+    n_steps : int
+        Number of steps that the chain has made.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+        Component of each datum.
+    n : (K,) float64 ndarray
+        Number of data in each component.
+    S : (K, F) float64 ndarray or CSR
+        Sums of the sufficient statistics in each component.
+    Theta : (K, F) float64 ndarray or None
+        Natural parameters that were drawn last.
+    G : (K,) float64 ndarray or None
+        Log partition function of each component.
+    log_pi : (K,) float64 ndarray or None
+        Log weight of each component.
+    log_joint : float
+        Collapsed log joint of the labels, nats, without log-base. It can be compared with that of collapsed states.
+    n_differences : int
+        Number of changes of labels since the statistics were last computed from all data.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
+    >>> from expfam.samplers import UncollapsedState
+    >>> data = Dataset([[0], [1], [40]], Poisson())
+    >>> model = MixtureModel(data.family, SymmetricDirichlet(4))
+    >>> state = UncollapsedState(model, data, [0, 0, 3], n_clusters=4, seed=0)
+    >>> state.draw_parameters()
+    >>> state.Theta.shape, state.log_pi.shape
+    ((4, 1), (4,))
+    """
+
+    model: Any
+    memory: dict[str, Any]
+    labels: npt.NDArray[np.int32]
+    n: npt.NDArray[np.float64]
+    S: Any
+    Theta: npt.NDArray[np.float64] | None
+    G: npt.NDArray[np.float64] | None
+    log_pi: npt.NDArray[np.float64] | None
+    _log_joint: float | None
+
+    def __init__(
+        self, model: Any, data: Any, labels: npt.ArrayLike, *, n_clusters: int, seed: int, n_steps: int = 0
+    ) -> None:
+        self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
+        self.stamp = 0
+        self.memory = {}
+        self.K = int(n_clusters)
+        labels = np.ascontiguousarray(labels, dtype=np.int32)
+        if labels.min() < 0 or labels.max() >= self.K:
+            raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {labels.min()}..{labels.max()}")
+        self.Theta = self.G = self.log_pi = None
+        self.drifts = False
+        self.set_labels(labels)
+
+    def set_labels(self, labels: npt.NDArray[np.int32]) -> None:
+        """Replace the labels, and compute their statistics from all data."""
+        self.labels = labels
+        self.n, self.S = label_statistics(self.data, labels, self.K)
+        self.n_differences, self._log_joint = 0, None
+        self.stamp += 1
+
+    @property
+    def log_joint(self) -> float:
+        """Collapsed log joint of the labels, computed when it is first read."""
+        if self._log_joint is None:
+            self._log_joint = self.compute_log_joint()
+        return self._log_joint
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of components that hold data."""
+        return int(np.count_nonzero(self.n))
+
+    @property
+    def partition(self) -> npt.NDArray[np.int32]:
+        """Labels renumbered 0..B-1 by first appearance: (N,) int32 ndarray, a copy."""
+        return by_first_appearance(self.labels)[1]
+
+    def statistics(self) -> tuple[npt.NDArray[np.float64], Any]:
+        """Return counts (B,) and sums (B, F) of components with data, in the order of `partition`."""
+        order = slots_by_first_appearance(self.labels)
+        return self.n[order], self.S[order]
+
+    def compute_log_joint(self) -> float:
+        """Compute the collapsed log joint of partition and data: nats, without log-base."""
+        live = np.flatnonzero(self.n > 0)
+        prior = self.model.weights.log_prior(self.n[live].astype(np.int64))
+        return float(prior + self.model.family.total_log_marginal(self.n[live], self.S[live]))
+
+    def draw_parameters(self, theta: str = "draw") -> None:
+        """Make weights and parameters from the statistics of the labels.
+
+        Parameters
+        ----------
+        theta : {"draw", "map", "mean"}
+            "draw" draws both from their posterior, each with its own random stream of this step; "map" uses the mode of
+            the posterior, "mean" its mean.
+        """
+        family, weights, S = self.model.family, self.model.weights, dense_rows(self.S)
+        if theta == "draw":
+            rng = generator(self.seed, "posterior", unit=0, step=self.n_steps)
+            self.Theta, self.G = family.draw_natural(self.n, S, rng)
+            self.log_pi = weights.draw_log(self.n, generator(self.seed, "posterior", unit=1, step=self.n_steps))
+        elif theta == "map":
+            (self.Theta, self.G), self.log_pi = family.map_natural(self.n, S), weights.map_log(self.n)
+        elif theta == "mean":
+            (self.Theta, self.G), self.log_pi = family.expected_natural(self.n, S), weights.expected_log(self.n)
+        else:
+            raise ValueError(f"theta must be 'draw', 'map' or 'mean'; got {theta!r}")
+
+    def move_labels(self, labels: npt.NDArray[np.int32]) -> int:
+        """Replace the labels and update their statistics.
+
+        Parameters
+        ----------
+        labels : (N,) int32 ndarray
+            New labels.
+
+        Returns
+        -------
+        int
+            Number of data whose label changed.
+
+        Notes
+        -----
+        Statistics are updated by the data that change. They are recomputed from all data at each twentieth call, and if
+        more than half of the data change. If the rounding error is then larger than 1e-9, for example after an outlier
+        has joined and left a cluster, they are recomputed at every later call.
+        """
+        n_moved = int(np.count_nonzero(labels != self.labels))
+        if n_moved > self.data.n_rows // 2 or self.drifts:
+            self.set_labels(labels)
+            return n_moved
+        n, S = moved_statistics(self.data, self.n, self.S, self.labels, labels)
+        self.labels, self.n_differences = labels, self.n_differences + 1
+        self.n, self.S, self._log_joint = n, S, None
+        self.stamp += 1
+        if self.n_differences >= _RECOUNT_EVERY:
+            self._recount()
+        return n_moved
+
+    def _recount(self):
+        """Recompute the statistics from all data, and measure the rounding error of the updates."""
+        n, S = self.n, self.S
+        self.set_labels(self.labels)
+        if not np.array_equal(n, self.n):
+            raise ExpFamError("counts kept by differences are not those of the labels")
+        if (_row_largest(self.S - S) > _MOST_DRIFT * (1.0 + _row_largest(self.S))).any():
+            self.drifts = True
+
+    def set_model(self, model: Any) -> None:
+        """Replace the model by one of the same kind with other hyper-parameters; keep the labels."""
+        self.model, self._log_joint = model, None
+
+    def take(self, other: Any) -> None:
+        """Copy labels, model and step number of `other`, a state that was made from this one.
+
+        Its type may differ.
+        """
+        self.model, self.n_steps = other.model, other.n_steps
+        self.Theta = self.G = self.log_pi = None
+        self.set_labels(np.ascontiguousarray(_into_slots(other.partition, self.K, other), dtype=np.int32))
+
+    def check(self) -> None:
+        """Recompute the statistics from the labels and compare; raise AssertionError if they differ."""
+        n, S = label_statistics(self.data, self.labels, self.K)
+        assert np.array_equal(n, self.n), "counts differ from the labels"
+        assert abs(S - self.S).max() <= 1e-9 * (1.0 + abs(S).max()), "statistics differ from the labels"
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything that a later step reads as a dict of arrays."""
+        arrays = {
+            "model": model_arrays(self.model),
+            "labels": self.labels.copy(),
+            "n": self.n.copy(),
+            "S": _matrix_arrays(self.S),
+            "counters": np.array([self.n_steps, self.stamp, self.n_differences, self.drifts], dtype=np.int64),
+            "memory": memory_arrays(self.memory),
+        }
+        if self.Theta is not None and self.G is not None and self.log_pi is not None:
+            arrays |= {"Theta": self.Theta.copy(), "G": self.G.copy(), "log_pi": self.log_pi.copy()}
+        return arrays
+
+    def from_arrays(self, arrays: dict[str, Any]) -> None:
+        """Restore the state from the arrays of `to_arrays`.
+
+        Raises
+        ------
+        ArchiveError
+            The arrays do not belong to a chain of this type over these data.
+        """
+        K, F = self.K, self.data.n_statistics
+        model = with_model_arrays(self.model, arrays["model"])
+        labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)  # a copy: moves are in place
+        n, S = numbers(arrays, "n", (K,), low=0.0), _matrix(arrays, "S", (K, F))
+        if sparse.issparse(S) != sparse.issparse(self.S):
+            raise ArchiveError("the statistics are sparse where those of the data are dense, or the reverse")
+        self._check_statistics(labels, n, S)
+        Theta = G = log_pi = None
+        if "Theta" in arrays:
+            Theta, G = numbers(arrays, "Theta", (K, F)), numbers(arrays, "G", (K,))
+            log_pi = numbers(arrays, "log_pi", (K,), finite=False, high=_LOG_ONE)
+            if np.isnan(log_pi).any():
+                raise ArchiveError("'log_pi' holds NaN: the file was altered")
+        counters = integers(arrays, "counters", (4,)).tolist()
+        self.model, self._log_joint, self.labels, self.n, self.S = model, None, labels, n, S
+        self.Theta, self.G, self.log_pi = Theta, G, log_pi
+        self.n_steps, self.stamp, self.n_differences, self.drifts = counters
+        self.memory = stored_memory(arrays)
+
+    def _check_statistics(self, labels, n, S):
+        """Refuse statistics that are not those of the labels.
+
+        Soft statistics of subclasses depend on parameters and are not checked.
+        """
+        if type(self) is not UncollapsedState:
+            return
+        exact_n, exact_S = label_statistics(self.data, labels, self.K)
+        if not np.array_equal(n, exact_n) or abs(S - exact_S).max() > MOST_GAP * (1.0 + abs(exact_S).max()):
+            raise ArchiveError("the statistics are not those of the labels: the file was altered, or is of other data")
+
+    def as_type(self, state_type: type) -> Any:
+        """Convert the chain to a state of another type; parameters are dropped, which is exact."""
+        if state_type is UncollapsedState:
+            return self
+        if state_type is not CollapsedState:
+            raise CapabilityError(f"an UncollapsedState cannot become a {state_type.__name__}")
+        _refuse_truncation(self.model.weights)
+        state = CollapsedState(self.model, self.data, self.labels, seed=self.seed, n_steps=self.n_steps)
+        state.stamp = self.stamp + 1
+        return state
+
+    @classmethod
+    def _of_collapsed(cls, state: CollapsedState) -> UncollapsedState:
+        """Make the state of a collapsed chain, with the clusters in random components.
+
+        `CollapsedState.as_type` calls it.
+        """
+        if cls is not UncollapsedState:
+            raise CapabilityError(f"a CollapsedState cannot become a {cls.__name__}")
+        _refuse_truncation(state.model.weights)
+        K = state.model.weights.max_components
+        made = cls(
+            state.model,
+            state.data,
+            _into_slots(state.partition, K, state),
+            n_clusters=K,
+            seed=state.seed,
+            n_steps=state.n_steps,
+        )
+        made.stamp = state.stamp + 1
+        return made
+
+
+def _refuse_truncation(weights):
+    if weights.max_components is None:
+        raise CapabilityError(
+            f"{weights!r} cut off at some number of components is another posterior than the collapsed one:"
+            " collapsed and uncollapsed kernels combine under a SymmetricDirichlet only"
+        )
+
+
+def _into_slots(partition, K, state):
+    """Put the clusters of a partition into different random components of K: (N,) labels.
+
+    The model with labelled components has the same law only if each choice is equally likely.
+    """
+    rng = generator(state.seed, "posterior", unit=2, step=state.n_steps)
+    return rng.permutation(K)[partition]
+
+
+def _row_largest(S):
+    """Return the largest absolute value of each row of a dense or CSR matrix."""
+    largest = abs(S).max(axis=1)
+    return largest.toarray().ravel() if sparse.issparse(largest) else largest
+
+
+def _matrix_arrays(S):
+    """Copy a dense matrix, or the three arrays and the width of a CSR matrix."""
+    if not sparse.issparse(S):
+        return S.copy()
+    width = np.array(S.shape[1], dtype=np.int64)
+    return {"values": S.data.copy(), "columns": S.indices.copy(), "starts": S.indptr.copy(), "width": width}
+
+
+def _matrix(arrays, name, shape):
+    """Restore a matrix from `_matrix_arrays`; raise ArchiveError if it has not the given shape."""
+    found = arrays[name]
+    if not isinstance(found, dict):
+        return numbers(arrays, name, shape)
+    integers(found, "width", (), shape[1], shape[1] + 1)
+    values = numbers(found, "values", (None,))
+    parts = (
+        values,
+        integers(found, "columns", values.shape, 0, shape[1], dtype=np.asarray(found["columns"]).dtype),
+        integers(found, "starts", (shape[0] + 1,), 0, values.size + 1, dtype=np.asarray(found["starts"]).dtype),
+    )
+    matrix = sparse.csr_array(parts, shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix
