@@ -43,7 +43,7 @@ ctypedef struct place:          # the present slot of a datum and its score
 
 
 # Move consecutive data one by one; set `at` to the first unfinished one.
-ctypedef int (*rows_mover)(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil
+ctypedef int (*move_rows_t)(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil
 
 
 cdef inline int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
@@ -124,5 +124,5 @@ cdef class MetropolisSweep:
     cdef int set_block(self, rows, slots) except -1
     cdef int open(self, CollapsedState state, mode) except -1
     cdef int open_frozen(self, CollapsedState state) except -1
-    cdef int move_in_order(self, rows_mover move, int mode) except -1
+    cdef int move_in_order(self, move_rows_t move, int mode) except -1
     cdef object failure(self, int code, Py_ssize_t i)

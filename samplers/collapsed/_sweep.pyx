@@ -244,7 +244,7 @@ cdef class MetropolisSweep:
         run(draw_task, tasks, 1 if self.handle.needs_gil else n_threads, uses_blas=False)
         return drawn, log_back
 
-    cdef int move_in_order(self, rows_mover move, int mode) except -1:
+    cdef int move_in_order(self, move_rows_t move, int mode) except -1:
         """Run one sweep in the order of the rows, one datum after the other."""
         cdef Py_ssize_t start = 0, stop, at = 0, before, n = self.state.data.n_rows, failed_at = -1
         cdef int code
