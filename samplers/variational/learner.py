@@ -195,23 +195,22 @@ class Learner:
     def follow(self, batch: Any, done: Pass, *, all_clusters: bool, is_last: bool = False) -> None:
         """Make the local step of a batch, and the update that the schedule has for it.
 
-        Under `Full`, and for the last batch of a pass, the update comes at the end of the pass.
+        Under `Full`, and for the last batch of a memoized pass, the update comes at the end of the pass.
         """
         local, scores_all = self.step_of(batch, all_clusters=all_clusters)
         begin = perf_counter()
         done.diagnostics.add(local.diagnostics)
         done.n_batches += 1
         done.scores_all &= scores_all
-        is_due = not (is_last or isinstance(self.schedule, Full))
+        waits = not self.is_noisy and (is_last or isinstance(self.schedule, Full))
         if self.is_noisy:
-            is_due = True
             self._step_towards(batch, local, done)
         else:
             done.add(local.sums)
-            if is_due:
+            if not waits:
                 self._replace(self.last_sums(batch, local), batch, local.sums)
         self.remember(batch, local, scores_all=scores_all)
-        if is_due:
+        if not waits:
             self.update()
         done.seconds_global += perf_counter() - begin
 

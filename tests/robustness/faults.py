@@ -561,6 +561,20 @@ FAULTS = [
         "tests/robustness/test_reproducible.py -k share_their_random_numbers",
     ),
     Fault(
+        "memoized update: the old sums of a batch stay",
+        "samplers/variational/learner.py",
+        "sums.add(new) if old is None else sums.replace(old, new)",
+        "sums.add(new)",
+        "tests/estimators/test_chunks.py -k 'memoized_rule'",
+    ),
+    Fault(
+        "stochastic update: steps of chunks forget that more rows are known",
+        "samplers/variational/learner.py",
+        "(1.0 - step) * self._growth(total)",
+        "(1.0 - step)",
+        "tests/estimators/test_chunks.py -k 'stochastic'",
+    ),
+    Fault(
         "a trial's old entropy is not taken away",
         "samplers/variational/cluster_moves.py",
         "        local.replaced.entropy = self._entropy(rows, values)\n",
