@@ -1,4 +1,8 @@
-"""What an earlier version wrote is read as it was: models predict, and runs go on, to the bit."""
+"""What an earlier version wrote is read as it was: models predict the same, and runs go on as they did.
+
+The files come from one machine and one build. Others add in another order, and iterations that end at a tolerance make
+more of the difference than rounding: up to 2e-6 was seen with another level of optimisation. Labels are the same.
+"""
 
 import json
 
@@ -17,7 +21,10 @@ def expected(name):
 def test_a_saved_model_says_what_it_said(name):
     found = saved_before.results_of(name, saved_before.load(name))
     for key, value in expected(name).items():
-        np.testing.assert_array_equal(found[key], value)
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(found[key], value, rtol=1e-4)
+        else:
+            np.testing.assert_array_equal(found[key], value)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -25,7 +32,7 @@ def test_a_run_goes_on_as_it_did(name):
     found = saved_before.end_of(*saved_before.restored(name))
     wanted = expected(f"run_{name}")
     np.testing.assert_array_equal(found["labels"], wanted["labels"])
-    assert found["objective"] == pytest.approx(float(wanted["objective"]), rel=1e-12)  # other machines add otherwise
+    assert found["objective"] == pytest.approx(float(wanted["objective"]), rel=1e-6)
 
 
 def test_classes_are_named_by_the_package_that_offers_them():
