@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from expfam.errors import DataError
+from expfam.model.partitions import contingency
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,10 +49,9 @@ def variation_of_information(
     """
     if base not in _UNIT:
         raise ValueError(f"base must be 'nats' or 'bits'; got {base!r}")
-    a, b, joint = _contingency(labels_a, labels_b)
-    size_a, size_b = np.bincount(a, weights=joint), np.bincount(b, weights=joint)
+    n_a, n_b, a, b, joint = _contingency(labels_a, labels_b)
     # one sum of non-negative terms instead of a difference of entropies: equal partitions give exactly zero
-    terms = joint * (np.log(size_a[a] / joint) + np.log(size_b[b] / joint))
+    terms = joint * (np.log(n_a[a] / joint) + np.log(n_b[b] / joint))
     return float(math.fsum(terms) / joint.sum() / _UNIT[base])
 
 
@@ -76,24 +76,17 @@ def purity(labels_true: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     >>> purity(["cat", "cat", "dog", "dog"], [0, 0, 0, 1])
     0.75
     """
-    _, cluster, joint = _contingency(labels_true, labels)
-    largest = np.zeros(cluster.max() + 1)
-    np.maximum.at(largest, cluster, joint)
-    return float(largest.sum() / joint.sum())
+    counts = _contingency(labels_true, labels)
+    largest = np.zeros(counts.n_b.size)
+    np.maximum.at(largest, counts.b, counts.n_ab)
+    return float(largest.sum() / counts.n_ab.sum())
 
 
 def _contingency(labels_a, labels_b):
-    """Return the pairs of labels that occur, and how often.
-
-    The result is three arrays of one length: codes in A, codes in B, and float64 counts.
-    """
+    """Count pairs of labels of any type; raise a DataError unless both vectors have one length."""
     labels_a, labels_b = np.asarray(labels_a), np.asarray(labels_b)
     if labels_a.ndim != 1 or labels_a.shape != labels_b.shape or not labels_a.size:
         raise DataError(
             f"two label vectors of one length >= 1 are needed; got shapes {labels_a.shape}, {labels_b.shape}"
         )
-    a = np.unique(labels_a, return_inverse=True)[1].astype(np.int64)
-    b = np.unique(labels_b, return_inverse=True)[1].astype(np.int64)
-    n_b = int(b.max()) + 1
-    pairs, counts = np.unique(a * n_b + b, return_counts=True)
-    return pairs // n_b, pairs % n_b, counts.astype(np.float64)
+    return contingency(*(np.unique(labels, return_inverse=True)[1] for labels in (labels_a, labels_b)))

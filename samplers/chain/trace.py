@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from expfam.errors import ArchiveError
+from expfam.model.partitions import by_first_appearance, compact_labels, contingency
 from expfam.protocols import Info
 from expfam.structures.ground.stored import integers, numbers
 
@@ -256,11 +256,7 @@ class Trace(WarmedColumns):
         cluster analysis", but only over the kept partitions.
         """
         best = int(np.argmin(self.mean_losses(loss)))
-        labels = self._kept[best]
-        _, first = np.unique(labels, return_index=True)
-        rank = np.empty(first.size, dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(first.size)
-        return rank[labels]
+        return by_first_appearance(self._kept[best])[1]
 
     def mean_losses(self, loss: Literal["vi", "binder"] = "vi") -> npt.NDArray[np.float64]:
         """Compute the mean loss from each kept partition to all of them: (M,) float64.
@@ -356,30 +352,20 @@ def _column(values, T):
     return values.tolist()
 
 
-def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Renumber labels as 0..K-1 without gaps, in the same order: (N,) int32, a copy.
-
-    O(N + largest label).
-    """
-    labels = np.asarray(labels)
-    used = np.bincount(labels) > 0
-    return (np.cumsum(used) - 1).astype(np.int32)[labels]
-
-
-def _contingency(a, b):
-    """Count the data of each cluster of `a`, each cluster of `b`, and each pair that occurs."""
-    table = sparse.coo_array((np.ones(a.size), (a, b))).tocsr()
-    return np.bincount(a), np.bincount(b), table.data
-
-
 def _variation_of_information(a, b):
-    n_a, n_b, n_ab = _contingency(a, b)
+    """Return the variation of information in nats, as a difference of entropies.
+
+    `expfam.variation_of_information` sums more exactly, but takes longer for each of M**2 pairs of partitions.
+    """
+    counts = contingency(a, b)
+    n_a, n_b, n_ab = counts.n_a, counts.n_b, counts.n_ab
     value = sum(float(m @ np.log(m)) for m in (n_a, n_b)) - 2.0 * float(n_ab @ np.log(n_ab))
     return max(value / a.size, 0.0)
 
 
 def _binder(a, b):
-    n_a, n_b, n_ab = (np.asarray(m, dtype=np.float64) for m in _contingency(a, b))
+    counts = contingency(a, b)
+    n_a, n_b, n_ab = (np.asarray(m, dtype=np.float64) for m in (counts.n_a, counts.n_b, counts.n_ab))
     return float(n_a @ n_a + n_b @ n_b - 2.0 * (n_ab @ n_ab)) / a.size**2
 
 

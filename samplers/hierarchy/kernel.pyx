@@ -18,6 +18,7 @@ from expfam.errors import ArchiveError, CapabilityError, DataWarning
 from expfam.families.counts.components import CountComponents
 from expfam.families.components import Components
 from expfam.model.data import Dataset
+from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import label_statistics
 from expfam.samplers.hierarchy.count_scores import CountScores, IndexPartners
 from expfam.samplers.hierarchy.pairs import AllPartners, GraphPartners
@@ -112,7 +113,7 @@ class MergeState:
     ):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.order, self.stamp, self.memory = order, 0, {}
-        self.leaf = _by_appearance(labels)
+        self.leaf = by_first_appearance(labels)[1]
         self._start(leaf_weight)
         self.partners = self._partners(index, graph)
         n_threads = n_threads if self.scores.can_fork else 1
@@ -165,7 +166,7 @@ class MergeState:
         self = cls.__new__(cls)
         self.model, self.data, self.seed, self.n_steps = model, data, 0, 0
         self.order, self.stamp, self.memory = "odds", 0, {}
-        self.leaf = np.arange(data.n_rows, dtype=np.int32) if labels is None else _by_appearance(labels)
+        self.leaf = np.arange(data.n_rows, dtype=np.int32) if labels is None else by_first_appearance(labels)[1]
         self.queue = self.partners = None
         self._start(leaf_weight)
         slot = list(range(len(self.ids)))  # of each node
@@ -244,7 +245,7 @@ class MergeState:
     @property
     def partition(self):
         """`labels` renumbered by first appearance: (N,) int32 ndarray."""
-        return _by_appearance(self.labels)
+        return by_first_appearance(self.labels)[1]
 
     def statistics(self):
         """Counts (B,) and sums (B, F) of the clusters of `partition`."""
@@ -492,7 +493,7 @@ def chain_weight(model, data, labels):
 
     The value is that of merging the copies one after the other.
     """
-    labels = _by_appearance(labels)
+    labels = by_first_appearance(labels)[1]
     first, counts = np.unique(labels, return_index=True, return_counts=True)[1:]
     phi = data.family.sufficient_statistics(data.X[first])
     alpha = model.weights.alpha
@@ -508,11 +509,3 @@ def chain_weight(model, data, labels):
         rows = np.flatnonzero(counts >= n)
         weight[rows] = np.logaddexp(block(n, rows), weight[rows] + one[rows])
     return weight
-
-
-def _by_appearance(labels):
-    """Labels renumbered 0.. in the order of their first appearance: (N,) int32."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    return rank[inverse]

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ResourceError
+from expfam.model.partitions import by_first_appearance
 
 MOST_SHARES = 1 << 28  # numbers of 4 bytes that the cut into a given number of clusters may keep
 
@@ -190,10 +191,7 @@ class HierarchyTree:
         for t in range(len(self.children) - 1, -1, -1):
             if block[self.n_leaves + t] >= 0:
                 block[self.children[t]] = block[self.n_leaves + t]
-        _, first, labels = np.unique(block[: self.n_leaves], return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        return rank[labels]
+        return by_first_appearance(block[: self.n_leaves])[1].astype(np.int64)
 
     def _exact_cut(self, n_clusters):
         """Return the blocks of the best cut into exactly `n_clusters`.

@@ -12,6 +12,7 @@ from expfam.errors import CapabilityError, DataWarning
 from expfam.families.base import Family
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.model.partitions import by_first_appearance
 from expfam.model.weights import DirichletProcess
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState, chain_weight
@@ -173,13 +174,11 @@ def ward_state(
     """
     points = Rows(data).embedding(0, None).astype(np.float64)
     labels = np.arange(data.n_rows) if labels is None else np.asarray(labels)
-    first, leaf, n = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)[1:]
-    rank = np.argsort(np.argsort(first))  # leaves are numbered by their first datum
-    means = np.zeros((len(n), points.shape[1]))
-    np.add.at(means, rank[leaf], points)
-    sizes = np.empty(len(n))
-    sizes[rank] = n
-    children, _ = MergeTable(len(n), WardScores(means / sizes[:, None], size=sizes)).run()
+    n_leaves, leaf = by_first_appearance(labels)
+    means = np.zeros((n_leaves, points.shape[1]))
+    np.add.at(means, leaf, points)
+    sizes = np.bincount(leaf).astype(np.float64)
+    children, _ = MergeTable(n_leaves, WardScores(means / sizes[:, None], size=sizes)).run()
     weight = chain_weight(model, data, labels) if collapse else None
     return MergeState.of_children(model, data, children, labels=labels, leaf_weight=weight)
 

@@ -16,6 +16,7 @@ from expfam.errors import CapabilityError
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
 from expfam.structures.ground.threads import single_blas
 from expfam.structures.merge_table import MergeTable
@@ -79,10 +80,10 @@ def merged_labels(
     B = _merge(gains, names.size, opened, fewest, near)
     limit = min((n for n in (n_clusters, model.weights.max_components) if n is not None), default=B)
     if near is not None and (n_compared >= B or limit < B):
-        labels = np.unique(gains.home[labels], return_inverse=True)[1]
-        gains = _gains_of(model, data, labels.astype(np.int32))
+        labels = compact_labels(gains.home[labels])
+        gains = _gains_of(model, data, labels)
         _merge(gains, B, opened, n_clusters, None)
-    return np.unique(gains.home[labels], return_inverse=True)[1].astype(np.int32)
+    return compact_labels(gains.home[labels])
 
 
 def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters: int | None = None) -> np.ndarray:
@@ -126,8 +127,7 @@ def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters
     opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
     limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
     _merge(gains, n.size, opened, min(limits, default=None), None)
-    _, first, home = np.unique(gains.home, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[home]
+    return by_first_appearance(gains.home)[1].astype(np.int64)
 
 
 def _gains_of(model, data, labels):

@@ -11,8 +11,8 @@ import numpy as np
 from libc.math cimport INFINITY, log
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.model.statistics import label_statistics
-from expfam.samplers.states.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.samplers.states.storage import MOST_GAP as _MOST_GAP
 from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.stored import integers, numbers

@@ -10,9 +10,9 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.families.support import dense_rows
+from expfam.model.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.model.statistics import label_statistics, moved_statistics
 from expfam.samplers.states.collapsed import CollapsedState
-from expfam.samplers.states.partitions import by_first_appearance, slots_by_first_appearance
 from expfam.samplers.states.storage import MOST_GAP, memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers

@@ -26,11 +26,12 @@ from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
+from expfam.model.partitions import fitted_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.uncollapsed.dense import sparse_arrays
 from expfam.samplers.states.storage import model_arrays
 from expfam.samplers.states.uncollapsed import UncollapsedState
-from expfam.samplers.uncollapsed.kernel import UncollapsedKernel, fitted_labels
+from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.structures.ground.stored import numbers
 from expfam.structures.ground.threads import resolve_n_threads, run, segments
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError
+from expfam.model.partitions import fitted_labels
 from expfam.params import refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.uncollapsed import UncollapsedState
@@ -107,16 +108,6 @@ class UncollapsedKernel(Kernel):
         state.draw_parameters(self.theta)
         labels, extra = self.draw_labels(state)
         return state.data.n_rows, state.move_labels(labels), extra
-
-
-def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
-    """Return labels within 0..n_components-1, renumbered only if some are larger."""
-    values = np.unique(labels)
-    if values.size > n_components:
-        raise CapabilityError(
-            f"{values.size} starting clusters, but {type(kernel).__name__} keeps {n_components} components here"
-        )
-    return np.searchsorted(values, labels) if values.max() >= n_components else labels
 
 
 class UncollapsedGibbs(UncollapsedKernel):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from expfam.model.partitions import by_first_appearance
 from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.variational.candidates import GraphCandidates
 from expfam.samplers.variational.learner import Learner, Pass
@@ -155,10 +156,7 @@ class HeldSoft(HeldRows, SoftState):
     @property
     def partition(self) -> npt.NDArray[np.int32]:
         """Return the labels, renumbered 0..B-1 by first appearance: (N,) int32, a copy."""
-        _, first, labels = np.unique(self.labels, return_index=True, return_inverse=True)
-        rank = np.empty(first.size, dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(first.size)
-        return rank[labels]
+        return by_first_appearance(self.labels)[1]
 
     def set_model(self, model: Any) -> None:
         """Use another model with the same statistics, and set the posterior from them.

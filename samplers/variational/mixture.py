@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from expfam.errors import CapabilityError, DataWarning
+from expfam.model.partitions import fitted_labels
 from expfam.params import refuse_unused
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.local_step import PhiSizes, SparsePass
@@ -194,7 +195,7 @@ class SparseVariational(CandidatePasses):
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
-        return VariationalState(model, data, _fitted(labels, K), n_clusters=K, settings=self, seed=seed)
+        return VariationalState(model, data, fitted_labels(labels, K, self), n_clusters=K, settings=self, seed=seed)
 
     def stream(
         self,
@@ -227,7 +228,7 @@ class SparseVariational(CandidatePasses):
         stream = self._empty_stream(model, data, seed)
         if model.weights.max_components is not None:
             warn_of_few(stream.K, data)
-        stream.begin(data, _fitted(labels, stream.K))
+        stream.begin(data, fitted_labels(labels, stream.K, self))
         return stream
 
     def resumed_stream(
@@ -278,13 +279,3 @@ class SparseVariational(CandidatePasses):
             state.stamp += 1
         else:
             super().finish(state)
-
-
-def _fitted(labels, K):
-    """Return labels below K: renumber them where they are not."""
-    values = np.unique(labels)
-    if values.size > K:
-        raise CapabilityError(
-            f"{values.size} starting clusters, but SparseVariational has {K} components: give a start with fewer"
-        )
-    return labels if values.max() < K else np.searchsorted(values, labels)

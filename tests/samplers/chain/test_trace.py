@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from expfam.model.partitions import compact_labels
 from expfam.protocols import Info
-from expfam.samplers.chain.trace import Trace, compact_labels
+from expfam.samplers.chain.trace import Trace
 
 
 def info(step, objective=0.0, n_clusters=1, **extra):

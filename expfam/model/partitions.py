@@ -1,0 +1,111 @@
+"""Labels of partitions: renumber them, fit them into components, and count pairs of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.errors import CapabilityError
+
+
+class Contingency(NamedTuple):
+    """Counts of the pairs of labels of two partitions; only pairs that occur are stored.
+
+    Attributes
+    ----------
+    n_a : (A,) int64 ndarray
+        Number of data of each cluster of the first partition.
+    n_b : (B,) int64 ndarray
+        Number of data of each cluster of the second one.
+    a, b : (P,) integer ndarrays
+        Clusters of each pair that occurs, by `a` and then by `b`.
+    n_ab : (P,) float64 ndarray
+        Number of data of each pair.
+    """
+
+    n_a: npt.NDArray[np.int64]
+    n_b: npt.NDArray[np.int64]
+    a: npt.NDArray[np.intp]
+    b: npt.NDArray[np.integer]
+    n_ab: npt.NDArray[np.float64]
+
+
+def by_first_appearance(labels: npt.ArrayLike) -> tuple[int, npt.NDArray[np.int32]]:
+    """Count the distinct labels, and renumber them from 0 by first appearance: (N,) int32.
+
+    Labels may be of any type that NumPy can sort. Non-negative integers below about 4 N cost O(N), others O(N log N).
+
+    Examples
+    --------
+    >>> from expfam.model.partitions import by_first_appearance
+    >>> by_first_appearance([7, 7, -1, 7, 3])
+    (3, array([0, 0, 1, 0, 2], dtype=int32))
+    """
+    labels = np.asarray(labels)
+    if not labels.size:
+        return 0, np.empty(0, dtype=np.int32)
+    # a table up to the largest label would be too long for labels far above N
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= 4 * labels.size + 1024:
+        labels = np.unique(labels, return_inverse=True)[1]
+    order = slots_by_first_appearance(labels)
+    rank = np.zeros(int(labels.max()) + 1, dtype=np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
+    return order.size, rank[labels]
+
+
+def slots_by_first_appearance(labels: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+    """Return the distinct labels in the order of their first appearance.
+
+    The labels are at least one, and none is negative. Time and memory are O(N + largest label).
+    """
+    first = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
+    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)  # of several writes to one place the last one remains
+    used = np.flatnonzero(first >= 0)
+    return used[np.argsort(first[used])]
+
+
+def compact_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Renumber labels as 0..K-1 without gaps, in the same order: (N,) int32, a copy.
+
+    O(N + largest label). Negative labels raise a ValueError.
+    """
+    labels = np.asarray(labels)
+    used = np.bincount(labels) > 0
+    return (np.cumsum(used) - 1).astype(np.int32)[labels]
+
+
+def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
+    """Return labels within 0..n_components-1, renumbered only if some are larger.
+
+    Raises
+    ------
+    CapabilityError
+        If there are more distinct labels than components. The message names the class of `kernel`.
+    """
+    values = np.unique(labels)
+    if values.size > n_components:
+        raise CapabilityError(
+            f"{values.size} starting clusters, but {type(kernel).__name__} has {n_components} components here: give a"
+            " start with fewer clusters"
+        )
+    return np.searchsorted(values, labels) if values.max() >= n_components else labels
+
+
+def contingency(labels_a: npt.NDArray[np.integer], labels_b: npt.NDArray[np.integer]) -> Contingency:
+    """Count the data of each cluster of two partitions, and of each pair of clusters that occurs.
+
+    Labels are non-negative integers. Time is O(N + largest label), and no A x B array is made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.model.partitions import contingency
+    >>> contingency(np.array([0, 0, 1]), np.array([1, 1, 0])).n_ab
+    array([2., 1.])
+    """
+    table = sparse.coo_array((np.ones(labels_a.size), (labels_a, labels_b))).tocsr()  # sums pairs that occur twice
+    a = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    return Contingency(np.bincount(labels_a), np.bincount(labels_b), a, table.indices, table.data)
