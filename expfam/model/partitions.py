@@ -95,9 +95,9 @@ def fitted_labels(labels: Any, n_components: int, kernel: Any) -> Any:
 
 
 def contingency(labels_a: npt.NDArray[np.integer], labels_b: npt.NDArray[np.integer]) -> Contingency:
-    """Count the data of each cluster of two partitions, and of each pair of clusters that occurs.
+    """Count the data of each cluster of two partitions, and of each pair of clusters.
 
-    Labels are non-negative integers. Time is O(N + largest label), and no A x B array is made.
+    Labels are non-negative integers. Only pairs that occur are counted: time and memory are O(N + largest label).
 
     Examples
     --------

@@ -134,11 +134,6 @@ class GroupedVariational(CandidatePasses):
             )
         self.schedule_of(model.n_components, data).check(data.groups.n_groups)
 
-    def check_stream(self, model: Any, data: Dataset) -> None:
-        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
-        self._check_settings(model, data)
-        self.stream_schedule().check_settings()
-
     def _check_settings(self, model, data):
         check_grouped(model, data, "GroupedVariational")
         least = {"max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
@@ -182,48 +177,12 @@ class GroupedVariational(CandidatePasses):
         """Return the state in which each row has only the cluster of its label."""
         return GroupedVariationalState(model, data, labels, settings=self, seed=seed)
 
-    def stream(self, model: AdmixtureModel, data: Dataset, *, seed: Any = None, start: Any = "auto") -> GroupedStream:
-        """Return the state of a run that learns chunks of whole groups and keeps none of them.
+    def _empty_stream(self, model, data, seed):
+        return GroupedStream(model, data, settings=self, seed=seed)
 
-        This method does not learn the first chunk.
-
-        Parameters
-        ----------
-        model : AdmixtureModel
-        data : Dataset
-            The first chunk, with groups. It binds the family, gives the start and fixes the coordinates of the passes.
-        seed, start
-            As in `init`.
-
-        Returns
-        -------
-        GroupedStream
-        """
-        model, data, seed, labels = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
-        stream = GroupedStream(model, data, settings=self, seed=seed)
+    def _stream_start(self, stream, data, start):
         warn_of_few(stream.K, data)
-        stream.begin(data, labels)
-        return stream
-
-    def resumed_stream(
-        self,
-        model: AdmixtureModel,
-        data: Dataset,
-        n: npt.NDArray[np.float64],
-        S: Any,
-        counts: Any,
-        log_joint: float,
-        *,
-        seed: int,
-    ) -> GroupedStream:
-        """Return a stream that continues from a finished fit; see `GroupedStream.resume`.
-
-        `data` is the next chunk; it is not learned here.
-        """
-        self.check_stream(model, data)
-        stream = GroupedStream(model, data, settings=self, seed=seed)
-        stream.resume(n, S, counts, log_joint)
-        return stream
+        return start
 
     def move(self, state: GroupedVariationalState) -> tuple[int, int, dict[str, Any]]:
         """Make one pass by the schedule; return (rows, changed labels, diagnostics)."""

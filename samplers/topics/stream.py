@@ -112,6 +112,10 @@ class TopicStream(ChunkStream, TopicPosterior):
         weight = weight_of(data)
         self.take_start(TopicSums.of_counts(word_counts, weight=weight), weight)
 
+    def resume(self, sums: TopicSums) -> None:
+        """Begin with the sums of a finished fit, whose documents are not known."""
+        self.take_fit(sums, sums.weight)
+
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
     def check_kind(self, data: Dataset) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
-from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
@@ -23,6 +22,7 @@ from expfam.samplers.variational.checks import check_settings
 from expfam.samplers.variational.held_rows import Batch, HeldRows
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
+from expfam.samplers.variational.stream_kernel import StreamKernel
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 from expfam.structures.ground.threads import segments
@@ -40,7 +40,7 @@ _USUAL_TOPICS = 24  # active topics of a document; more are rare
 _TOKEN_TOPICS = 8  # topics of each word with local="tokens" and no n_active
 
 
-class TopicVariational(Kernel):
+class TopicVariational(StreamKernel):
     """Variational inference of topics; one step is one pass over the documents.
 
     Parameters
@@ -128,15 +128,10 @@ class TopicVariational(Kernel):
 
     def check(self, model: Any, data: Dataset) -> None:
         """Raise an error for settings out of range, and for models that are no admixtures of words."""
-        self._check_settings(model)
+        self._check_settings(model, data)
         self.schedule_of().check(data.n_rows)
 
-    def check_stream(self, model: Any, data: Dataset) -> None:
-        """Make the checks of `check` for a run that learns chunks, of which `data` is one."""
-        self._check_settings(model)
-        self.stream_schedule().check_settings()
-
-    def _check_settings(self, model):
+    def _check_settings(self, model, data):
         check_admixture(model, "TopicVariational")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
@@ -208,32 +203,8 @@ class TopicVariational(Kernel):
         """Return the start itself: counts of words in topics serve any documents."""
         return start
 
-    def stream(self, model: AdmixtureModel, data: Dataset, *, seed: Any = None, start: Any = "auto") -> TopicStream:
-        """Make the state of a run that learns chunks of documents and keeps none of them.
-
-        Parameters
-        ----------
-        model : AdmixtureModel
-        data : Dataset
-            The first chunk, which binds the family and draws the start. It is not learned here.
-        seed, start
-            See `init`.
-
-        Returns
-        -------
-        TopicStream
-        """
-        model, data, seed, counts = self.prepare(model, data, seed=seed, start=start, check=self.check_stream)
-        stream = TopicStream(model, settings=self, seed=seed)
-        stream.begin(data, counts)
-        return stream
-
-    def resumed_stream(self, model: Any, data: Dataset, sums: TopicSums, *, seed: int) -> TopicStream:
-        """Make a stream that continues from the sums of a finished fit; `data` is the next chunk."""
-        self.check_stream(model, data)
-        stream = TopicStream(model, settings=self, seed=seed)
-        stream.take_fit(sums, sums.weight)
-        return stream
+    def _empty_stream(self, model, data, seed):
+        return TopicStream(model, settings=self, seed=seed)
 
     def init_state(self, model: Any, data: Dataset, labels: Any, *, seed: int) -> TopicState:
         """Make the state whose topics follow from the counts `labels` (V, K)."""

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.variational.checks import check_settings
 from expfam.samplers.variational.held_rows import HeldSoft
 from expfam.samplers.variational.learner import Pass
 from expfam.samplers.variational.schedules import Memoized, Schedule
 from expfam.samplers.variational.soft_state import SETTLED_SHARE
+from expfam.samplers.variational.stream_kernel import StreamKernel
 
 _FEW_CLUSTERS = 128  # below it passes score all clusters: the choice of candidates would cost more
 _CANDIDATES = 48
@@ -25,7 +25,7 @@ _SAMPLED_ROWS = 1024
 _DENSE_COST, _SPARSE_COST = 0.25, 10.0
 
 
-class CandidatePasses(Kernel):
+class CandidatePasses(StreamKernel):
     """Base of kernels with the settings `n_active`, `schedule`, `n_candidates` and `full_every`.
 
     Their states are `HeldSoft`.

@@ -117,7 +117,7 @@ class SparseVariational(CandidatePasses):
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
         """Raise for settings out of their ranges, and for families and weights that lack abilities."""
-        self._check_settings()
+        self._check_settings(model, data)
         K = self.n_clusters_of(model, data)
         self.schedule_of(K, data.n_rows).check(data.n_rows)
         self._check_abilities(model, data, K)
@@ -133,7 +133,7 @@ class SparseVariational(CandidatePasses):
         elif data.n_statistics > 64:  # families with fewer statistics can be differentiated
             model.family.require("variational", "SparseVariational")
 
-    def _check_settings(self):
+    def _check_settings(self, model, data):
         choices = {
             "objective": ("vb", "map"),
             "memo": ("auto", "statistics", "rows"),
@@ -164,14 +164,24 @@ class SparseVariational(CandidatePasses):
         schedule = self.schedule_of(n_clusters, data.n_rows)
         if not isinstance(schedule, Memoized):
             return None
+        n_batches, has_indices = schedule.n_batches_of(data.n_rows), self.has_candidates(n_clusters)
+        sizes = (n_clusters, data.n_rows, data.n_statistics)
+        return self.memo_of_sizes(*sizes, n_batches=n_batches, has_indices=has_indices)
+
+    def memo_of_sizes(
+        self, n_clusters: int, n_rows: int, n_statistics: int, *, n_batches: int = 1, has_indices: bool = False
+    ) -> Literal["rows", "statistics"]:
+        """Return what a memoized schedule keeps of batches that have `n_rows` rows together.
+
+        With `has_indices` the clusters of each row are stored in any case, so they do not count.
+        """
         L = self.n_active_of(n_clusters)
         if n_clusters <= L:
             return "statistics"
         if self.memo != "auto":
             return self.memo
-        n_batches = schedule.n_batches_of(data.n_rows)
-        as_sums = 8 * n_batches * n_clusters * (data.n_statistics + 1)
-        as_rows = data.n_rows * L * (np.dtype(self.dtype).itemsize + 4 * (not self.has_candidates(n_clusters)))
+        as_sums = 8 * n_batches * n_clusters * (n_statistics + 1)
+        as_rows = n_rows * L * (np.dtype(self.dtype).itemsize + 4 * (not has_indices))
         return "rows" if as_rows <= as_sums else "statistics"
 
     def memory(self, model: MixtureModel, data: Dataset, n_clusters: int) -> int:
@@ -197,61 +207,17 @@ class SparseVariational(CandidatePasses):
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
         return VariationalState(model, data, fitted_labels(labels, K, self), n_clusters=K, settings=self, seed=seed)
 
-    def stream(
-        self,
-        model: MixtureModel,
-        data: Dataset,
-        *,
-        seed: Any = None,
-        start: Any = "auto",
-        n_clusters: int | None = None,
-    ) -> VariationalStream:
-        """Return the state of a run that learns chunks of data and keeps none of them.
-
-        This method does not learn the first chunk.
-
-        Parameters
-        ----------
-        model : MixtureModel
-        data : Dataset
-            The first chunk. It binds the family, gives the start and fixes the coordinates of the passes.
-        seed, start, n_clusters
-            As in `init`.
-
-        Returns
-        -------
-        VariationalStream
-        """
-        model, data, seed, labels = self.prepare(
-            model, data, seed=seed, start=start, n_clusters=n_clusters, check=self.check_stream
-        )
-        stream = self._empty_stream(model, data, seed)
-        if model.weights.max_components is not None:
-            warn_of_few(stream.K, data)
-        stream.begin(data, fitted_labels(labels, stream.K, self))
-        return stream
-
-    def resumed_stream(
-        self, model: MixtureModel, data: Dataset, n: npt.NDArray[np.float64], S: Any, *, seed: int
-    ) -> VariationalStream:
-        """Return a stream that continues from the statistics (n, S) of a finished fit.
-
-        `data` is the next chunk; it is not learned here.
-        """
-        self.check_stream(model, data)
-        stream = self._empty_stream(model, data, seed)
-        stream.resume(n, S)
-        return stream
-
     def _empty_stream(self, model, data, seed):
-        K = self.max_clusters(model)
-        return VariationalStream(model, data, n_clusters=K, settings=self, seed=seed)
+        return VariationalStream(model, data, n_clusters=self.max_clusters(model), settings=self, seed=seed)
+
+    def _stream_start(self, stream, data, start):
+        if stream.model.weights.max_components is not None:
+            warn_of_few(stream.K, data)
+        return fitted_labels(start, stream.K, self)
 
     def check_stream(self, model: MixtureModel, data: Dataset) -> None:
         """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
-        self._check_settings()
-        if isinstance(self.schedule, Schedule):
-            self.schedule.check_settings()
+        super().check_stream(model, data)
         self._check_abilities(model, data, self.max_clusters(model))
 
     def move(self, state: VariationalState) -> tuple[int, int, dict[str, Any]]:

@@ -142,13 +142,16 @@ def _check_coordinates(arrays, family):
 
 
 def warn_of_few(n_clusters: int, data: Dataset) -> None:
-    """Warn if the first chunk has fewer rows than there are clusters."""
+    """Warn if the first chunk has fewer rows than there are clusters.
+
+    Call it from `_stream_start` only: the warning names the line that called the caller of `StreamKernel.stream`.
+    """
     if data.n_rows < n_clusters:
         warnings.warn(
             f"{n_clusters} clusters for {data.n_rows} data in the first chunk: clusters without"
             " a row at the start stay equal; begin with more rows",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -143,18 +143,14 @@ class VariationalStream(SoftStream):
             candidates=GraphCandidates(near) if has_candidates else None,
             last=last.indices if has_candidates else None,
             remembered=(last.indices, last.values) if has_rows else None,
-            keep=self._memo_kind(data.n_rows) == "rows",
+            keep=self._keeps_rows(data.n_rows),
         )
         return local, not has_candidates
 
-    def _memo_kind(self, n_rows):
-        L = self.settings.n_active_of(self.K)
-        if not isinstance(self.schedule, Memoized) or L >= self.K:
-            return "statistics"
-        if self.settings.memo != "auto":
-            return self.settings.memo
-        as_rows = n_rows * L * (4 + self.phi.dtype.itemsize)
-        return "rows" if as_rows <= 8 * self.K * (self.phi.n_statistics + 1) else "statistics"
+    def _keeps_rows(self, n_rows):
+        """Tell whether the stream keeps the responsibilities of a chunk, and not its sums."""
+        is_memoized = isinstance(self.schedule, Memoized)
+        return is_memoized and self.settings.memo_of_sizes(self.K, n_rows, self.phi.n_statistics) == "rows"
 
     def sums_of_contribution(self, last: Contribution, local: Any) -> Sums:
         """Return the sums of the last contribution of a chunk, before this local step."""

@@ -1,0 +1,94 @@
+"""Base of kernels that can also learn chunks of data that are not kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expfam.samplers.chain.kernel import Kernel
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+
+
+class StreamKernel(Kernel):
+    """Base of kernels that make streams.
+
+    Subclasses write `stream_schedule`, `_check_settings` and `_empty_stream`, and override `_stream_start` if the start
+    must be changed for a stream.
+    """
+
+    def stream_schedule(self) -> Any:
+        """Return the schedule of a run that learns chunks."""
+        raise NotImplementedError
+
+    def _check_settings(self, model, data):
+        """Raise for settings out of their ranges, and for a model or data that the kernel cannot use."""
+        raise NotImplementedError
+
+    def _empty_stream(self, model, data, seed):
+        """Return a stream that has learned nothing; `data` is its first chunk."""
+        raise NotImplementedError
+
+    def _stream_start(self, stream, data, start):
+        """Return what `stream.begin` needs of the checked start; by default the start itself."""
+        return start
+
+    def check_stream(self, model: Any, data: Dataset) -> None:
+        """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
+        self._check_settings(model, data)
+        self.stream_schedule().check_settings()
+
+    def stream(
+        self, model: Any, data: Dataset, *, seed: Any = None, start: Any = "auto", n_clusters: int | None = None
+    ) -> Any:
+        """Return the state of a run that learns chunks of data and keeps none of them.
+
+        This method does not learn the first chunk.
+
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+            As in `init`.
+        data : Dataset
+            The first chunk. It binds the family and gives the start; for streams of clusters it also fixes the
+            coordinates of the passes. A kernel of rows in groups needs whole groups.
+        seed, start, n_clusters
+            As in `init`.
+
+        Returns
+        -------
+        VariationalStream, GroupedStream or TopicStream
+            The type depends on the kernel.
+        """
+        model, data, seed, first = self.prepare(
+            model, data, seed=seed, start=start, n_clusters=n_clusters, check=self.check_stream
+        )
+        stream = self._empty_stream(model, data, seed)
+        stream.begin(data, self._stream_start(stream, data, first))
+        return stream
+
+    def resumed_stream(self, model: Any, data: Dataset, *fit: Any, seed: int) -> Any:
+        """Return a stream that continues from the results `fit` of a finished fit.
+
+        Parameters
+        ----------
+        model : MixtureModel or AdmixtureModel
+            With the bound family of the fit.
+        data : Dataset
+            The next chunk. It is not learned here.
+        *fit
+            Arguments of `resume` of the stream: statistics, and what else the kind of stream needs.
+        seed : int
+
+        Returns
+        -------
+        VariationalStream, GroupedStream or TopicStream
+            The type depends on the kernel.
+        """
+        self.check_stream(model, data)
+        stream = self._empty_stream(model, data, seed)
+        stream.resume(*fit)
+        return stream
+
+
+__all__ = ["StreamKernel"]
