@@ -22,7 +22,7 @@ class StreamKernel(Kernel):
         raise NotImplementedError
 
     def _check_settings(self, model, data):
-        """Raise for settings out of their ranges, and for a model or data that the kernel cannot use."""
+        """Raise for settings out of their ranges, and for unsuitable models and data."""
         raise NotImplementedError
 
     def _empty_stream(self, model, data, seed):

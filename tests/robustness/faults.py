@@ -668,6 +668,20 @@ FAULTS = [
         "tests/samplers/collapsed/test_gibbs.py -k keeps_to_its_probabilities",
     ),
     Fault(
+        "clusters are numbered by their last datum",
+        "expfam/model/partitions.py",
+        "first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)",
+        "first[labels] = np.arange(labels.size)",
+        "tests/model/test_partitions.py",
+    ),
+    Fault(
+        "a batch keeps the larger of its two records",
+        "samplers/variational/mixture.py",
+        'return "rows" if as_rows <= as_sums else "statistics"',
+        'return "rows" if as_rows > as_sums else "statistics"',
+        "tests/samplers/variational/test_stream_kernel.py",
+    ),
+    Fault(
         "the kept partitions are thinned from the wrong end",
         "samplers/chain/trace.py",
         "range(len(self._kept) % 2, len(self._kept), 2)",
