@@ -31,6 +31,7 @@ ANCHOR_LAWS: dict = {}
 _ROWS = 40
 _DIVIDED = 5  # rows that are divided, anchors included: all divisions can be listed
 _GENERATORS = 30  # compared by a law that asks for equal answers
+_EPOCHS = 8
 _DRAWS = 1000
 _SCORED = 100  # generators with which all divisions are scored
 _LEAST_EXPECTED = 25  # draws of a division whose frequency is compared
@@ -221,10 +222,12 @@ def refresh_depends_on_the_epoch_alone(case: PartCase) -> None:
     def pairs(bound):
         return np.array(bound.draw_pairs(200, np.random.default_rng(5)))
 
-    fresh = pairs(case.anchors(2))
-    assert np.array_equal(fresh, pairs(case.anchors(2))), "two laws of one seed and epoch give different pairs"
     used = case.anchors(0)
-    pairs(used)
-    for epoch in (1, 2):
+    for epoch in range(1, _EPOCHS + 1):
+        fresh = pairs(case.anchors(epoch))
+        assert np.array_equal(fresh, pairs(case.anchors(epoch))), (
+            f"two laws of one seed and epoch {epoch} give different pairs"
+        )
+        pairs(used)
         used.refresh(epoch)
-    assert np.array_equal(fresh, pairs(used)), "the pairs of epoch 2 depend on earlier epochs"
+        assert np.array_equal(fresh, pairs(used)), f"the pairs of epoch {epoch} depend on earlier epochs"
