@@ -154,7 +154,7 @@ def _split(points, centre, rows, max_group, seed, unit):
     """Split the data of a cell by their nearest means; split equal data into runs of equal size."""
     if len(rows) <= max_group:
         return [rows]
-    k = min(_BRANCHES, -(-2 * len(rows) // max_group))
+    k = min(_BRANCHES, len(rows), -(-2 * len(rows) // max_group))
     rng = generator(seed, "tables", unit=_MEANS_UNIT, step=unit)
     means = _means(points[rows[rng.permutation(len(rows))[: _SAMPLE * k]]] - centre, k)
     nearest = np.empty(len(rows), dtype=np.uint8)

@@ -531,6 +531,11 @@ def test_a_frozen_collapsed_sweep_takes_prototypes():
     chain.check()
 
 
+def test_cells_of_one_datum_each_ask_for_no_more_means_than_data():
+    points = np.eye(3, dtype=np.float32)
+    assert sorted(means_groups(points, 1, seed=0)) == [0, 1, 2]
+
+
 def test_what_a_run_will_hold_is_foretold():
     X = np.random.default_rng(0).normal(size=(60_000, 8))
     data = Dataset(X, SphericalGaussian())
