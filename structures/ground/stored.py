@@ -117,7 +117,7 @@ def numbers(
 
     `finite=False` also allows inf and NaN. Other parameters and errors are those of `integers`.
     """
-    found = _shaped(arrays, name, shape, "biuf")
+    found = _shaped(arrays, name, shape, "iuf")
     if finite and not np.isfinite(found).all():
         raise ArchiveError(f"{name!r} holds numbers that are not finite: the file was altered")
     if (found < low).any() or (found > high).any():
