@@ -331,7 +331,11 @@ cdef class CollapsedState:
         n_steps, stamp = integers(arrays, "counters", (2,)).tolist()
         # `rebind` scores the statistics that the components hold; those of a file that was refused may be anything
         self.components.load(np.zeros(1), np.zeros((1, self.data.n_statistics)))
-        self.components.rebind(model.family)
+        try:
+            self.components.rebind(model.family)
+        except ArithmeticError:
+            self.components.rebind(self.model.family)  # a prior that is not finite would stay, and refuse the way back
+            raise
         self.components.from_arrays(arrays["components"])
         n, S = self.components.export()
         if labels.max() >= n.size or not np.array_equal(np.bincount(labels, minlength=n.size), n):
