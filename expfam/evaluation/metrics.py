@@ -49,9 +49,10 @@ def variation_of_information(
     """
     if base not in _UNIT:
         raise ValueError(f"base must be 'nats' or 'bits'; got {base!r}")
-    n_a, n_b, a, b, joint = _contingency(labels_a, labels_b)
+    counts = _contingency(labels_a, labels_b)
+    joint = counts.n_ab
     # one sum of non-negative terms instead of a difference of entropies: equal partitions give exactly zero
-    terms = joint * (np.log(n_a[a] / joint) + np.log(n_b[b] / joint))
+    terms = joint * (np.log(counts.n_a[counts.a] / joint) + np.log(counts.n_b[counts.b] / joint))
     return float(math.fsum(terms) / joint.sum() / _UNIT[base])
 
 

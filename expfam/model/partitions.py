@@ -20,17 +20,24 @@ class Contingency(NamedTuple):
         Number of data of each cluster of the first partition.
     n_b : (B,) int64 ndarray
         Number of data of each cluster of the second one.
-    a, b : (P,) integer ndarrays
-        Clusters of each pair that occurs, by `a` and then by `b`.
+    starts : (A + 1,) integer ndarray
+        Pairs ``starts[k]:starts[k + 1]`` have cluster k of the first partition.
+    b : (P,) integer ndarray
+        Cluster of the second partition of each pair that occurs.
     n_ab : (P,) float64 ndarray
         Number of data of each pair.
     """
 
     n_a: npt.NDArray[np.int64]
     n_b: npt.NDArray[np.int64]
-    a: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.integer]
     b: npt.NDArray[np.integer]
     n_ab: npt.NDArray[np.float64]
+
+    @property
+    def a(self) -> npt.NDArray[np.intp]:
+        """Cluster of the first partition of each pair: (P,) intp ndarray, in ascending order."""
+        return np.repeat(np.arange(self.n_a.size), np.diff(self.starts))
 
 
 def by_first_appearance(labels: npt.ArrayLike) -> tuple[int, npt.NDArray[np.int32]]:
@@ -107,5 +114,4 @@ def contingency(labels_a: npt.NDArray[np.integer], labels_b: npt.NDArray[np.inte
     array([2., 1.])
     """
     table = sparse.coo_array((np.ones(labels_a.size), (labels_a, labels_b))).tocsr()  # sums pairs that occur twice
-    a = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    return Contingency(np.bincount(labels_a), np.bincount(labels_b), a, table.indices, table.data)
+    return Contingency(np.bincount(labels_a), np.bincount(labels_b), table.indptr, table.indices, table.data)
