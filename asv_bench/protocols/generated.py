@@ -9,7 +9,6 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import data
-from benchmarks.import_time import seconds_of
 from benchmarks.numpy_family import NumpyPoisson
 
-__all__ = ["NumpyPoisson", "data", "seconds_of"]
+__all__ = ["NumpyPoisson", "data"]

@@ -5,7 +5,7 @@ environments that hold the two versions, installed the same way, for an editable
 rest of the environments should be equal; the first table shows what they hold. An interpreter that is not given is this
 one, and a version beside itself shows the noise of the machine.
 
-Each case is a program of `version_cases.py`, run as a process of its own, which prints the least seconds of a few
+Each case is a program of `version_cases.py`, run as a process of its own, which prints the least CPU seconds of a few
 repeats. The two versions take turns, and each round begins with the one that the round before ended with, so that a
 machine that slows down slows both. The table has the medians of the processes' seconds, the ratio of these medians,
 and, as noise, the interquartile range of the ratios of the rounds. A case is slower where the ratio is above the bound
@@ -65,7 +65,7 @@ def printed(python, *arguments):
 
 
 def timed(python, name, *, quick):
-    """Least seconds of a case, in a new process."""
+    """Least CPU seconds of a case, in a new process."""
     return float(printed(python, str(HERE / "version_cases.py"), name, *(["quick"] if quick else [])))
 
 
