@@ -30,6 +30,7 @@ LONGEST = (  # files that take the most time, in this order: begun last, one of 
     "samplers/topics/test_gibbs.py",
     "estimators/test_grouped_chunks.py",
     "robustness/test_killed.py",
+    "benchmarks/test_versions.py",
 )
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != TESTS.parent]
 

@@ -36,6 +36,7 @@ class Protocol(NamedTuple):
 
 
 PROTOCOLS = [
+    Protocol("A version beside itself: noise of the machine", "versions.py", "", "--quick", "--bound 2"),
     Protocol("Structures", "structures.py", "all", "--rows 20000 --seconds .1"),
     Protocol("Collapsed Gibbs on labelled texts", "real_data.py", "published", "--seeds 2", "--seeds 20", True),
     Protocol("Defaults on labelled texts", "real_data.py", "default", "--seeds 1 --names tweet", "--seeds 2", True),

@@ -9,8 +9,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from benchmarks.numpy_family import NumpyPoisson
-from generated import data
+from generated import NumpyPoisson, data
 from reports import print_table, report, timed_step
 
 from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet

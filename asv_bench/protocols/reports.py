@@ -80,9 +80,10 @@ def shown(value):
 
 
 def report(args):
-    """Run the protocol of parsed arguments and, with --json, write settings and results."""
+    """Run the protocol of parsed arguments and, with --json, write settings and results; return them."""
     result = args.run(args)
     if args.json:
         settings = {key: value for key, value in vars(args).items() if key not in ("run", "json", "data")}
         result = {"settings": settings, "machine": platform.processor() or platform.machine()} | result
         args.json.write_text(json.dumps(result, indent=1, allow_nan=False, default=str))
+    return result

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def test_every_protocol_of_every_script_is_in_the_report_with_arguments_that_it_
         if "argparse" in path.read_text() and path.stem not in ("everything", "gate")
     }
     assert scripts == {protocol.script for protocol in everything.PROTOCOLS}
-    for script in sorted(scripts - {"structures.py", "plugins.py"}):  # these have one protocol that runs all
+    for script in sorted(scripts - {"structures.py", "plugins.py", "versions.py"}):  # these have one that runs all
         named = {p.command.split()[0] for p in everything.PROTOCOLS if p.script == script}
         assert named == sub_commands(script), script
         module = importlib.import_module(script.removesuffix(".py"))
@@ -108,3 +109,13 @@ def test_every_protocol_of_every_script_is_in_the_report_with_arguments_that_it_
                     picture = [protocol.picture, "x.png"] if protocol.picture else []
                     data = ["--data", "x"] if protocol.wants_data else []
                     module.parser().parse_args([*protocol.command.split(), *profile.split(), *data, *picture])
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in HERE.glob("*.py") if "argparse" in path.read_text()))
+def test_every_script_starts_in_a_process_of_its_own(script, tmp_path):
+    # an import that only works after another script has been imported passes the tests above
+    done = subprocess.run(
+        [sys.executable, str(HERE / script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: {script}")
