@@ -971,9 +971,6 @@ cdef class BoundInt8:
 
     def from_arrays(self, arrays):
         """Restore the fixed numbers from the arrays of `to_arrays`; a `refresh` must follow."""
-        for name in ("centre", "mean", "balance", "varies"):
-            if np.shape(arrays[name]) != (self.s.F,):
-                raise ValueError(f"Int8Proposal: {name} must have shape ({self.s.F},); got {np.shape(arrays[name])}")
         F = self.s.F
         centre, mean = (stored_numbers(arrays, name, (F,)) for name in ("centre", "mean"))
         balance, varies = stored_numbers(arrays, "balance", (F,), low=_TINY), integers(arrays, "varies", (F,), 0, 2)
