@@ -16,9 +16,8 @@ from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.model.data import Dataset
-from expfam.structures.ground.stored import integers, matrix, numbers
+from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
-_TINY = np.finfo(np.float64).tiny
 _MOST_COLUMNS = 1 << 31
 
 
@@ -39,7 +38,7 @@ def check_family(family: Any) -> None:
         if not isinstance(value, (int, float, np.ndarray)) or not np.isfinite(value).all():
             raise ArchiveError(f"{name!r} of the family is not a finite number or array: the file was altered")
     for name, value in found.get("hyper_factors_", {}).items():
-        numbers({name: value}, name, (), low=_TINY)
+        numbers({name: value}, name, (), low=TINY)
     if not _is_own(family):
         return
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -122,7 +121,7 @@ def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
-    numbers(results, "alpha_", (K,), low=_TINY)
+    numbers(results, "alpha_", (K,), low=TINY)
     matrix(results, "group_counts_", (None, K), low=0.0)
     _check_run(results, family.n_features_in_, K)
 
@@ -132,8 +131,8 @@ def check_topics(results: Mapping[str, Any]) -> None:
     K, V = numbers(results, "components_", (None, None), low=0.0).shape
     if K < 1 or V < 1:
         raise ArchiveError("there are no topics or no words: the file was altered")
-    numbers(results, "alpha_", (K,), low=_TINY)
-    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=_TINY)
+    numbers(results, "alpha_", (K,), low=TINY)
+    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=TINY)
     _check_run(results, V, K)
 
 
@@ -145,7 +144,7 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     counts = integers(results, "counts", (L + M,), 1, 1 << 40)
     numbers(results, "log_block", (L + M,))
     numbers(results, "leaf_weight", (L,))
-    numbers(results, "alpha_", (), low=_TINY)
+    numbers(results, "alpha_", (), low=TINY)
     leaf = integers(results, "leaf_", (None,), 0, L)
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])

@@ -75,7 +75,7 @@ class GroupedSums(PseudoCountBound, Sums):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> GroupedSums:
-        """Return the sums of the arrays that `to_arrays` gave, with an entropy; S has the given shape (K, F)."""
+        """Return the sums that `to_arrays` stored, with an entropy; S has the shape (K, F)."""
         self = cls.of_groups(Sums.from_arrays(arrays, entropy, shape))
         self.rising = numbers(arrays, "rising", self.rising.shape)
         self.falling, self.rest = numbers(arrays, "urns", (2,)).tolist()

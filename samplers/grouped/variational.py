@@ -26,7 +26,7 @@ from expfam.samplers.variational.local_step import PhiSizes
 from expfam.samplers.variational.schedules import Schedule, Stochastic, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
-from expfam.structures.ground.stored import integers, matrix, numbers
+from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from expfam.samplers.grouped.local_step import GroupedLocalStep
     from expfam.samplers.variational.learner import Pass
     from expfam.samplers.variational.local_step import Sums
-
-_TINY = np.finfo(np.float64).tiny
 
 _NARROW = 64  # with more statistics than this a family cannot be differentiated
 
@@ -355,7 +353,7 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
             )
         K = self.K
         family = with_family_arrays(self.model.family, arrays["model"])
-        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=TINY))
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)
         shapes = {str(b): (len(rows), K) for b, rows in enumerate(self.batches)}
         counts = [matrix(arrays["counts"], b, shapes[b], low=0.0, allow_dense=False) for b in shapes]

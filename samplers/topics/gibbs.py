@@ -145,7 +145,7 @@ class TokenState(UnsharedState):
         assert np.array_equal(sizes, self.tokens.topic_size), "counts of topics differ from the topics"
         assert abs(log_joint - self.log_joint) <= 1e-9 * abs(log_joint), "log joint differs from the topics"
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Any]:
         """Return all that a later step reads, exactly, as a dict of arrays."""
         tokens = self.tokens
         return {

@@ -15,14 +15,12 @@ from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts
 from expfam.samplers.topics.statistics import TopicSums, better_shared_pseudocount, log_evidence_of_topics
 from expfam.samplers.variational.learner import Learner
-from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.stored import TINY, numbers
 
 if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
     from expfam.samplers.topics.local_step import Part, TopicPass
     from expfam.samplers.topics.variational import TopicVariational
-
-_TINY = np.finfo(np.float64).tiny
 
 LEARN_AFTER = 5  # passes; pseudo-counts that are learned from nearly random topics keep the topics random
 
@@ -212,9 +210,9 @@ def with_pseudocounts(model: Any, arrays: dict[str, Any]) -> Any:
         found = f"{len(arrays['alpha'])} topics, the model {model.n_components}"
         raise ExpFamError(f"the file has {found}: use the same model")
     shape = np.shape(model.family.concentration)
-    eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=_TINY)
+    eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=TINY)
     family = model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
-    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_components,), low=_TINY))
+    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_components,), low=TINY))
 
 
 def largest_topics(part: Part) -> npt.NDArray[np.int32]:

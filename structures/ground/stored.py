@@ -29,6 +29,7 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
+TINY = np.finfo(np.float64).tiny  # least number that is taken as positive
 _COUNTS_TO = 2**62  # largest counter of steps and moves: the sum of two still fits into 64 bits
 
 
