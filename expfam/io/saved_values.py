@@ -11,15 +11,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.model.data import Dataset
-from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
-_TINY = np.finfo(np.float64).tiny
 _MOST_COLUMNS = 1 << 31
 
 
@@ -40,7 +38,7 @@ def check_family(family: Any) -> None:
         if not isinstance(value, (int, float, np.ndarray)) or not np.isfinite(value).all():
             raise ArchiveError(f"{name!r} of the family is not a finite number or array: the file was altered")
     for name, value in found.get("hyper_factors_", {}).items():
-        numbers({name: value}, name, (), low=_TINY)
+        numbers({name: value}, name, (), low=TINY)
     if not _is_own(family):
         return
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -95,25 +93,11 @@ def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: 
     K = len(numbers(results, n, (None,), low=0.0))
     if K < 1:
         raise ArchiveError("there are no clusters: the file was altered")
-    check_matrix(results, S, (K, family.n_statistics_))
+    matrix(results, S, (K, family.n_statistics_))
     if _is_own(family):
         data = Dataset(_rows_for(family, family.n_features_in_), family)
         Components(family, data, K).load(results[n], results[S])  # refuses impossible sums
     return K
-
-
-def check_matrix(
-    results: Mapping[str, Any], name: str, shape: tuple[int | None, int | None], *, low: float = -np.inf
-) -> None:
-    """Refuse a dense or CSR matrix with a wrong shape or type, or with numbers not finite."""
-    value: Any = results.get(name)
-    if not sparse.issparse(value):
-        numbers(results, name, shape, low=low)
-        return
-    is_right = all(want in (None, got) for want, got in zip(shape, value.shape))
-    if len(value.shape) != 2 or not is_right:
-        raise ArchiveError(f"{name!r} has shape {value.shape}; {shape} is expected: the file was altered")
-    numbers({name: value.data}, name, (None,), low=low)
 
 
 def check_mixture(results: Mapping[str, Any], family: Any) -> None:
@@ -137,8 +121,8 @@ def check_grouped(results: Mapping[str, Any], family: Any) -> None:
     """Refuse results of a `GroupedMixture` that do not fit each other or the family."""
     check_family(family)
     K = check_statistics(results, family)
-    numbers(results, "alpha_", (K,), low=_TINY)
-    check_matrix(results, "group_counts_", (None, K), low=0.0)
+    numbers(results, "alpha_", (K,), low=TINY)
+    matrix(results, "group_counts_", (None, K), low=0.0)
     _check_run(results, family.n_features_in_, K)
 
 
@@ -147,8 +131,8 @@ def check_topics(results: Mapping[str, Any]) -> None:
     K, V = numbers(results, "components_", (None, None), low=0.0).shape
     if K < 1 or V < 1:
         raise ArchiveError("there are no topics or no words: the file was altered")
-    numbers(results, "alpha_", (K,), low=_TINY)
-    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=_TINY)
+    numbers(results, "alpha_", (K,), low=TINY)
+    numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=TINY)
     _check_run(results, V, K)
 
 
@@ -160,7 +144,7 @@ def check_hierarchy(results: Mapping[str, Any], family: Any) -> None:
     counts = integers(results, "counts", (L + M,), 1, 1 << 40)
     numbers(results, "log_block", (L + M,))
     numbers(results, "leaf_weight", (L,))
-    numbers(results, "alpha_", (), low=_TINY)
+    numbers(results, "alpha_", (), low=TINY)
     leaf = integers(results, "leaf_", (None,), 0, L)
     integers(results, "labels_", leaf.shape, 0, max(len(leaf), 1))
     below = np.concatenate([np.bincount(leaf, minlength=L), counts[results["children"]].sum(axis=1)])

@@ -14,9 +14,7 @@ from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.model.admixture import check_clusters
 from expfam.model.pseudo_counts import CountTable
 from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
-from expfam.structures.ground.stored import integers, numbers
-
-_TINY = np.finfo(np.float64).tiny
+from expfam.structures.ground.stored import TINY, integers, numbers
 
 
 cdef class GroupedState(CollapsedState):
@@ -146,7 +144,7 @@ cdef class GroupedState(CollapsedState):
         if len(arrays["model"]["alpha"]) != K:
             raise ExpFamError(f"the checkpoint has {len(arrays['model']['alpha'])} clusters, this state {K}")
         family = with_family_arrays(self.model.family, arrays["model"])
-        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=TINY))
         integers(arrays, "labels", (self.data.n_rows,), 0, K)
         if numbers(arrays["components"], "n", (None,)).size < K:
             raise ArchiveError(f"the statistics are not those of {K} clusters: the file was altered")

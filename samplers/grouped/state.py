@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
-from expfam.errors import ArchiveError
 from expfam.model.pseudo_counts import LEAST, PRIOR_RATE
 from expfam.samplers.grouped.local_step import GroupedPass, GroupProportions, weights_evidence
 from expfam.samplers.variational.alpha_bound import PseudoCountBound
@@ -76,35 +74,12 @@ class GroupedSums(PseudoCountBound, Sums):
         return super().to_arrays() | {"rising": self.rising.copy(), "urns": np.array([self.falling, self.rest])}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int | None, int | None] = (None, None)
-    ) -> GroupedSums:
-        """Return the sums of the arrays that `to_arrays` gave, with an entropy.
-
-        Raises
-        ------
-        ArchiveError
-            Unless S has the given shape (K, F).
-        """
+    def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> GroupedSums:
+        """Return the sums that `to_arrays` stored, with an entropy; S has the shape (K, F)."""
         self = cls.of_groups(Sums.from_arrays(arrays, entropy, shape))
         self.rising = numbers(arrays, "rising", self.rising.shape)
         self.falling, self.rest = numbers(arrays, "urns", (2,)).tolist()
         return self
-
-
-def stored_counts(arrays: dict[str, Any], name: str, shape: tuple[int | None, int]) -> sparse.csr_array:
-    """Return the counts of groups (G, K) from a file, as CSR.
-
-    Raises
-    ------
-    ArchiveError
-        Unless they are a sparse matrix of that shape.
-    """
-    counts = arrays[name]
-    if not sparse.issparse(counts) or any(want not in (None, got) for want, got in zip(shape, counts.shape)):
-        raise ArchiveError(f"{name!r} is no CSR matrix of shape {shape}: the file was altered")
-    numbers({name: counts.data}, name, (None,), low=0.0)
-    return sparse.csr_array(counts)
 
 
 class GroupedSoft(SoftState):

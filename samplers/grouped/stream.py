@@ -14,11 +14,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import ArchiveError, DataError
-from expfam.samplers.grouped.state import GroupedSoft, GroupedSums, stored_counts
+from expfam.samplers.grouped.state import GroupedSoft, GroupedSums
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full
 from expfam.samplers.variational.soft_stream import SoftStream
-from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.stored import integers, matrix, numbers
 
 if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
@@ -62,7 +62,7 @@ class GroupedContribution:
         if sums is None and not isinstance(stream.schedule, Full):
             raise ArchiveError("a chunk is stored without its sums: the file was altered")
         n_rows, weight = int(integers(arrays, "n_rows", ())), float(numbers(arrays, "weight", (), low=0.0))
-        return cls(n_rows, weight, stored_counts(arrays, "counts", (None, K)), sums)
+        return cls(n_rows, weight, matrix(arrays, "counts", (None, K), low=0.0, allow_dense=False), sums)
 
 
 class GroupedStream(SoftStream, GroupedSoft):

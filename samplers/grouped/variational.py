@@ -17,7 +17,7 @@ from expfam.errors import ExpFamError
 from expfam.model.pseudo_counts import PRIOR_RATE
 from expfam.samplers.grouped.local_step import GroupedPass, better_pseudocounts, weights_evidence
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
-from expfam.samplers.grouped.state import GroupedSoft, stored_counts
+from expfam.samplers.grouped.state import GroupedSoft
 from expfam.samplers.grouped.stream import GroupedStream
 from expfam.samplers.states.storage import family_arrays, memory_arrays, stored_memory, with_family_arrays
 from expfam.samplers.variational.candidate_passes import CandidatePasses
@@ -26,7 +26,7 @@ from expfam.samplers.variational.local_step import PhiSizes
 from expfam.samplers.variational.schedules import Schedule, Stochastic, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
-from expfam.structures.ground.stored import integers, numbers
+from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from expfam.samplers.grouped.local_step import GroupedLocalStep
     from expfam.samplers.variational.learner import Pass
     from expfam.samplers.variational.local_step import Sums
-
-_TINY = np.finfo(np.float64).tiny
 
 _NARROW = 64  # with more statistics than this a family cannot be differentiated
 
@@ -355,9 +353,10 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
             )
         K = self.K
         family = with_family_arrays(self.model.family, arrays["model"])
-        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=_TINY))
+        model = self.model.with_family(family).with_alpha(numbers(arrays["model"], "alpha", (K,), low=TINY))
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, K, dtype=np.int32)
-        counts = [stored_counts(arrays["counts"], str(b), (len(rows), K)) for b, rows in enumerate(self.batches)]
+        shapes = {str(b): (len(rows), K) for b, rows in enumerate(self.batches)}
+        counts = [matrix(arrays["counts"], b, shapes[b], low=0.0, allow_dense=False) for b in shapes]
         batch_sums = self.batches_of_arrays(arrays)
         log_joint, share_moved = numbers(arrays, "scalars", (2,), finite=False).tolist()
         *counters, widen, done = integers(arrays, "counters", (5,)).tolist()

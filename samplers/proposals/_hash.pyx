@@ -316,9 +316,6 @@ cdef class BoundHash:
         self.release()
         if not arrays:
             return
-        for name in ("centre", "scale"):
-            if arrays[name].shape != (self.n_features,):
-                raise DataError(f"{name} has shape {arrays[name].shape}; expected ({self.n_features},)")
         centre, scale = (numbers(arrays, name, (self.n_features,)) for name in ("centre", "scale"))
         temperature, spread = numbers(arrays, "temperature", (2,), low=0.0, finite=False).tolist()
         if not 0 < temperature <= 1:

@@ -43,10 +43,8 @@ from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
 from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.structures.ground.stored import integers
+from expfam.structures.ground.stored import TINY, integers
 from expfam.structures.ground.stored import numbers as stored_numbers
-
-_TINY = np.finfo(np.float64).tiny
 
 # Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
@@ -971,13 +969,10 @@ cdef class BoundInt8:
 
     def from_arrays(self, arrays):
         """Restore the fixed numbers from the arrays of `to_arrays`; a `refresh` must follow."""
-        for name in ("centre", "mean", "balance", "varies"):
-            if np.shape(arrays[name]) != (self.s.F,):
-                raise ValueError(f"Int8Proposal: {name} must have shape ({self.s.F},); got {np.shape(arrays[name])}")
         F = self.s.F
         centre, mean = (stored_numbers(arrays, name, (F,)) for name in ("centre", "mean"))
-        balance, varies = stored_numbers(arrays, "balance", (F,), low=_TINY), integers(arrays, "varies", (F,), 0, 2)
-        temperature = float(stored_numbers(arrays, "temperature", (), low=_TINY))
+        balance, varies = stored_numbers(arrays, "balance", (F,), low=TINY), integers(arrays, "varies", (F,), 0, 2)
+        temperature = float(stored_numbers(arrays, "temperature", (), low=TINY))
         self._take_fixed(centre, mean, balance, varies.astype(bool))
         self.s.temperature = temperature
 

@@ -7,10 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from expfam.errors import ArchiveError, CapabilityError
-from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.stored import TINY, numbers
 
 MOST_GAP = 1e-6  # largest relative difference of stored statistics from those of the labels: only drift
-_TINY = np.finfo(np.float64).tiny
 
 
 class UnsharedState:
@@ -94,7 +93,7 @@ def with_family_arrays(family: Any, arrays: dict[str, Any]) -> Any:
             stored = sorted(arrays["factors"])
             raise ArchiveError(f"factors of {stored} are stored; {family.name} learns {family.hyper}")
         factors = arrays["factors"]
-        family = family.with_factors({name: float(numbers(factors, name, (), low=_TINY)) for name in factors})
+        family = family.with_factors({name: float(numbers(factors, name, (), low=TINY)) for name in factors})
     return family
 
 
@@ -108,7 +107,7 @@ def _like(stored, now):
             stored,
             name,
             np.shape(value),
-            low=_TINY if np.all(value > 0) else -np.inf,
+            low=TINY if np.all(value > 0) else -np.inf,
             finite=bool(np.isfinite(value).all()),
         )
     return {name: float(value) if value.ndim == 0 else value for name, value in values.items()}

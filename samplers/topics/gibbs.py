@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from expfam.errors import ArchiveError, CapabilityError, DataError, ExpFamError
+from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import check_admixture, count_tokens, memory_of_tokens
 from expfam.samplers.topics.start import VariationalStart
-from expfam.samplers.topics.state import stored_model
+from expfam.samplers.topics.state import pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.tokens import TokenTopics
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
@@ -145,7 +145,7 @@ class TokenState(UnsharedState):
         assert np.array_equal(sizes, self.tokens.topic_size), "counts of topics differ from the topics"
         assert abs(log_joint - self.log_joint) <= 1e-9 * abs(log_joint), "log joint differs from the topics"
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Any]:
         """Return all that a later step reads, exactly, as a dict of arrays."""
         tokens = self.tokens
         return {
@@ -153,20 +153,13 @@ class TokenState(UnsharedState):
             # the order within a list decides which topic a random number stands for
             "lists": np.stack([tokens.list_topic, tokens.list_count]),
             "list_size": tokens.list_size.copy(),
-            "alpha": self.model.pseudocounts,
-            "eta": np.asarray(self.model.family.concentration, dtype=np.float64),
             "counters": np.array([self.n_steps, self.stamp], dtype=np.int64),
-        }
+        } | pseudocount_arrays(self.model)
 
     def from_arrays(self, arrays: dict[str, Any]) -> None:
         """Restore what `to_arrays` returned; later steps give the same bits as without a break."""
-        if len(arrays["alpha"]) != self.model.n_components:
-            found = len(arrays["alpha"])
-            raise ExpFamError(
-                f"the checkpoint has {found} topics, this state {self.model.n_components}: use the same model"
-            )
         tokens, K = self.tokens, self.model.n_components
-        model = stored_model(self.model, arrays)
+        model = with_pseudocounts(self.model, arrays)
         labels = integers(arrays, "labels", tokens.topic.shape, 0, K)
         size = integers(arrays, "list_size", tokens.list_size.shape)
         lists = integers(arrays, "lists", (2, *tokens.list_topic.shape), 0, max(K, tokens.n_tokens) + 1)

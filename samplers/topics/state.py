@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts
 from expfam.samplers.topics.statistics import TopicSums, better_shared_pseudocount, log_evidence_of_topics
 from expfam.samplers.variational.learner import Learner
-from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.stored import TINY, numbers
 
 if TYPE_CHECKING:
     from expfam.model.admixture import AdmixtureModel
     from expfam.samplers.topics.local_step import Part, TopicPass
     from expfam.samplers.topics.variational import TopicVariational
-
-_TINY = np.finfo(np.float64).tiny
 
 LEARN_AFTER = 5  # passes; pseudo-counts that are learned from nearly random topics keep the topics random
 
@@ -193,32 +192,27 @@ class TopicPosterior(Learner):
             eta = better_shared_pseudocount(self.word_counts, float(self.model.family.concentration))
             self.model = self.model.with_family(self.model.family.with_hyper(concentration=eta))
 
-    # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def model_arrays(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Return the pseudo-counts of the model as a dict of arrays."""
-        return {
-            "alpha": self.model.pseudocounts,
-            "eta": np.asarray(self.model.family.concentration, dtype=np.float64),
-        }
-
-    def take_model_arrays(self, arrays: dict[str, Any]) -> None:
-        """Use the pseudo-counts that `model_arrays` returned."""
-        self.model = stored_model(self.model, arrays)
+def pseudocount_arrays(model: Any) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the pseudo-counts of a model as a dict of arrays."""
+    return {"alpha": model.pseudocounts, "eta": np.asarray(model.family.concentration, dtype=np.float64)}
 
 
-def stored_model(model: Any, arrays: dict[str, Any]) -> Any:
+def with_pseudocounts(model: Any, arrays: dict[str, Any]) -> Any:
     """Return the model with pseudo-counts from a file.
 
     Raises
     ------
-    ArchiveError
+    ExpFamError
         For pseudo-counts that do not fit the model's topics and words.
     """
+    if len(arrays["alpha"]) != model.n_components:
+        found = f"{len(arrays['alpha'])} topics, the model {model.n_components}"
+        raise ExpFamError(f"the file has {found}: use the same model")
     shape = np.shape(model.family.concentration)
-    eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=_TINY)
+    eta = numbers(arrays, "eta", shape if np.ndim(arrays["eta"]) else (), low=TINY)
     family = model.family.with_hyper(concentration=float(eta) if eta.ndim == 0 else eta)
-    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_components,), low=_TINY))
+    return model.with_family(family).with_alpha(numbers(arrays, "alpha", (model.n_components,), low=TINY))
 
 
 def largest_topics(part: Part) -> npt.NDArray[np.int32]:

@@ -14,10 +14,9 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln, psi
 
-from expfam.errors import ArchiveError
 from expfam.samplers.variational.alpha_bound import PseudoCountBound, largest, rising_slopes
 from expfam.samplers.variational.statistics import Additive
-from expfam.structures.ground.stored import numbers
+from expfam.structures.ground.stored import matrix, numbers
 
 LEAST = 1e-3  # least pseudo-count of a topic; a topic without documents would fall to 0 and never grow again
 _LEAST_ETA = 1e-6
@@ -104,14 +103,7 @@ class TopicSums(PseudoCountBound, Additive):
         ArchiveError
             Where the counts do not have the shape `shape`, (V, K).
         """
-        counts = arrays["counts"]
-        if sparse.issparse(counts):
-            numbers({"counts": counts.data}, "counts", (None,), low=0.0)
-            counts = sparse.csr_array(counts)
-            if counts.shape != tuple(shape):
-                raise ArchiveError(f"the counts have shape {counts.shape}, not {tuple(shape)}: the file was altered")
-        else:
-            counts = numbers(arrays, "counts", shape, low=0.0)
+        counts = matrix(arrays, "counts", shape, low=0.0)
         rising = numbers(arrays, "rising", (2, counts.shape[1]))
         return cls(counts, rising, *numbers(arrays, "scalars", (3,)).tolist())
 

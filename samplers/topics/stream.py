@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import ExpFamError
 from expfam.samplers.topics.local_step import Counts, TopicPass
-from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior, pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.stream_base import ChunkStream
@@ -165,7 +164,7 @@ class TopicStream(ChunkStream, TopicPosterior):
             "scalars": np.array([self.log_joint, self.total_weight]),
             "counters": np.array([self.n_steps, self.n_updates, self.n_sweeps, self.is_guess], dtype=np.int64),
             "seed": np.array(self.seed, dtype=np.uint64),
-        } | (self.memo_arrays() | self.model_arrays())
+        } | (self.memo_arrays() | pseudocount_arrays(self.model))
 
     @classmethod
     def from_arrays(cls, model: Any, settings: TopicVariational, arrays: dict[str, Any]) -> TopicStream:
@@ -176,13 +175,8 @@ class TopicStream(ChunkStream, TopicPosterior):
         ExpFamError
             Where the model has a different number of topics.
         """
-        if len(arrays["alpha"]) != model.n_components:
-            raise ExpFamError(
-                f"the stored stream has {len(arrays['alpha'])} topics, the model {model.n_components}:"
-                " use the same model"
-            )
-        self = cls(model, settings=settings, seed=int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64)))
-        self.take_model_arrays(arrays)
+        seed = int(integers(arrays, "seed", (), 0, 2**64, dtype=np.uint64))
+        self = cls(with_pseudocounts(model, arrays), settings=settings, seed=seed)
         self.sums = TopicSums.from_arrays(arrays["sums"], (model.family.n_features_in_, model.n_components))
         self.labels = integers(arrays, "labels", (None,), -1, model.n_components, dtype=np.int32)
         self.log_joint, self.total_weight = numbers(arrays, "scalars", (2,), finite=False).tolist()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
-from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior
+from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior, pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicStream
 from expfam.samplers.variational.checks import check_settings
@@ -350,7 +350,7 @@ class TopicState(HeldRows, TopicPosterior):
             "scalars": np.array([self.log_joint, self.mean_active]),
             "counters": np.array([self.n_steps, self.stamp, self.n_updates, self.converged], dtype=np.int64),
             "n_batches": np.array(len(self.batches)),
-        } | self.model_arrays()
+        } | pseudocount_arrays(self.model)
         for b in range(len(self.batches)):
             if self.counts[b] is not None:
                 arrays[f"counts_{b}"] = self.counts[b].to_arrays()
@@ -375,7 +375,7 @@ class TopicState(HeldRows, TopicPosterior):
         log_joint, mean_active = numbers(arrays, "scalars", (2,), finite=False).tolist()
         *counters, converged = integers(arrays, "counters", (4,)).tolist()
         kept = [self._stored_batch(arrays, b) for b in range(len(self.batches))]
-        self.take_model_arrays(arrays)
+        self.model = with_pseudocounts(self.model, arrays)
         self.labels, self.start_counts, self.sums = labels, start, sums
         self.log_joint, self.mean_active, self.converged = log_joint, mean_active, bool(converged)
         self.n_steps, self.stamp, self.n_updates = counters

@@ -29,7 +29,6 @@ from expfam.families.support import dense_rows
 from expfam.model.partitions import fitted_labels
 from expfam.model.statistics import weighted_statistics
 from expfam.samplers.uncollapsed.dense import sparse_arrays
-from expfam.samplers.states.storage import model_arrays
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
 from expfam.structures.ground.stored import numbers
@@ -156,10 +155,9 @@ class ExpectationState(UncollapsedState):
 
     def to_arrays(self):
         """Return everything that a later step reads as a dict of arrays."""
-        arrays = super().to_arrays()
-        arrays["model"] = model_arrays(self.model)
-        arrays["scalars"] = np.array([self.log_likelihood, self.log_joint, float(self.converged)])
-        return arrays
+        return super().to_arrays() | {
+            "scalars": np.array([self.log_likelihood, self.log_joint, float(self.converged)])
+        }
 
     def from_arrays(self, arrays):
         """Restore the state from the arrays of `to_arrays`."""

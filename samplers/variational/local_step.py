@@ -83,9 +83,7 @@ class Sums(Additive):
         return {"n": self.n.copy(), "S": self.S.copy()}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int | None, int | None] = (None, None)
-    ) -> Sums:
+    def from_arrays(cls, arrays: dict[str, Any], entropy: Any, shape: tuple[int, ...]) -> Sums:
         """Return the sums of the arrays that `to_arrays` gave, with an entropy.
 
         Raises

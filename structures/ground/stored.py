@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from expfam.errors import ArchiveError, ExpFamError, PluginError
 
@@ -28,6 +29,7 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
+TINY = np.finfo(np.float64).tiny  # least number that is taken as positive
 _COUNTS_TO = 2**62  # largest counter of steps and moves: the sum of two still fits into 64 bits
 
 
@@ -125,6 +127,28 @@ def numbers(
     return np.array(found, dtype=dtype, order="C")
 
 
+def matrix(
+    arrays: Mapping[str, Any],
+    name: str,
+    shape: tuple[int | None, ...],
+    *,
+    low: float = -np.inf,
+    allow_dense: bool = True,
+) -> Any:
+    """Return a copy of a named matrix, CSR or dense, after checking real numbers from `low`.
+
+    Other parameters and errors are those of `integers`.
+    """
+    found: Any = arrays.get(name)
+    if not sparse.issparse(found):
+        if not allow_dense:
+            raise ArchiveError(f"{name!r} is no CSR matrix of shape {shape}: the file was altered")
+        return numbers(arrays, name, shape, low=low)
+    _check_shape(name, found, shape)
+    numbers({name: found.data}, name, (None,), low=low)
+    return sparse.csr_array(found, copy=True)
+
+
 def offsets(arrays: Mapping[str, Any], name: str, n_lists: int, n_entries: int) -> npt.NDArray[np.int64]:
     """Return a copy of the (n_lists + 1,) int64 starts of lists after checking them.
 
@@ -146,10 +170,14 @@ def _shaped(arrays, name, shape, kinds):
     if found.dtype.kind not in kinds:
         wanted = "whole numbers" if "f" not in kinds else "numbers"
         raise ArchiveError(f"{name!r} has dtype {found.dtype}; {wanted} are expected: the file was altered")
+    _check_shape(name, found, shape)
+    return found
+
+
+def _check_shape(name, found, shape):
     is_right = found.ndim == len(shape) and all(want in (None, got) for want, got in zip(shape, found.shape))
     if not is_right:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise ArchiveError(
             f"{name!r} has shape {found.shape}; ({wanted}) is expected: the file was altered, or is of other data"
         )
-    return found

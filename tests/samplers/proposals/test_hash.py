@@ -15,7 +15,7 @@ from source_tree import import_path
 from tiny import FAMILIES, WEIGHTS
 
 from expfam import Categorical, Dataset, DirichletProcess, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
-from expfam.errors import DataError, PluginError
+from expfam.errors import ArchiveError, DataError, PluginError
 from expfam.families.components import Components
 from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.laws import update_law
@@ -534,7 +534,7 @@ def test_arrays_give_the_same_law_after_a_refresh():
     owner.release()
     handle.refresh(view)
     assert owner.temperature != again.temperature
-    with pytest.raises(DataError, match="centre has shape"):
+    with pytest.raises(ArchiveError, match="'centre' has shape"):
         owner.from_arrays({**again.to_arrays(), "centre": np.zeros(3)})
 
 

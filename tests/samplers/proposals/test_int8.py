@@ -23,7 +23,7 @@ from expfam import (
     SymmetricDirichlet,
     ZeroMeanGaussian,
 )
-from expfam.errors import CapabilityError, PluginError, ResourceError
+from expfam.errors import ArchiveError, CapabilityError, PluginError, ResourceError
 from expfam.families.gaussian.natural import NaturalLaw
 from expfam.families.support import dense_rows
 from expfam.samplers import CollapsedMetropolis, Int8Proposal
@@ -539,7 +539,7 @@ def test_arrays_restore_what_was_fixed():
             d.refresh(view(data, model, labels, 7))
         assert all(np.array_equal(law(handle, i, 7), law(other, i, 7)) for i in range(9))
         assert other.owner.temperature == handle.owner.temperature
-    with pytest.raises(ValueError, match="centre"):
+    with pytest.raises(ArchiveError, match="'centre' has shape"):
         other.owner.from_arrays({**handle.owner.to_arrays(), "centre": np.zeros(3)})
 
 

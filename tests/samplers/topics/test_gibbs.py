@@ -186,7 +186,7 @@ def test_a_resumed_chain_has_the_bits_of_one_that_never_stopped(tmp_path):
     np.testing.assert_array_equal(whole.labels, again.labels)
     np.testing.assert_array_equal(whole.model.pseudocounts, again.model.pseudocounts)
     assert whole.log_joint == again.log_joint
-    with pytest.raises(ExpFamError, match="7 topics, this state 8"):
+    with pytest.raises(ExpFamError, match="7 topics, the model 8"):
         kernel.init(model.__class__(Multinomial(0.2), 8), X, seed=4).from_arrays(whole.to_arrays())
 
 
