@@ -375,7 +375,7 @@ class TopicState(HeldRows, TopicPosterior):
         log_joint, mean_active = numbers(arrays, "scalars", (2,), finite=False).tolist()
         *counters, converged = integers(arrays, "counters", (4,)).tolist()
         kept = [self._stored_batch(arrays, b) for b in range(len(self.batches))]
-        self.take_model_arrays(arrays)
+        self.restore_model(arrays)
         self.labels, self.start_counts, self.sums = labels, start, sums
         self.log_joint, self.mean_active, self.converged = log_joint, mean_active, bool(converged)
         self.n_steps, self.stamp, self.n_updates = counters
