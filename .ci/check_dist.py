@@ -39,9 +39,14 @@ def wheel_faults(names, root):
     compiled = {name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))} - {"expfam/_cyutility"}
     if not compiled:
         yield "no compiled module"
-    stubs = {name.removesuffix(".pyi") for name in names if name.endswith(".pyi")}
-    if compiled - stubs:
-        yield f"compiled modules without a stub: {sorted(compiled - stubs)}"
+    places = {"expfam": "expfam", "structures": "expfam/structures", "samplers": "expfam/samplers"}
+    stubs = {
+        f"{place}/{file.relative_to(root / folder).as_posix()}"
+        for folder, place in places.items()
+        for file in (root / folder).rglob("*.pyi")
+    }
+    if stubs - set(names):
+        yield f"stubs missing: {sorted(stubs - set(names))}"
 
 
 def sdist_faults(names, root):

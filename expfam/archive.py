@@ -34,25 +34,10 @@ _NPY_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.form
 def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a header and named arrays as the archive at `path`.
 
-    Parameters
-    ----------
-    path : path_like
-        Directory to make. An archive of the same kind that is already there is replaced, and an empty directory is
-        used. Anything else at `path` is refused and stays unchanged.
-    kind : str
-        Name of what the archive holds, for example ``"mixture"``; give the same name to `read_archive`.
-    header : dict
-        JSON values; numbers must be finite.
-    arrays : dict of str to ndarray, sparse matrix or a nested dict of these
-        Numeric, boolean or string arrays. Sparse matrices are stored as CSR.
+    An archive of the same `kind`, or an empty directory, is replaced; anything else is refused by an ArchiveError and
+    stays unchanged. The header holds JSON values with finite numbers. Arrays are numeric, boolean or text, sparse
+    matrices (stored as CSR), or nested dicts of these.
 
-    Raises
-    ------
-    ArchiveError
-        The archive cannot be written; nothing at `path` has been changed.
-
-    Examples
-    --------
     >>> import os, tempfile
     >>> import numpy as np
     >>> from expfam.archive import read_archive, write_archive
@@ -87,24 +72,10 @@ def write_archive(path: str | os.PathLike[str], kind: str, *, header: dict[str, 
 
 
 def read_archive(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays of the archive at `path`.
+    """Return the header and the arrays of the archive at `path`, nested as they were written.
 
-    Parameters
-    ----------
-    path : path_like
-    kind : str
-        Name that the archive was written with.
-
-    Returns
-    -------
-    header : dict
-    arrays : dict
-        Nested as it was written; sparse matrices are `csr_array`.
-
-    Raises
-    ------
-    ArchiveError
-        There is no archive, or it is damaged, of another kind, or of a newer format. The message says which.
+    Sparse matrices are `csr_array`. An ArchiveError tells that there is no archive, or that it is damaged, of another
+    kind, or of a newer format.
     """
     path = Path(path)
     for _ in range(_TRIES):
@@ -130,29 +101,8 @@ def is_archive(path: str | os.PathLike[str], kind: str | None = None) -> bool:
 def check_place(path: str | os.PathLike[str], kind: str) -> None:
     """Check, before any work, that `write_archive` can write at `path`.
 
-    Directories that the check makes are removed again.
-
-    Parameters
-    ----------
-    path : path_like
-    kind : str
-        As in `write_archive`.
-
-    Raises
-    ------
-    ArchiveError
-        Something else is at `path`, and `write_archive` would not replace it.
-    OSError
-        No directory can be made at `path`.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from expfam.archive import check_place
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_place(os.path.join(folder, "runs", "first"), "sums")
-    ...     os.listdir(folder)
-    []
+    Directories that the check makes are removed again. It raises ArchiveError where `write_archive` would not replace
+    what is there, and OSError where no directory can be made.
     """
     target = Path(os.path.realpath(path))
     _refuse_foreign(target, kind)

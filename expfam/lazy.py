@@ -7,32 +7,10 @@ from typing import Any
 
 
 def load_name(package: str, homes: Mapping[str, Sequence[str]], name: str) -> Any:
-    """Import the module that defines a public name and return the name's value.
+    """Import the module that defines a public name, and return the name's value.
 
-    Parameters
-    ----------
-    package : str
-        Dotted name of the package. The value is stored as an attribute of the package.
-    homes : dict of str to sequence of str
-        Dotted name of each module and the public names that it defines.
-    name : str
-        The public name.
-
-    Returns
-    -------
-    object
-        The value of `name` in its module.
-
-    Raises
-    ------
-    AttributeError
-        The package has no such name.
-
-    Examples
-    --------
-    >>> from expfam.lazy import load_name
-    >>> load_name("expfam", {"expfam.families.counts.poisson": ["Poisson"]}, "Poisson").__name__
-    'Poisson'
+    `homes` holds the dotted name of each module and the public names that it defines. The value is stored as an
+    attribute of the package. Another name raises AttributeError.
     """
     for home, names in homes.items():
         if name in names:

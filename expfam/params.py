@@ -42,29 +42,13 @@ class Settings:
 
 
 def refuse_unused(owner: Any, names: Iterable[str], *, why: str, remedy: str) -> None:
-    """Raise an error for settings that differ from their defaults but are not used.
+    """Raise CapabilityError for settings that differ from their defaults but are not used.
 
-    Parameters
-    ----------
-    owner : Settings or estimator
-        Stores each keyword of its constructor under its own name.
-    names : sequence of str
-        The settings that are not used.
-    why : str
-        Name of what does not use them, for example "Gibbs sampling".
-    remedy : str
-        What the user can do, as the end of the sentence "leave them out, or ...".
+    The owner stores each keyword of its constructor under its own name. `why` names what does not use the settings, for
+    example "Gibbs sampling"; `remedy` ends the sentence "leave them out, or ...".
 
-    Raises
-    ------
-    CapabilityError
-        Some of the settings differ from their defaults; the message gives their names and values.
-
-    Examples
-    --------
     >>> from expfam.samplers import Memoized
     >>> from expfam.params import refuse_unused
-    >>> refuse_unused(Memoized(), ["run_length"], why="this schedule", remedy="take another one")
     >>> refuse_unused(Memoized(run_length=9), ["run_length"], why="this schedule", remedy="take another one")
     Traceback (most recent call last):
     expfam.errors.CapabilityError: Memoized: this schedule does not use run_length=9: leave it out, or take another one

@@ -39,18 +39,10 @@ def staging_place(target: Path) -> Path:
 
 @contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Make a locked staging folder for `target`; remove it at the end of the block.
+    """Make a locked staging folder beside `target`; remove it at the end of the block.
 
-    Parameters
-    ----------
-    target : Path
-        Real path of the directory to replace. If a killed process set the directory aside, it is first renamed back.
-        Staging folders of killed processes are deleted.
-
-    Yields
-    ------
-    Path
-        Empty directory beside the target. Fill it, then call `put_in_place`.
+    `target` is a real path. If a killed process set the directory aside, it is first renamed back. Staging folders of
+    killed processes are deleted. Fill the empty folder that is yielded, then call `put_in_place`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     standing(target)
@@ -68,24 +60,15 @@ def put_in_place(stage: Path, target: Path) -> None:
     flush_directory(stage)
     if not target.exists() or not _exchange(stage, target):
         with _alone_in(target.parent):
-            _take_place(stage, target)
+            _replace(stage, target)
     flush_directory(target.parent)
 
 
 def standing(target: str | os.PathLike[str]) -> Path | None:
-    """Return the path where the directory `target` can be read.
+    """Return the path where the directory `target` can be read, or None if there is none.
 
-    If a killed process had set the directory aside, it is first renamed back.
-
-    Parameters
-    ----------
-    target : path_like
-
-    Returns
-    -------
-    Path or None
-        `target` itself; or, if the directory that was set aside cannot be renamed back, its present path; or None if
-        neither exists.
+    If a killed process had set the directory aside, it is first renamed back; where that fails, its present path is
+    returned.
     """
     path = Path(target)
     if path.exists():
@@ -126,7 +109,7 @@ def _exchange(stage, target):
     return renameat2(_AT_FDCWD, os.fsencode(stage), _AT_FDCWD, os.fsencode(target), _RENAME_EXCHANGE) == 0
 
 
-def _take_place(stage, target):
+def _replace(stage, target):
     """Rename `stage` to `target`; an old directory there is first set aside, then deleted."""
     old = _sibling(stage, _OLD)
     while True:  # repeats only if, without locks, another process puts its own directory there

@@ -296,17 +296,10 @@ def registered_class(class_path: str) -> type | None:
 
 
 def is_offered(module: str) -> bool:
-    """Tell whether a module belongs to a distribution that offers a plugin.
+    """Tell whether a module belongs to a distribution that offers a plugin; nothing is imported.
 
-    Nothing is imported.
+    It does if an entry point names it or another module of its package.
 
-    Parameters
-    ----------
-    module : str
-        Dotted name. A module belongs to a distribution if an entry point names it or another module of its package.
-
-    Examples
-    --------
     >>> from expfam.plugins.registry import is_offered
     >>> is_offered("expfam.families.simple.families"), is_offered("antigravity")
     (True, False)

@@ -100,17 +100,8 @@ class FastEx(CollapsedMetropolis):
 def proposal_for(model: Any, data: Dataset) -> str:
     """Choose the name of the proposal that suits a model and its data.
 
-    Family and sizes determine the order; the first proposal that does not refuse the data is chosen.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Dataset
-
-    Returns
-    -------
-    str
-        The first name if all proposals refuse: its error message is then the most helpful one.
+    Family and sizes determine the order; the first proposal that does not refuse the data is chosen. If all refuse, it
+    is the first one, whose error message is the most helpful.
     """
     names = ["int8", "hash"] if data.n_statistics <= WIDEST_INT8 else ["hash"]
     if getattr(model.family, "count_model", None) in ("multinomial", "poisson"):
@@ -294,7 +285,7 @@ class SplitMerge(CollapsedSplitMerge):
 def _thinned(moves, rho, preset):
     """Replace rho in the moves between anchors."""
     if not any(isinstance(move, AnchoredMoves) for move in moves):
-        raise ValueError(f"rho is of moves between anchors, which preset {preset!r} has none of; leave it out")
+        raise ValueError(f"preset {preset!r} has no moves between anchors, so it cannot use rho; leave it out")
     return [
         AnchoredMoves(**(move.get_params() | {"rho": rho})) if isinstance(move, AnchoredMoves) else move
         for move in moves
@@ -371,23 +362,9 @@ _KERNELS: dict[str, tuple[type, ...]] = {
 def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
     """Return the class of a named sampler, a given kernel unchanged, or None for "auto".
 
-    Parameters
-    ----------
-    sampler : str or Kernel
-    model : {"Mixture", "GroupedMixture", "TopicModel", "BayesianHierarchy"}
-        The estimator, whose names and kernels are taken.
+    `model` is the estimator whose names and kernels are taken. Anything else raises a ValueError that lists these
+    names.
 
-    Returns
-    -------
-    type, Kernel or None
-
-    Raises
-    ------
-    ValueError
-        For anything else; the message lists the names that the estimator takes.
-
-    Examples
-    --------
     >>> from expfam.samplers.named import find_sampler
     >>> find_sampler("gibbs").__name__, find_sampler("gibbs", model="TopicModel").__name__
     ('CollapsedGibbs', 'TopicGibbs')

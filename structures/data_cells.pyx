@@ -99,7 +99,7 @@ cdef class DataCells:
         cells = tree.frontier(max_group)
         group = tree.assign(cells)
         if group.min() < 0:
-            raise ValueError(f"datum {group.argmin()} was removed from the tree; a data_cells needs all data")
+            raise ValueError(f"datum {group.argmin()} was removed from the tree; DataCells need all data")
         records = tree.cells[cells]
         next_group = len(cells)
         for g in np.flatnonzero((records["size"] > max_group) & (records["radius"] > 0)):
@@ -206,7 +206,7 @@ cdef class DataCells:
     def members_of(self, g):
         """Return the data of one group, ascending: (m,) intp ndarray, a read-only view."""
         if not 0 <= g < self.n_groups:
-            raise IndexError(f"group {g} of {self.n_groups}")
+            raise IndexError(f"group {g} does not exist: there are {self.n_groups}")
         return self.members[self.indptr[g] : self.indptr[g + 1]]
 
     def draw_members(self, n, rng):

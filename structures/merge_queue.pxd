@@ -40,7 +40,7 @@ cdef class MergeQueue:
     cdef int _bind(self, object partners) except -1
     cdef int _raise(self, int status) except -1
     cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
-    cdef void _settle(self, Py_ssize_t a) noexcept nogil
+    cdef void _update_key(self, Py_ssize_t a) noexcept nogil
     cdef void _play(self, Py_ssize_t a) noexcept nogil
     cdef void _defer(self, Py_ssize_t a) noexcept nogil
     cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil

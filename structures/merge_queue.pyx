@@ -229,7 +229,7 @@ cdef class MergeQueue:
             return self._tie[a] < self._tie[b]
         return self._id[a] < self._id[b]
 
-    cdef void _settle(self, Py_ssize_t a) noexcept nogil:
+    cdef void _update_key(self, Py_ssize_t a) noexcept nogil:
         """Compute the bound of an entry from its list and floor."""
         if self._n_listed[a] and self._kept_score[a, 0] >= self._floor[a]:
             self._key[a] = self._kept_score[a, 0]
@@ -260,7 +260,7 @@ cdef class MergeQueue:
     cdef void _defer(self, Py_ssize_t a) noexcept nogil:
         self._n_listed[a] = 0
         self._floor[a] = INFINITY
-        self._settle(a)
+        self._update_key(a)
 
     # ---- entries -----------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ cdef class MergeQueue:
                 if self._n_listed[a] == self.n_kept:
                     worst = self._kept_score[a, self.n_kept - 1]
         self._floor[a] = max(self._floor[a], rest)
-        self._settle(a)
+        self._update_key(a)
         return MERGE_OK
 
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil:
@@ -357,7 +357,7 @@ cdef class MergeQueue:
                 self._kept_score[k, i] = self._kept_score[k, i + n_dead]
                 self._kept_slot[k, i] = self._kept_slot[k, i + n_dead]
                 self._kept_id[k, i] = self._kept_id[k, i + n_dead]
-            self._settle(k)
+            self._update_key(k)
             self._play(k)
 
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
@@ -371,7 +371,7 @@ cdef class MergeQueue:
         self.n_live = self.n_live - 1
         self._n_listed[l] = 0
         self._floor[l] = -INFINITY
-        self._settle(l)
+        self._update_key(l)
         self._play(l)
         self._defer(k)
         self._play(k)
@@ -519,7 +519,7 @@ cdef class MergeQueue:
         self.n_live, self.n_merges, self.n_scores, self.n_scans = counters
         self._bind(partners)
         for a in range(n_items):
-            self._settle(a)
+            self._update_key(a)
         self._play_all()
         return self
 

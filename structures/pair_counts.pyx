@@ -19,15 +19,8 @@ def table_size(n_pairs):
 cdef class PairCounts:
     """Counts by key, of which only those that are not 0 need memory.
 
-    Memory is allocated once.
+    Memory for `n_pairs` keys with a count is allocated once.
 
-    Parameters
-    ----------
-    n_pairs : int
-        Largest number of keys with a count.
-
-    Examples
-    --------
     >>> from expfam.structures.pair_counts import PairCounts
     >>> counts = PairCounts(10)
     >>> counts.add(7, 2), counts.add(7, 1), counts.add(9, -1)

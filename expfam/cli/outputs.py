@@ -101,18 +101,8 @@ def save_all(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Write every requested output, also if others fail.
 
-    Parameters
-    ----------
-    args : Namespace
-    writers : dict of str to callable
-        For each option that names a place, a function that writes to the given path.
-
-    Returns
-    -------
-    saved : dict of str to str
-        Path of each output that was written, by option.
-    failed : dict of str to str
-        Message of each output that was not written, by option; it is printed on standard error, too.
+    Each writer is called with the path that its option names. Return two dicts by option: the paths of the outputs that
+    were written, and the messages of those that were not, which are printed on standard error, too.
     """
     saved, failed = {}, {}
     for option, write in writers.items():

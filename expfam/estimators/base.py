@@ -42,13 +42,6 @@ class Estimator(BaseEstimator):
 
     Subclasses say in `default_steps` what ``n_steps="auto"`` stands for, in `saved_kind` which format of
     `expfam.io.models` they have, and in `no_components` what ``n_components=None`` stands for, if anything.
-
-    Examples
-    --------
-    >>> from expfam import Mixture, TopicModel
-    >>> from expfam.estimators.base import Estimator
-    >>> issubclass(Mixture, Estimator), issubclass(TopicModel, Estimator)
-    (True, True)
     """
 
     default_steps: ClassVar[int] = 100
@@ -121,17 +114,10 @@ class Estimator(BaseEstimator):
         return kernel.init(model, data, seed=seed, start=start)
 
     def _run(self, state: Any, phases: list, *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
-        """Make the steps of all phases; return their trace.
+        """Make the steps of all phases in place; return their trace.
 
-        Parameters
-        ----------
-        state : State
-            Moved in place.
-        phases : list of (Kernel, int)
-            Kernels and numbers of steps; all phases but the last one are the warm-up.
-        counted : sequence of callable
-            Callbacks of the last phase alone.
-        trace : Trace, optional
+        Phases are pairs of a kernel and a number of steps; all but the last one are the warm-up. The callbacks
+        `counted` see the last phase alone.
         """
         phases = [phase for phase in phases[:-1] if phase[1]] + phases[-1:]
         total = sum(n_steps for _, n_steps in phases)
@@ -214,15 +200,7 @@ class Estimator(BaseEstimator):
 
 
 class LabelledEstimator(Estimator):
-    """Base of the estimators whose labels are saved on request.
-
-    Examples
-    --------
-    >>> from expfam import GroupedMixture
-    >>> from expfam.estimators.base import LabelledEstimator
-    >>> issubclass(GroupedMixture, LabelledEstimator)
-    True
-    """
+    """Base of the estimators whose labels are saved on request."""
 
     def save(self, path: Path | str, *, labels: bool = False) -> None:
         """Write the fitted estimator to a directory of JSON and npz, without pickle.
@@ -244,15 +222,7 @@ class LabelledEstimator(Estimator):
 
 
 class FamilyEstimator(Estimator):
-    """Base of the estimators that have a `family`: they load it and validate rows for it.
-
-    Examples
-    --------
-    >>> from expfam import Mixture
-    >>> from expfam.estimators.base import FamilyEstimator
-    >>> issubclass(Mixture, FamilyEstimator)
-    True
-    """
+    """Base of the estimators that have a `family`: they load it and validate rows for it."""
 
     family: Any
 
@@ -314,25 +284,10 @@ def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str
 
 
 def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) -> Any:
-    """Return X as scikit-learn checks it.
+    """Return X as scikit-learn checks it: an (N, V) array or CSR.
 
-    What scikit-learn would lose, or crash on, is refused first.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    X : array_like, frame or sparse matrix
-    reset : bool
-        Whether the number and names of the columns are learned from X, or compared with those learned.
-    accepts_sparse : bool
-
-    Returns
-    -------
-    (N, V) ndarray or CSR
-
-    Raises
-    ------
-    DataError, DataTypeError, ValueError, TypeError
+    What scikit-learn would lose, or crash on, is refused first. With `reset` the number and names of the columns are
+    learned from X; otherwise they are compared with those learned.
     """
     check_given(X, owner=type(estimator).__name__)
     kinds = [np.float64, np.float32, np.int64, np.int32]
@@ -347,21 +302,8 @@ def is_auto(value: Any) -> bool:
 def step_numbers(estimator: Any) -> tuple[int, int]:
     """Return `n_steps` and `n_warmup` of an estimator as numbers.
 
-    Raises
-    ------
-    ValueError
-        For anything but non-negative integers and "auto".
-
-    Notes
-    -----
     ``n_steps="auto"`` is the estimator's `default_steps`; ``n_warmup="auto"`` is as many as `n_steps`, at most 100.
-
-    Examples
-    --------
-    >>> from expfam import Mixture, TopicModel
-    >>> from expfam.estimators.base import step_numbers
-    >>> step_numbers(Mixture()), step_numbers(TopicModel(n_steps=300))
-    ((50, 50), (300, 100))
+    Anything but these and non-negative integers raises ValueError.
     """
     given = estimator.n_steps
     n_steps = _step_number(estimator, "n_steps", estimator.default_steps if is_auto(given) else given)
@@ -380,27 +322,14 @@ def log_scores(
     n: npt.NDArray[np.float64],
     S: Any,
     log_weights: npt.NDArray[np.float64],
-    take: Callable[[npt.NDArray[np.float64], int, int], Any],
+    reduce: Callable[[npt.NDArray[np.float64], int, int], Any],
     n_threads: int | None,
 ) -> list:
-    """Apply `take` to blocks of log weight + log predictive of the clusters and of an empty one.
+    """Reduce blocks of log weight + log predictive of the clusters and of an empty one.
 
-    Parameters
-    ----------
-    data : Dataset
-        Of a bound family.
-    n, S : (K,) and (K, F)
-        Statistics of the clusters, S dense or CSR.
-    log_weights : (K + 1,) float64 ndarray
-        Nats; the last one is that of the empty cluster.
-    take : callable
-        ``take(scores, start, stop)`` of a block (rows, K + 1), which it may change.
-    n_threads : int or None
-
-    Returns
-    -------
-    list
-        One result a block, in order.
+    `n` (K,) and `S` (K, F), dense or CSR, are the statistics of the clusters. `log_weights` (K + 1,) are in nats, the
+    last one for the empty cluster. ``reduce(scores, start, stop)`` may change its block (rows, K + 1); its results are
+    returned in order.
     """
     K = len(n)
     components = Components(data.family, data, K + 1)
@@ -410,7 +339,7 @@ def log_scores(
     def block(start, stop):
         scores = components.log_predictive_block(start, stop, K + 1)
         scores += log_weights
-        return take(scores, start, stop)
+        return reduce(scores, start, stop)
 
     tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
     return run(block, tasks, 1 if components.needs_gil else n_threads)

@@ -43,7 +43,7 @@ def _learns_chunks(estimator):
 class ChunkLearner:
     """Base of the estimators that learn chunks.
 
-    Subclasses write `_open_stream`, `_stream_kernel`, `_take_stream` and, where they differ, `_parts` and
+    Subclasses write `_open_stream`, `_stream_kernel`, `_read_stream` and, where they differ, `_parts` and
     `_validate_chunk`, and have `callbacks` and `n_steps`.
 
     Attributes
@@ -74,7 +74,7 @@ class ChunkLearner:
             self.stream_, data = self._open_stream(X, options, is_first=is_first)
             self.trace_, self.n_iter_ = Trace(), getattr(self, "n_iter_", 0)
         info = self.stream_.learn(data, batch=batch)
-        self._take_learned([info])
+        self._read_learned([info])
         return self
 
     def _learn_chunks(self, chunks):
@@ -114,7 +114,7 @@ class ChunkLearner:
         finally:
             close_all(self.callbacks or ())
         self.stream_, self.trace_, self.n_iter_ = stream, Trace(), 0
-        self._take_learned(infos)
+        self._read_learned(infos)
         for name in self._of_rows:
             self.__dict__.pop(name, None)
         return self
@@ -137,8 +137,8 @@ class ChunkLearner:
                 f"the sampler's {', '.join(changed)} changed since the first chunk: set what it was, or fit anew"
             )
 
-    def _take_learned(self, infos):
-        self._take_stream(self.stream_)
+    def _read_learned(self, infos):
+        self._read_stream(self.stream_)
         if not isinstance(getattr(self, "trace_", None), Trace):  # that of a file cannot be gone on with
             self.trace_ = Trace()
         for info in infos:
@@ -280,6 +280,6 @@ class ChunkedFit(ChunkLearner):
         stream.is_weighted = self.cluster_sizes_.dtype.kind == "f"
         return stream
 
-    def _take_stream(self, stream):
+    def _read_stream(self, stream):
         self._adopt(stream, *stream.soft_partition())
         self.cluster_sizes_ = self.n_.copy() if stream.is_weighted else np.rint(self.n_).astype(np.int64)

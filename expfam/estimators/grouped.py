@@ -238,10 +238,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
             return
         log_weights = np.log(self.group_weights_)
 
-        def take(scores, start, stop):
+        def reduce(scores, start, stop):
             return (scores[:, :-1] + log_weights[groups.of_row[start:stop]]).argmax(axis=1).astype(np.int32)
 
-        self.labels_ = np.concatenate(self._log_densities(state.data, take))
+        self.labels_ = np.concatenate(self._log_densities(state.data, reduce))
 
     @property
     def group_weights_(self) -> npt.NDArray[np.float64]:
@@ -386,7 +386,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     def _fitted_model(self):
         return AdmixtureModel(self.family_, len(self.alpha_), self.alpha_)
 
-    def _take_stream(self, stream):
+    def _read_stream(self, stream):
         self.n_, self.S_, self.alpha_ = stream.n.copy(), _soft_sums(stream), stream.model.pseudocounts
         self.labels_, self.group_counts_ = stream.labels, stream.group_counts
         self.family_, self.log_joint_ = stream.model.family, float(stream.log_joint)
@@ -464,19 +464,19 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
         held, of_row = Dataset(X[is_held], self.family_), groups.of_row[is_held]
 
-        def take(scores, start, stop):
+        def reduce(scores, start, stop):
             return log_sum_exp(scores[:, :-1] + log_weights[of_row[start:stop]])
 
-        return float((np.concatenate(self._log_densities(held, take)) + held.log_base).mean())
+        return float((np.concatenate(self._log_densities(held, reduce)) + held.log_base).mean())
 
     def _checked(self, X, groups):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return X, _required(groups, X.shape[0])
 
-    def _log_densities(self, data, take):
-        """Apply `take` to blocks of log predictive densities; the last column is that of no cluster."""
-        return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), take, self.n_threads)
+    def _log_densities(self, data, reduce):
+        """Reduce blocks of log predictive densities; the last column is that of no cluster."""
+        return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), reduce, self.n_threads)
 
     def _place(self, X, groups):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""
@@ -489,7 +489,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
         def place(first, stop):
             here = _Turns(components, groups.rows, starts[first : stop + 1], self.alpha_, most)
-            counts[first:stop], labels[groups.rows[starts[first] : starts[stop]]] = here.settle()
+            counts[first:stop], labels[groups.rows[starts[first] : starts[stop]]] = here.run()
 
         run(place, _whole_groups(starts, most), 1 if components.needs_gil else self.n_threads)
         return counts, labels
@@ -516,7 +516,7 @@ class _Turns:
         self.work, self.scratch = np.empty(self.K + work_size(self.K)), np.empty(4 * self.K + work_size(self.K))
         self.counters = np.zeros(3, dtype=np.int64)
 
-    def settle(self):
+    def run(self):
         """Return counts (g, K) and labels of the rows."""
         start, stop = self.starts[0], self.starts[-1]
         counts = np.diff(self.starts)[:, None] * (self.alpha / self.alpha.sum())
@@ -583,15 +583,8 @@ class _Average:
 def held_rows(groups: Groups, *, share: float = _HELD_SHARE, seed: int = 0) -> npt.NDArray[np.bool_]:
     """Return which rows to leave out of each group: (N,) bool, none of groups of one row.
 
-    Parameters
-    ----------
-    groups : Groups
-    share : float in (0, 1)
-        Rounded for each group, at least one row on each side.
-    seed : int
+    `share` is rounded for each group, with at least one row on each side.
 
-    Examples
-    --------
     >>> from expfam.estimators.grouped import held_rows
     >>> from expfam.model.groups import Groups
     >>> held_rows(Groups([0, 0, 0, 0, 0, 1])).sum()

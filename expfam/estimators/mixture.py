@@ -208,7 +208,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
     def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
         if is_last and self.partition == "point" and not hasattr(state, "soft_partition"):
             trace.keep_every = max(1, n_steps // (2 * trace.max_kept))
-        kernel = _settled(kernel, former, state) if is_last else kernel
+        kernel = _adapted_kernel(kernel, former, state) if is_last else kernel
         state.memory.clear()  # proposals are made anew for each phase, not kept twice
         return kernel
 
@@ -263,8 +263,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
-    def _log_scores(self, X, take):
-        """Apply `take` to blocks of log weight + log predictive; return the data and the results.
+    def _log_scores(self, X, reduce):
+        """Apply `reduce` to blocks of log weight + log predictive; return the data and the results.
 
         The last of the K + 1 columns is that of a new cluster.
         """
@@ -272,7 +272,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         data = Dataset(self._validate(X, reset=False), self.family_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return data, log_scores(data, self.n_, self.S_, log_weights, take, self.n_threads)
+        return data, log_scores(data, self.n_, self.S_, log_weights, reduce, self.n_threads)
 
     def predict(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row, given the clusters' data.
@@ -307,14 +307,14 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
             raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
         L = None if n_top is None else min(int(n_top), K)
 
-        def take(scores, start, stop):
+        def reduce(scores, start, stop):
             p = _softmax(scores[:, :-1])
             if L is None:
                 return p
             columns = np.sort(np.argpartition(p, K - L, axis=1)[:, K - L :], axis=1)
             return columns.astype(np.int32), np.take_along_axis(p, columns, axis=1)
 
-        data, parts = self._log_scores(X, take)
+        data, parts = self._log_scores(X, reduce)
         if L is None:
             return np.concatenate(parts)
         columns = np.concatenate([part[0] for part in parts]).ravel()
@@ -371,7 +371,7 @@ def _sizes(labels, n_clusters, weight):
     return sizes.astype(np.int64) if weight is None else sizes
 
 
-def _settled(kernel, former, state):
+def _adapted_kernel(kernel, former, state):
     """Return the kernel of the steps that count, with what the warm-up has adapted."""
     adapted = former.frozen(state) if hasattr(former, "frozen") else former
     return adapted if former is kernel else adapted.kernels[0]  # while it learns it is the first of a cycle

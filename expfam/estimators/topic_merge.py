@@ -37,18 +37,7 @@ def topic_difference(a: Any, b: Any) -> str:
 def merged_topics(models: list, clusters: Literal["apart", "merged"], common: Any) -> Any:
     """Return the merged topic model: settings of the first one, and results.
 
-    `merge` adds what all kinds of models have.
-
-    Parameters
-    ----------
-    models : list of TopicModel
-        Alike, see `topic_difference`.
-    clusters : {"apart", "merged"}
-    common : TopicModel or None
-
-    Returns
-    -------
-    TopicModel
+    The models are alike, see `topic_difference`. `merge` adds what all kinds of models have.
     """
     everyone = models if common is None else [common, *models]
     if common is not None:

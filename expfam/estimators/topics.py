@@ -409,7 +409,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         kernel = type(kernel)(**kernel.get_params() | {"schedule": schedule})
         return TopicStream.from_arrays(self._fitted_model(), kernel, arrays)
 
-    def _take_stream(self, stream):
+    def _read_stream(self, stream):
         self._adopt(stream, stream.total_weight, _Average())
         self.method_ = stream.settings.local_of(stream.model.n_components)
 

@@ -20,19 +20,7 @@ _RANGES = {"max_factors": (1, 33)}  # number of factors in one product of count 
 def check_stored(arrays: Mapping[str, npt.NDArray[Any]], own: Mapping[str, npt.NDArray[Any]]) -> None:
     """Raise ArchiveError unless stored arrays have the types and shapes of the owner's arrays.
 
-    Only the number of slots may differ.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Arrays of a file.
-    own : dict of str to ndarray
-        Arrays that the owner's `to_arrays` gives now.
-
-    Raises
-    ------
-    ArchiveError
-        An array is missing, or has another type or shape, or holds impossible values.
+    `own` is what the owner's `to_arrays` gives now. Only the number of slots may differ.
     """
     now, then = len(own["n"]), len(numbers(arrays, "n", (None,), low=0.0))
     for name, value in own.items():

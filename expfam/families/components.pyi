@@ -3,8 +3,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-def require_functions(what: str, **is_there: bool) -> None: ...
-
 class Components:
     owner: Any
     family: Any

@@ -64,28 +64,10 @@ cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1:
 cdef class Components:
     """Statistics of the clusters in numbered slots, for one bound family and one data set.
 
-    Parameters
-    ----------
-    family : Family
-        A family that is bound to the data.
-    data : Dataset
-    capacity : int
-        Initial number of slots.
-    layout : {"features", "clusters"}
-        Layout of the counts of count families: a table with a row for each word, which suits samplers, or a sparse
-        list for each cluster, which suits hierarchies.
-
-    Attributes
-    ----------
-    owner : object
-        Result of ``family.components``; it owns the memory of the statistics.
-    capacity : int
-        Number of slots that can be used without `reserve`.
-
-    Raises
-    ------
-    PluginError
-        The owner's capsule has another name, or its struct has another version or a wrong size or lacks functions.
+    It wraps the C struct of `owner`, the result of ``family.components``, which owns the memory, and refuses a struct
+    of another name, version or size, or without a required function, by a PluginError. `capacity` slots can be used
+    without `reserve`. The layout of the counts of count families is "features", a table with a row for each word, which
+    suits samplers, or "clusters", a sparse list for each cluster, which suits hierarchies.
     """
 
     def __init__(self, family, data, Py_ssize_t capacity, *, layout="features"):
@@ -128,7 +110,7 @@ cdef class Components:
 
     def _check(self, Py_ssize_t i, Py_ssize_t k):
         if not 0 <= i < self.n_rows:
-            raise IndexError(f"datum {i} of {self.n_rows}")
+            raise IndexError(f"datum {i} does not exist: there are {self.n_rows}")
         if not 0 <= k < self.capacity:
             raise IndexError(f"slot {k} of {self.capacity}")
 
@@ -151,18 +133,9 @@ cdef class Components:
         return slots
 
     def log_predictive(self, Py_ssize_t i, ks=None):
-        """Return the log predictive of datum `i` under present clusters, nats, without log-base.
+        """Return the log predictive of datum `i` under the slots `ks`, or under all slots.
 
-        Parameters
-        ----------
-        i : int
-            Number of the datum.
-        ks : sequence of int, optional
-            Slots; all slots if not given.
-
-        Returns
-        -------
-        (m,) float64 ndarray
+        The result is in nats, without log-base.
         """
         self._check(i, 0)
         cdef Py_ssize_t[::1] slots = None if ks is None else self._slots(ks)
@@ -177,23 +150,10 @@ cdef class Components:
         return out
 
     def log_predictive_block(self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t m, out=None):
-        """Return the log predictives of consecutive data under the slots 0..m-1.
+        """Return the log predictives of the data start..stop-1 under the slots 0..m-1.
 
-        The method releases the gil; several threads may call it.
-
-        Parameters
-        ----------
-        start, stop : int
-            First datum, and the one after the last.
-        m : int
-            Number of slots.
-        out : (stop - start, m) float64 ndarray, optional
-            Memory for the result.
-
-        Returns
-        -------
-        (stop - start, m) float64 ndarray
-            Nats, without log-base.
+        The result (stop - start, m) is in nats, without log-base, and in the memory of `out` if it is given. The method
+        releases the gil; several threads may call it.
         """
         if not 0 <= start <= stop <= self.n_rows or not 0 <= m <= self.capacity:
             raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
@@ -216,19 +176,9 @@ cdef class Components:
     def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
         """Return a line that bounds the log density of any datum x after a merge of k and l.
 
-        The bound is log p(x | k and l) <= (1 - slope) log p(x | k) + level.
-
-        Parameters
-        ----------
-        k, l : int
-            Slots.
-        depth : float
-            Log density under k, nats, at which the bound should be as low as possible.
-
-        Returns
-        -------
-        tuple of float, or None
-            Slope and level; None if the family's components have no attribute ``growth``.
+        The bound is log p(x | k and l) <= (1 - slope) log p(x | k) + level, and as low as possible where the log
+        density under k is `depth`, nats. The result is (slope, level), or None if the family's components have no
+        attribute ``growth``.
         """
         cdef log_growth_v1 growth
         cdef growth_line line
@@ -381,13 +331,8 @@ cdef class Components:
     def watch_work(self, Py_ssize_t extra=64):
         """Return sentinels that lie directly behind a work buffer of exactly the stated size.
 
-        Tests use them to find owners that write behind the buffer.
-
-        Returns
-        -------
-        (extra,) float64 ndarray
-            A view that holds NaN as long as no call has written there. It is valid until the next `reserve`, `rebind`
-            or `from_arrays`.
+        Tests use them to find owners that write behind the buffer. The view (extra,) holds NaN as long as no call has
+        written there. It is valid until the next `reserve`, `rebind` or `from_arrays`.
         """
         buffer = np.full(self.c.work_size + max(extra, 1), np.nan)
         self.work = buffer

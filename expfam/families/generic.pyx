@@ -26,14 +26,7 @@ cdef enum:                          # codes of the functions of the struct
 
 
 cdef class GenericComponents:
-    """Owner of the statistics of a family that has no compiled components.
-
-    Parameters
-    ----------
-    family : Family
-    data : Dataset
-    capacity : int
-    """
+    """Owner of the statistics of a family that has no compiled components."""
 
     cdef components_v1 api
     cdef readonly object capsule
@@ -47,7 +40,7 @@ cdef class GenericComponents:
 
     def __init__(self, family, data, Py_ssize_t capacity):
         self.family, self.data = family, data
-        self._take(family)
+        self._set_family(family)
         self.pending = None
         whole = 8 * data.n_statistics <= 2 * max(1, 8 * data.n_features) and not data.is_sparse
         self.phi_rows = data.n_rows if whole else PHI_ROWS
@@ -101,7 +94,7 @@ cdef class GenericComponents:
 
     def rebind(self, family):
         """Use the hyper-parameters of another family with the same statistics."""
-        self._take(family)
+        self._set_family(family)
         self.A = np.where(self.n > 0, family.log_marginal(self.n, self.S), 0.0)
 
     def load(self, n, S):
@@ -163,7 +156,7 @@ cdef class GenericComponents:
             array[[k, l]] = array[[l, k]]
         return EXPFAM_OK
 
-    cdef object _take(self, family):
+    cdef object _set_family(self, family):
         self.family, self.checked = family, family.log_marginal
         written = getattr(self.checked, "__wrapped__", None)
         self.plain = self.checked if written is None else MethodType(written, family)

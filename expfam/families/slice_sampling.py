@@ -25,27 +25,10 @@ def slice_sample(
 ) -> float:
     """Draw a new value of a scalar by one slice-sampling update.
 
-    The update uses stepping out and shrinkage (Neal 2003, figs. 3 and 5).
-
-    Parameters
-    ----------
-    target : callable
-        Log density up to a constant, nats.
-    t : float
-        Present value, within [low, high].
-    rng : numpy.random.Generator
-    width : float
-        Width of the first interval around `t`, and of each step out.
-    low, high : float
-        Bounds of the variable.
-    max_steps : int
-        Largest total number of steps out. The update splits it at random between the two sides, which keeps the
-        target distribution exact.
-
-    Returns
-    -------
-    float
-        The new value.
+    The update uses stepping out and shrinkage (Neal 2003, figs. 3 and 5). `target` is a log density up to a constant,
+    nats. `t` is the present value, within [low, high]. The first interval around it, and each step out, has the given
+    width. `max_steps` is the largest total number of steps out; they are split at random between the two sides, which
+    keeps the target distribution exact.
     """
     level = target(t) + np.log1p(-rng.random())
     left = t - width * rng.random()

@@ -33,22 +33,9 @@ _TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "per
 def check_given(X: Any, *, owner: str) -> None:
     """Raise an error for data that NumPy or SciPy would misread silently or crash on.
 
-    Call it on the user's data before any function of NumPy or SciPy.
-
-    Parameters
-    ----------
-    X : array_like, frame or sparse matrix
-        Data as the user gave them.
-    owner : str
-        Name of the object that needs the data, used in messages.
-
-    Raises
-    ------
-    DataError
-        For masked entries, which NumPy would use as if they were not masked, and for sparse matrices whose indices do
-        not fit their shape.
-    DataTypeError
-        For dates and durations, which NumPy would read as numbers.
+    Call it on the user's data before any function of NumPy or SciPy. A DataError refuses masked entries, which NumPy
+    would use as if they were not masked, and sparse matrices whose indices do not fit their shape. A DataTypeError
+    refuses dates and durations, which NumPy would read as numbers. `owner` is named in the messages.
     """
     if sparse.issparse(X):
         check_structure(X, owner=owner)
@@ -114,16 +101,10 @@ _FILLED = "fill the masked entries (X.filled(value)) or leave out their rows (np
 
 
 def check_structure(X: Any, *, owner: str) -> None:
-    """Raise DataError unless the indices of a sparse matrix fit its shape.
+    """Raise DataError unless the indices of a sparse matrix of any format fit its shape.
 
     Compiled code of SciPy and of this package does not check indices and row starts: wrong ones lead to a crash or to
-    reads of foreign memory. The check costs O(stored entries) and makes no copies.
-
-    Parameters
-    ----------
-    X : sparse matrix, of any format
-    owner : str
-        Name of the object that needs the data, used in messages.
+    reads of foreign memory. The check costs O(stored entries) and makes no copies. `owner` is named in the message.
     """
     if X.ndim != 2:
         raise DataError(f"{owner} needs a two-dimensional matrix; got shape {X.shape}")
@@ -178,26 +159,8 @@ def as_matrix(
 ) -> Any:
     """Return data as a two-dimensional, finite, numeric array or canonical CSR, read-only.
 
-    Parameters
-    ----------
-    X : array_like or sparse matrix, shape (N, V)
-    family : str
-        Name used in messages.
-    accepts_sparse : bool
-        Whether sparse data are allowed.
-    n_features : int, optional
-        Required number of columns.
-    allow_nan : bool
-        Whether NaN is allowed.
-
-    Returns
-    -------
-    (N, V) ndarray or CSR
-
-    Raises
-    ------
-    DataError, DataTypeError
-        The data are not of this kind; the message says where.
+    Data of another kind, or with other than `n_features` columns, raise DataError or DataTypeError; the message names
+    the family and the place.
     """
     check_given(X, owner=family)
     if sparse.issparse(X):
@@ -293,20 +256,9 @@ def read_only(value: Any) -> Any:
 
 
 def first_where(X: Any, test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int, Any] | None:
-    """Return position and value of the first entry for which `test` is true.
+    """Return (row, column, value) of the first entry for which `test` is true, or None.
 
-    Of CSR data only the stored entries are tested.
-
-    Parameters
-    ----------
-    X : (N, V) ndarray or CSR
-    test : callable
-        Maps an array of values to an array of booleans.
-
-    Returns
-    -------
-    (row, column, value) or None
-        None if the test is false everywhere.
+    `test` maps an array of values to an array of booleans. Of CSR data only the stored entries are tested.
     """
     is_sparse = sparse.issparse(X)
     values = X.data if is_sparse else X.ravel()
@@ -358,14 +310,7 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
 def check_scales(variance: Floats, *, family: str) -> None:
     """Raise DataError unless each column has a standard deviation from 1e-15 to 1e15.
 
-    Constant columns pass.
-
-    Parameters
-    ----------
-    variance : (V,) float64
-        Variances of the columns.
-    family : str
-        Name used in messages.
+    `variance` (V,) are the variances of the columns. Constant columns pass.
     """
     with np.errstate(invalid="ignore"):
         usable = (variance == 0) | ((variance >= _MOST_SCALE**-2) & (variance <= _MOST_SCALE**2))

@@ -86,21 +86,9 @@ def forecast_memory(
 ) -> Forecast:
     """Forecast the memory of a fit to these data.
 
-    Parameters
-    ----------
-    data : Dataset
-    n_components : int, optional
-        Largest number of clusters. By default min(N, 200) is assumed and marked as a guess.
-    kernel : Kernel, optional
-        Sampler whose working objects are counted, too; it needs `model`.
-    model : MixtureModel, optional
+    If `n_components` is not given, min(N, 200) clusters are assumed and marked as a guess. With a kernel and its model,
+    the kernel's working objects are counted, too.
 
-    Returns
-    -------
-    Forecast
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
     >>> from expfam.forecast.memory import forecast_memory
@@ -128,23 +116,9 @@ def forecast_memory(
 def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start: Any = "auto") -> Forecast:
     """Forecast the memory of a topic model of these documents.
 
-    Parameters
-    ----------
-    data : Dataset
-    kernel : TopicGibbs or TopicVariational
-    model : AdmixtureModel
-    start : str
-        How the kernel begins. The larger of the memory of the start and of the steps counts.
-
-    Returns
-    -------
-    Forecast
-        Its clusters are topics. Tokens and tables of the kernel count as proposals.
-
-    Notes
-    -----
-    The statistics are counts of words in topics, their sums over sweeps, and the pseudo-counts that become
-    `components_`.
+    The larger of the memory of the start and of the steps counts. Clusters of the forecast are topics; tokens and
+    tables of the kernel count as proposals. The statistics are counts of words in topics, their sums over sweeps, and
+    the pseudo-counts that become `components_`.
     """
     K = model.n_components
     return Forecast(
@@ -158,30 +132,10 @@ def forecast_topics(data: Dataset, *, kernel: Any, model: AdmixtureModel, start:
 
 
 def forecast_tree(data: Dataset, *, n_leaves: int | None = None, n_neighbors: int = 0, n_trees: int = 1) -> Forecast:
-    """Forecast the memory of trees over these data.
+    """Forecast the memory of trees over these data; clusters of the forecast are leaves.
 
-    Parameters
-    ----------
-    data : Dataset
-    n_leaves : int, optional
-        Number of leaves; N by default.
-    n_neighbors : int
-        Candidates of each leaf if a graph of them is made, else 0.
-    n_trees : int
-        Trees that are in memory together, to choose from.
-
-    Returns
-    -------
-    Forecast
-        Its clusters are leaves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, Poisson
-    >>> from expfam.forecast.memory import forecast_tree
-    >>> forecast_tree(Dataset(np.ones((1000, 8)), Poisson())).n_components
-    1000
+    There are N leaves unless `n_leaves` says otherwise. `n_neighbors` is the number of candidates of each leaf if a
+    graph of them is made, else 0. `n_trees` trees are in memory together, to choose from.
     """
     L = data.n_rows if n_leaves is None else int(n_leaves)
     width = 8 * _LEAF_COPIES * data.n_statistics
@@ -209,27 +163,11 @@ def forecast_sizes(
 ) -> Forecast:
     """Forecast the memory of a fit from sizes; the data need not exist yet.
 
-    Parameters
-    ----------
-    family : str
-        Entry-point name.
-    n_rows, n_features : int
-    n_statistics : int, optional
-        F, the width of the sufficient statistics. By default it follows from `n_features` for the built-in families
-        and is `n_features` for others. For ``"categorical"`` give the number of levels of all columns.
-    nnz : int, optional
-        Stored entries of sparse data; without it the data are dense.
-    data_bytes : int, optional
-        Bytes of the data; by default 8 for each value and 4 for each index.
-    n_components : int, optional
-        Largest number of clusters. By default min(N, 200) is assumed and marked as a guess.
+    `family` is an entry-point name. `n_statistics` is F, the width of the sufficient statistics; it follows from
+    `n_features` for the built-in families, but for ``"categorical"`` give the number of levels of all columns. `nnz` is
+    the number of stored entries of sparse data; without it the data are dense. `data_bytes` are 8 for each value and 4
+    for each index if not given, and `n_components` is min(N, 200), marked as a guess.
 
-    Returns
-    -------
-    Forecast
-
-    Notes
-    -----
     Count families have word-major tables of int32 counts (float64 for fractions): V rows of K slots, padded to a cache
     line, with one bit for each slot and lists of the words that occur. Full Gaussians have F = d + d (d + 1) / 2 sums
     and two d x d factors for each cluster. Other families have twice K F doubles. A copy of the statistics is exported
@@ -278,19 +216,10 @@ def _statistics_bytes(family, n_features, F, K, n_entries):
 
 
 def check_memory(forecast: Forecast, limit: float | str | None = None) -> None:
-    """Raise if a fit needs more memory beside the data than allowed.
+    """Raise ResourceError if a fit needs more memory beside the data than allowed.
 
-    Parameters
-    ----------
-    forecast : Forecast
-    limit : int, float or str, optional
-        Bytes, or text like ``"4GB"``. By default it is the free memory of the machine or container; if that is
-        unknown, nothing is checked.
-
-    Raises
-    ------
-    ResourceError
-        The message holds the figures.
+    The limit is in bytes, or text like ``"4GB"``. Without it, it is the free memory of the machine or container; if
+    that is unknown, nothing is checked. The message holds the figures.
     """
     allowed = available_memory() if limit is None else parse_bytes(limit)
     if allowed is not None and forecast.beside_data > allowed:

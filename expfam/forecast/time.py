@@ -80,27 +80,9 @@ def forecast_duration(
 ) -> Duration:
     """Forecast the seconds of a fit from a few steps on samples of the rows.
 
-    This needs some seconds of work at most.
+    This needs some seconds of work at most. The model must be bound. If rows are in groups, samples are whole groups.
+    The forecast is for all `n_steps` steps, and for the start; samplers that stop by themselves may need fewer.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    model : MixtureModel or AdmixtureModel
-        It must be bound.
-    data : Dataset
-        If rows are in groups, samples are whole groups.
-    n_steps : int
-        Number of all steps. Samplers that stop by themselves may need fewer.
-    seed : int
-    start : str or (N,) array_like of int
-        The time of the start is included.
-
-    Returns
-    -------
-    Duration
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from expfam import Dataset, MixtureModel, Poisson, SymmetricDirichlet
     >>> from expfam.forecast.time import forecast_duration
@@ -119,30 +101,9 @@ def forecast_duration(
 def forecast_tree_duration(grow: Callable[[Any, Dataset], Any], data: Dataset, *, seed: int = 0) -> Duration:
     """Forecast the seconds of a tree over all rows from trees over samples.
 
-    This needs some seconds of work at most.
-
-    Parameters
-    ----------
-    grow : callable
-        ``grow(rows, sample)`` makes the whole tree of a sample; `rows` are indices of the data.
-    data : Dataset
-    seed : int
-
-    Returns
-    -------
-    Duration
-        Its steps are merges. The low end follows the power of the number of rows by which the last two trees differ, at
-        most 2; the high end is the time of a search over all pairs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import BayesianHierarchy, Dataset, Poisson
-    >>> from expfam.forecast.time import forecast_tree_duration
-    >>> data = Dataset(np.random.default_rng(0).poisson(3.0, (900, 2)), Poisson())
-    >>> duration = forecast_tree_duration(lambda rows, sample: BayesianHierarchy("poisson").fit(sample.X), data)
-    >>> 0 < duration.low < duration.high
-    True
+    This needs some seconds of work at most. ``grow(rows, sample)`` makes the whole tree of a sample; `rows` are indices
+    of the data. Steps of the forecast are merges. Its low end follows the power of the number of rows by which the last
+    two trees differ, at most 2; its high end is the time of a search over all pairs.
     """
     N, began = data.n_rows, perf_counter()
 
@@ -235,34 +196,18 @@ def check_time(
     seed: int,
     start: Any,
 ) -> None:
-    """Time some steps and raise if a fit would exceed the limit.
+    """Time some steps and raise ResourceError if a fit would exceed the limit.
 
-    Without a limit nothing is timed.
-
-    Parameters
-    ----------
-    limit : float, str or None
-        See `check_duration`.
-    kernel, model, data, n_steps, seed, start
-        See `forecast_duration`.
+    Without a limit nothing is timed. See `check_duration` for the limit and `forecast_duration` for the rest.
     """
     if limit is not None:
         check_duration(forecast_duration(kernel, model, data, n_steps, seed=seed, start=start), limit)
 
 
 def check_duration(duration: Duration, limit: float | str) -> None:
-    """Raise if even the low end of a forecast is above the limit.
+    """Raise ResourceError if even the low end of a forecast is above the limit.
 
-    Parameters
-    ----------
-    duration : Duration
-    limit : float or str
-        Seconds, or text like ``"90s"``, ``"10min"``, ``"2h"``.
-
-    Raises
-    ------
-    ResourceError
-        The message holds the figures.
+    The limit is in seconds, or text like ``"90s"``, ``"10min"``, ``"2h"``. The message holds the figures.
     """
     allowed = parse_seconds(limit)
     if duration.low > allowed:

@@ -58,20 +58,8 @@ _TREE = ("children", "log_block", "counts")
 class StoredTrace(WarmedColumns):
     """Columns of a trace that was read from a file, without kept partitions.
 
-    Parameters
-    ----------
-    columns : dict of str to (T,) ndarray
-        Step, objective (nats), number of clusters, seconds.
-    n_warmup : int
-        Number of first steps that were a warm-up; summaries leave them out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam.io.models import StoredTrace
-    >>> trace = StoredTrace({"step": np.array([1, 2]), "objective": np.array([-9.0, -7.5])})
-    >>> len(trace), trace.column("objective").max().item()
-    (2, -7.5)
+    `columns` holds step, objective (nats), number of clusters and seconds, each (T,). The first `n_warmup` steps were a
+    warm-up; summaries leave them out.
     """
 
     def __init__(self, columns: Mapping[str, npt.NDArray[Any]], *, n_warmup: int = 0) -> None:
@@ -90,27 +78,14 @@ class StoredTrace(WarmedColumns):
 def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
     """Write a fitted estimator to the directory `path`.
 
-    Parameters
-    ----------
-    estimator : Mixture, GroupedMixture, TopicModel or BayesianHierarchy
-        It must be fitted.
-    path : path_like
-        An earlier model at this path is replaced; anything else there is refused.
-    labels : bool
-        Whether to save `labels_` of a mixture, too: 4 bytes for each datum. Those of a hierarchy are always saved;
-        a topic model has none.
+    An earlier model at this path is replaced; anything else there is refused by an ArchiveError, and so is a part that
+    cannot be saved without pickle. `labels` says whether to save `labels_` of a mixture, too: 4 bytes for each datum.
+    Those of a hierarchy are always saved; a topic model has none.
 
-    Raises
-    ------
-    ArchiveError
-        A part of the model cannot be saved without pickle, or `path` is in use.
-
-    Notes
-    -----
     Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
-    weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded
-    model has their defaults; predictions do not depend on them. If an estimator learned from chunks, the
-    loaded one can go on learning.
+    weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded model
+    has their defaults; predictions do not depend on them. If an estimator learned from chunks, the loaded one can go on
+    learning.
     """
     kind = estimator.saved_kind
     results, parts = _SAVED[kind](estimator)
@@ -126,26 +101,12 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
 def load_estimator(estimator_class: type[Any], path: str | PathLike[str], *, trust: bool = False) -> Any:
     """Load a fitted estimator that `save_estimator` wrote; it needs no training data.
 
-    Parameters
-    ----------
-    estimator_class : type
-        The class that was saved, or one derived from it.
-    path : path_like
-    trust : bool
-        Whether to import modules that the file names although they are not part of expfam or of an installed
-        distribution that offers plugins. Importing runs their code. Classes that you gave to `expfam.register` are
-        found without trust.
+    `estimator_class` is the class that was saved, or one derived from it. With `trust`, modules are imported that the
+    file names although they are not part of expfam or of an installed distribution that offers plugins: importing runs
+    their code. Classes that were given to `expfam.register` are found without trust.
 
-    Returns
-    -------
-    Mixture, GroupedMixture, TopicModel or BayesianHierarchy
-
-    Raises
-    ------
-    ArchiveError
-        There is no usable model at `path`; the message says what was found.
-    PluginError
-        A class that the file names is not installed, or it needs `trust`.
+    An ArchiveError tells that there is no usable model at `path`; a PluginError, that a class is not installed or needs
+    `trust`.
     """
     kind: str = estimator_class.saved_kind  # type: ignore[attr-defined]
     estimator, results, parts = _read(path, kind, estimator_class, trust)

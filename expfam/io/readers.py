@@ -393,10 +393,7 @@ def _read_mtx(path, limit):
 def _check_mtx(path, limit):
     """Refuse a file that crashes SciPy's reader: bytes of no number, or impossible sizes.
 
-    Returns
-    -------
-    bool
-        Whether the last line has an end.
+    Return whether the last line has an end.
     """
     with _open_bytes(path) as file:
         banner = _MTX_BANNER.fullmatch(file.readline(_CHUNK))

@@ -64,18 +64,9 @@ def class_at(path: str) -> type | None:
 class SavedClasses:
     """Finder of the classes that one file names.
 
-    Parameters
-    ----------
-    path : path_like
-        Path of the file, for messages.
-    trust : bool
-        Whether to import all modules that the file names.
+    `path` is named in messages; with `trust` all modules that the file names are imported.
 
-    Examples
-    --------
     >>> from expfam.io.saved_classes import SavedClasses
-    >>> SavedClasses("model").weights("expfam:DirichletProcess").__name__
-    'DirichletProcess'
     >>> SavedClasses("model").weights("payload:Weights")
     Traceback (most recent call last):
     expfam.errors.PluginError: model: names the class payload:Weights for its weights, which is not part of expfam ...

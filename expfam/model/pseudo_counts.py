@@ -21,28 +21,9 @@ LEAST = 1e-10  # smallest pseudo-count
 class CountTable:
     """Table of how often each count occurs for each pseudo-count.
 
-    The likelihood of the pseudo-counts depends on the counts only through this table.
-
-    Parameters
-    ----------
-    keys : (M,) int64 array_like
-        group * width + count, for every count that is not 0.
-    width : int
-        A number larger than the largest count.
-    n_groups : int
-        Number of pseudo-counts.
-
-    Attributes
-    ----------
-    group, count, times : (P,) int64 ndarray
-        Each pair (group, count) that occurs and how often it occurs, sorted by pair.
-
-    Examples
-    --------
-    >>> from expfam.model.pseudo_counts import CountTable
-    >>> table = CountTable([1, 1, 3, 6], width=4, n_groups=2)
-    >>> list(zip(table.group.tolist(), table.count.tolist(), table.times.tolist()))
-    [(0, 1, 2), (0, 3, 1), (1, 2, 1)]
+    The likelihood of the pseudo-counts depends on the counts only through this table. `keys` are group * width + count
+    for every count that is not 0; `width` is larger than the largest count. The attributes `group`, `count` and
+    `times`, (P,) int64 each, are the pairs (group, count) that occur, sorted, and how often each occurs.
     """
 
     def __init__(self, keys: npt.ArrayLike, *, width: int, n_groups: int) -> None:
@@ -114,26 +95,13 @@ def draw_log_beta(a: float, b: npt.NDArray[np.float64], rng: np.random.Generator
 def draw_pseudocounts(
     a: npt.NDArray[np.float64], table: CountTable, totals: npt.ArrayLike, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Draw the pseudo-count of each category given all counts.
+    """Draw the pseudo-count of each category given all counts: (K,) float64 ndarray.
 
-    Parameters
-    ----------
-    a : (K,) float64 ndarray
-        Present pseudo-counts.
-    table : CountTable
-        Table of the counts; its groups are the categories.
-    totals : (D,) array_like
-        Sum of the counts of each document or group; sums of 0 are left out.
-    rng : numpy.random.Generator
+    `a` (K,) are the present pseudo-counts; the groups of `table` are the categories. `totals` (D,) are the sums of the
+    counts of each document or group; sums of 0 are left out.
 
-    Returns
-    -------
-    (K,) float64 ndarray
-
-    Notes
-    -----
-    The auxiliary variables are those of Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes",
-    appendix A. The prior of each pseudo-count is Gamma(1, 1).
+    The auxiliary variables are those of Teh, Jordan, Beal and Blei 2006, "Hierarchical Dirichlet processes", appendix
+    A. The prior of each pseudo-count is Gamma(1, 1).
     """
     totals = np.asarray(totals, dtype=np.float64)
     logs = draw_log_beta(a.sum(), totals[totals > 0], rng)

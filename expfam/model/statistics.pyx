@@ -18,30 +18,16 @@ cdef Py_ssize_t TABLE_BYTES = 1 << 25       # up to this size, sparse sums use a
 
 
 def label_statistics(data, labels, Py_ssize_t n_clusters):
-    """Return counts and sums of phi of the data in each cluster.
+    """Return counts (K,) and sums of phi (K, F) of the data in each cluster.
 
-    Parameters
-    ----------
-    data : Dataset
-    labels : (N,) int
-        Cluster of each datum; a negative label leaves the datum out.
-    n_clusters : int
-
-    Returns
-    -------
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray, or CSR where phi is sparse
-
-    Raises
-    ------
-    ValueError
-        The labels have another length, or one of them is not below `n_clusters`.
+    The sums are CSR where phi is sparse. A negative label leaves its datum out. Labels of another length, or not below
+    `n_clusters`, raise ValueError.
     """
     labels = np.ascontiguousarray(labels, dtype=np.int32)
     if labels.shape != (data.n_rows,):
         raise ValueError(f"labels must have shape ({data.n_rows},); got {labels.shape}")
     if labels.max() >= n_clusters:
-        raise ValueError(f"label {labels.max()} of {n_clusters} clusters")
+        raise ValueError(f"labels must be below {n_clusters}; the largest is {labels.max()}")
     n = np.bincount(labels[labels >= 0], minlength=n_clusters).astype(np.float64)
     if data.has_sparse_phi:
         return n, sparse_sums(data, labels, n_clusters)
@@ -72,20 +58,9 @@ def _occurring(labels, Py_ssize_t n_clusters):
 
 
 def weighted_statistics(data, labels, Py_ssize_t n_clusters):
-    """Return counts and sums of phi in each cluster, weighted by the weights of the rows.
+    """Return counts (K,) and sums of phi (K, F) in each cluster, weighted by the rows' weights.
 
-    Parameters
-    ----------
-    data : Dataset
-    labels : (N,) int
-        Cluster of each datum, not negative.
-    n_clusters : int
-
-    Returns
-    -------
-    n : (K,) float64 ndarray
-        Sum of the weights in each cluster.
-    S : (K, F) float64 ndarray, or CSR where phi is sparse
+    Labels are not negative. The sums are CSR where phi is sparse.
     """
     if data.weight is None:
         return label_statistics(data, labels, n_clusters)
@@ -100,24 +75,10 @@ def weighted_statistics(data, labels, Py_ssize_t n_clusters):
 
 
 def moved_statistics(data, n, S, old, new):
-    """Compute the statistics of labels `new` from those of labels `old`.
+    """Compute the statistics of labels `new` from those of labels `old`, in new arrays.
 
-    Only data whose label differs are read, in the order of rows.
-
-    Parameters
-    ----------
-    data : Dataset
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray, or CSR where phi is sparse
-        Sums for the labels `old`. The arrays `n` and `S` are not changed.
-    old, new : (N,) int32 ndarray
-        Labels within 0..K-1.
-
-    Returns
-    -------
-    n, S
-        Statistics of `new` in new arrays. Counts are exact. Sums differ from a recount by rounding; sums of empty
-        clusters are exactly 0.
+    Only data whose label differs are read, in the order of rows. Counts are exact. Sums differ from a recount by
+    rounding; sums of empty clusters are exactly 0.
     """
     moved = np.flatnonzero(old != new)
     old, new = old[moved], new[moved]

@@ -104,21 +104,8 @@ def law(*needs: str, among: dict[str, Law] = LAWS) -> Callable[[Callable[..., No
 class Case:
     """A family with data, to try laws on.
 
-    Parameters
-    ----------
-    family : Family
-        It need not be bound.
-    X : (N, V) array_like or sparse matrix, optional
-        By default, data are made up that suit the family's `support`.
-    seed : int
-
-    Attributes
-    ----------
-    given : Family
-        The family as it was given.
-    family : Family
-        The family, bound to the data.
-    X : (N, V) ndarray or CSR
+    `given` is the family as it was given, `family` is bound to the data `X` (N, V). Without X, data are made up that
+    suit the family's `support`.
     """
 
     def __init__(self, family: Family, X: Any = None, *, seed: int = 0) -> None:

@@ -100,19 +100,9 @@ class Subject:
 
 
 class KernelCase:
-    """A kernel with a model of few data, to try laws on.
+    """A kernel of a collapsed state with a model of at most 7 data, to try laws on.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Of a collapsed state.
-    model : MixtureModel
-    X : (N, V) array_like or sparse matrix
-        At most 7 rows.
-    seed : int
-    n_moves : int
-    reversible : bool
-        Whether a single step is claimed to be reversible.
+    `reversible` says whether a single step is claimed to be reversible.
     """
 
     def __init__(

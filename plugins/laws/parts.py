@@ -48,16 +48,9 @@ def law(among: dict[str, Callable[..., None]]) -> Callable[[Callable[..., None]]
 
 
 class PartCase:
-    """An anchor law or an allocator, with a model and data to try it on.
+    """An anchor law or an allocator, with a model and at least 10 data to try it on.
 
-    Parameters
-    ----------
-    part : Anchors or Allocator
-    model : MixtureModel, optional
-        Poisson counts under a Pitman-Yor process by default.
-    X : (N, V) array_like or sparse matrix, optional
-        At least 10 rows.
-    seed : int
+    The default data are Poisson counts under a Pitman-Yor process.
     """
 
     def __init__(self, part: Any, model: MixtureModel | None = None, X: Any = None, *, seed: int = 0) -> None:

@@ -42,16 +42,9 @@ def law(function: Callable[[ProposalCase], None]) -> Callable[[ProposalCase], No
 
 
 class ProposalCase:
-    """A proposal with a model, data and clusters to try it on.
+    """A proposal with a model, at least 10 data and clusters to try it on.
 
-    Parameters
-    ----------
-    proposal : Proposal
-    model : MixtureModel, optional
-        Poisson counts under a Dirichlet process; under finite weights where the only mode is "frozen".
-    X : (N, V) array_like or sparse matrix, optional
-        At least 10 rows.
-    seed : int
+    The default data are Poisson counts under a Dirichlet process; under finite weights where the only mode is "frozen".
     """
 
     def __init__(self, proposal: Any, model: MixtureModel | None = None, X: Any = None, *, seed: int = 0) -> None:

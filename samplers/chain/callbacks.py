@@ -34,18 +34,7 @@ def close_all(callbacks: Sequence[Callback]) -> None:
 def kept_open(callbacks: Sequence[Callback]) -> Iterator[list[_StayOpen]]:
     """Keep callbacks open over several runs; they are closed at the end of the block.
 
-    Yields
-    ------
-    list of callable
-        Wrapped callbacks. The attribute `has_stopped` of each tells whether it has asked to end a run.
-
-    Examples
-    --------
-    >>> from expfam.samplers.chain.callbacks import Stop, kept_open
-    >>> stop = Stop(max_seconds=0.0)
-    >>> with kept_open([stop]) as (watched,):
-    ...     hasattr(watched, "close"), watched.has_stopped
-    (False, False)
+    It yields the wrapped callbacks. The attribute `has_stopped` of each tells whether it has asked to end a run.
     """
     try:
         yield [_StayOpen(callback) for callback in callbacks]
@@ -216,23 +205,12 @@ class Checkpoint:
 
 
 def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = None) -> None:
-    """Restore a state, in place, from a checkpoint.
+    """Restore a state, and a trace if one is given, in place from a checkpoint.
 
-    Parameters
-    ----------
-    path : path_like
-        Directory of the archive.
-    state : State
-        A state that the same kernel made for the same model, data and seed; it is changed in place.
-    trace : Trace, optional
-        Changed in place to the trace that was stored with the state.
-
-    Raises
-    ------
-    ArchiveError
-        The archive is damaged, was altered or is not a checkpoint, or its type of state, its seed or its number of data
-        differ. The state is then unchanged. Objects that a kernel keeps itself, for example a proposal, are read at its
-        next step, which raises the same error.
+    The same kernel has made the state for the same model, data and seed. An ArchiveError tells that the archive is
+    damaged, was altered or is not a checkpoint, or that its type of state, its seed or its number of data differ; the
+    state is then unchanged. Objects that a kernel keeps itself, for example a proposal, are read at its next step,
+    which raises the same error.
     """
     header, arrays = read_archive(path, "checkpoint")
     missing = [name for name in ("state", "seed", "n_rows") if name not in header]
@@ -354,5 +332,5 @@ class Collect:
     def column(self, name: str) -> np.ndarray:
         """Return the values of one function as an array."""
         if name not in self.values:
-            raise KeyError(f"nothing is collected as {name!r}; there are {list(self.values)}")
+            raise KeyError(f"no collected value is called {name!r}; there are {list(self.values)}")
         return np.array(self.values[name])

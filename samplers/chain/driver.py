@@ -33,22 +33,10 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
 
 
 def advance(kernel: Kernel, state: Any, n_steps: int) -> Info | None:
-    """Make steps that nobody watches; stop where the kernel has converged.
+    """Make up to `n_steps` steps that nobody watches; stop where the kernel has converged.
 
-    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    state : State
-        Moved in place.
-    n_steps : int
-        Maximal number of steps.
-
-    Returns
-    -------
-    Info or None
-        Numbers of the last step; None if no step was made.
+    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back. Return the numbers
+    of the last step, or None if no step was made.
     """
     info, is_done = None, _end_of(kernel)
     for _ in range(n_steps):

@@ -53,15 +53,11 @@ def nearest(block: Any, seeds: Any) -> npt.NDArray[np.intp]:
 
 
 class NearestSeeds:
-    """The nearest seed of each row, while seeds are added.
+    """The nearest seed of each row of `points` (n, C), while seeds are added.
 
     Dense rows are compared with further seeds in single precision first, with a bound of its rounding error. Rows that
-    may be nearer to a new seed are compared again in double precision, so the result has double precision. The
-    more seeds there are, the fewer rows are near to a new one.
-
-    Parameters
-    ----------
-    points : (n, C) float64 ndarray or CSR
+    may be nearer to a new seed are compared again in double precision, so the result has double precision. The more
+    seeds there are, the fewer rows are near to a new one.
 
     Attributes
     ----------
@@ -70,7 +66,6 @@ class NearestSeeds:
     index : (n,) intp ndarray
         Number of the nearest seed in the order of adding, the first of equally near ones; -1 before the first seed.
     n_seeds : int
-        Number of seeds.
     """
 
     def __init__(self, points: Any) -> None:

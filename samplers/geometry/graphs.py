@@ -25,27 +25,9 @@ _BLOCK = 512  # rows of a block of products
 def neighbour_graph(data: Dataset, n_neighbors: int, *, n_threads: int | None = None) -> Any:
     """Connect each datum with its nearest neighbours in the coordinates of `Rows`.
 
-    A cover tree finds them; for sparse counts the products of rows that share a word.
-
-    Parameters
-    ----------
-    data : Dataset
-    n_neighbors : int
-        Number of neighbours of each datum, without the datum itself.
-    n_threads : int or None
-
-    Returns
-    -------
-    (N, N) CSR of float64
-        Entries are 1; the matrix is not symmetric. Multinomial and sparse rows are compared by direction, so that their
-        lengths do not matter.
-
-    Examples
-    --------
-    >>> from expfam import Dataset, SphericalGaussian
-    >>> from expfam.samplers.geometry.graphs import neighbour_graph
-    >>> neighbour_graph(Dataset([[0.0], [1.0], [5.0]], SphericalGaussian()), 1).indices.tolist()
-    [1, 0, 1]
+    A cover tree finds them; for sparse counts the products of rows that share a word. The result is CSR (N, N) with
+    entries 1 and not symmetric; a datum is no neighbour of its own. Multinomial and sparse rows are compared by
+    direction, so that their lengths do not matter.
     """
     N, k = data.n_rows, min(n_neighbors, data.n_rows - 1)
     if k < 1:
@@ -94,36 +76,10 @@ def hash_graph(
     projections for other data. The data of a bucket are sorted by the keys of the next table. Each datum is compared
     with the `n_neighbors` data before and after it, and then with the neighbours of its neighbours.
 
-    Parameters
-    ----------
-    data : Dataset
-    n_neighbors : int
-        Maximal number of neighbours of each datum, without the datum itself.
-    n_tables : int
-        Number of hash tables; with more of them, more of the nearest data are found.
-    seed : int
-        Seed of the hash functions.
-    n_threads : int or None
-
-    Returns
-    -------
-    (N, N) CSR of float64
-        Entries are 1; the matrix is not symmetric. The distances are those of `neighbour_graph`. While that function
-        finds all nearest data, this one misses some; it computes O(N n_neighbors (n_tables + n_neighbors)) distances,
-        even if many data share a word.
-
-    Raises
-    ------
-    CapabilityError
-        The data are a single column of real numbers: signs only tell on which side of the mean a datum lies.
-
-    Examples
-    --------
-    >>> from expfam import Dataset, Multinomial
-    >>> from expfam.samplers.geometry.graphs import hash_graph
-    >>> data = Dataset([[3, 1, 0, 0], [0, 0, 2, 1], [2, 1, 0, 0], [0, 0, 3, 1]], Multinomial())
-    >>> hash_graph(data, 1).indices.tolist()
-    [2, 3, 0, 1]
+    The result and its distances are as in `neighbour_graph`. While that function finds all nearest data, this one
+    misses some, fewer with more tables; it computes O(N n_neighbors (n_tables + n_neighbors)) distances, even if many
+    data share a word. A single column of real numbers raises CapabilityError: signs only tell on which side of the mean
+    a datum lies.
     """
     tables = HashTables(n_tables=n_tables)
     tables.check(data)
@@ -211,19 +167,8 @@ def _distances(points, i, j):
 def leaf_graph(graph: Any, leaf: npt.NDArray[np.int32]) -> Any:
     """Make the symmetric graph over leaves from a graph over data: (L, L) CSR.
 
-    Two leaves have an edge if the graph has an edge between their data.
-
-    Parameters
-    ----------
-    graph : (N, N) sparse matrix
-        Its non-zero entries are edges.
-    leaf : (N,) int32 ndarray
-        Leaf of each datum.
-
-    Raises
-    ------
-    ValueError
-        The graph is not sparse or has another shape, or its indices do not fit its shape.
+    Two leaves have an edge if the graph (N, N), whose non-zero entries are edges, has one between their data. A graph
+    that is not sparse, has another shape, or whose indices do not fit its shape raises ValueError.
     """
     N = len(leaf)
     if not sparse.issparse(graph) or graph.shape != (N, N):

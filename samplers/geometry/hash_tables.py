@@ -29,24 +29,9 @@ _FEW = 100  # fewer data may have a large bucket without a warning
 class HashTables(Settings):
     """Settings of several hash tables of the data.
 
-    Parameters
-    ----------
-    n_bits : int in 1..62 or "auto"
-        For signs the number of bits of a key; ``"auto"`` is log2 N - 3, at least 2 and at most 16. For MinHash the
-        number of hashes that a key combines; ``"auto"`` is 1.
-    n_tables : int
-        Number of tables.
-    method : {"auto", "sign", "minhash"}
-        ``"auto"`` is MinHash for counts, categories and binary data, signs for other data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, DiagonalGaussian
-    >>> from expfam.samplers.geometry.hash_tables import HashTables
-    >>> data = Dataset(np.random.default_rng(0).normal(size=(50, 3)), DiagonalGaussian())
-    >>> HashTables(n_bits=4, n_tables=2).keys(data, seed=0, epoch=0).shape
-    (50, 2)
+    `n_bits`, 1..62, is for signs the number of bits of a key; ``"auto"`` is log2 N - 3, at least 2 and at most 16. For
+    MinHash it is the number of hashes that a key combines; ``"auto"`` is 1. The method ``"auto"`` is MinHash for
+    counts, categories and binary data, signs for other data.
     """
 
     def __init__(
@@ -103,13 +88,9 @@ class HashTables(Settings):
         return int(self.n_bits)
 
     def compared(self, data: Dataset, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], bool]:
-        """Return words by which the similarity of two data is measured.
+        """Return words (N, n_words) uint64 by which the similarity of two data is measured.
 
-        Returns
-        -------
-        words : (N, n_words) uint64 ndarray
-        by_bits : bool
-            Whether similar data share many bits; if not, they share many words.
+        The second result tells whether similar data share many bits; if not, they share many words.
         """
         if self.chosen(data) == "minhash":
             return keys, False

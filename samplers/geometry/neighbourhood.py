@@ -32,19 +32,10 @@ _MEANS_UNIT = 3
 def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
     """Compute coordinates of the rows in which near data have similar laws over clusters.
 
-    Parameters
-    ----------
-    data : Dataset
-    seed : int
-        Seed of the projection of wide or sparse data.
-
-    Returns
-    -------
-    (N, d) float32 ndarray
-        Counts are replaced by their square roots; multinomial rows are first divided by their sums. Rows of spherical
-        families and rows of unit length are unchanged; if they are float32, the result is the data themselves. Other
-        columns are standardised. Sparse rows of more than 64 columns and dense rows of more than 256 are projected to
-        64 columns.
+    The result is (N, d) float32. Counts are replaced by their square roots; multinomial rows are first divided by their
+    sums. Rows of spherical families and rows of unit length are unchanged; if they are float32, the result is the data
+    themselves. Other columns are standardised. Sparse rows of more than 64 columns and dense rows of more than 256 are
+    projected to 64 columns; `seed` is that of the projection.
     """
     if is_taken_as_it_is(data):
         return data.X
@@ -110,26 +101,11 @@ def _scale(X):
 def means_groups(
     points: npt.NDArray[np.float32], max_group: int, seed: int, *, n_threads: int | None = None
 ) -> npt.NDArray[np.intp]:
-    """Divide the data into groups of near data by nested k-means.
+    """Divide the data (N, d) into groups of near data by nested k-means: (N,) intp.
 
-    Cells are split until none holds more than `max_group` data.
+    Cells are split until none holds more than `max_group` data. No group is empty; the groups do not depend on
+    `n_threads`.
 
-    Parameters
-    ----------
-    points : (N, d) float32 ndarray
-    max_group : int
-        Maximal number of data in a group.
-    seed : int
-    n_threads : int or None
-        The groups do not depend on it.
-
-    Returns
-    -------
-    (N,) intp ndarray
-        Group of each datum, 0..G-1; no group is empty.
-
-    Notes
-    -----
     A mean of several data is nearer to the middle of a cluster than a single datum is. If the noise is as wide as the
     gaps between clusters, cells about means are therefore purer than cells about data.
     """

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from expfam.samplers.collapsed.gibbs import CollapsedGibbs, Sweep
+from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 
 class GroupedGibbs(CollapsedGibbs):
     learn_alpha: bool
@@ -13,7 +13,3 @@ class GroupedGibbs(CollapsedGibbs):
     def first_labels(
         self, start: Any, model: Any, data: Any, seed: int, n_clusters: int | None
     ) -> NDArray[np.int32]: ...
-
-class GroupedSweep(Sweep): ...
-
-def conditional(state: Any, i: int) -> NDArray[np.float64]: ...

@@ -105,16 +105,5 @@ cdef class GroupedSweep(Sweep):
 
 
 def conditional(state, Py_ssize_t i):
-    """Return the exact conditional law of the cluster of datum `i`, by the code of the sweep.
-
-    Parameters
-    ----------
-    state : GroupedState
-    i : int
-
-    Returns
-    -------
-    (K,) float64 ndarray
-        Probability of each cluster.
-    """
+    """Return the exact conditional law (K,) of the cluster of datum `i`, by the sweep's code."""
     return law_of(GroupedSweep(state, "sequential"), i)

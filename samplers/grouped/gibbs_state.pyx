@@ -148,5 +148,5 @@ cdef class GroupedState(CollapsedState):
         integers(arrays, "labels", (self.data.n_rows,), 0, K)
         if numbers(arrays["components"], "n", (None,)).size < K:
             raise ArchiveError(f"the statistics are not those of {K} clusters: the file was altered")
-        self.take_labels(arrays, model)
+        self.restore_labels(arrays, model)
         self.memory = stored_memory(arrays)

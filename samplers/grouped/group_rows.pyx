@@ -121,8 +121,8 @@ cdef double iterate(workspace *d, const value_t *scores, value_t *values, int32_
     return bound
 
 
-cdef double settle(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
-                   value_t *work) noexcept nogil:
+cdef double converge(const settings *s, workspace *d, const value_t *scores, value_t *values, int32_t *indices,
+                     value_t *work) noexcept nogil:
     """Iterate until no count changes by more than the tolerance; return the last bound."""
     cdef Py_ssize_t k, _t
     cdef double bound = -INFINITY, change
@@ -266,7 +266,7 @@ def group_step(const value_t[:, ::1] scores, const int64_t[::1] starts, const do
             d.entropy = &entropy[first]
             if d.G:
                 d.buckets, d.last = &buckets[first], &last[first, 0]
-            bound = settle(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0])
+            bound = converge(&s, &d, &scores[first, 0], &values[first, 0], &indices[first, 0], &work[0])
             if d.bad >= 0:
                 bad = first + d.bad
                 break

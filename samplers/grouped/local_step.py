@@ -53,16 +53,7 @@ class GroupedLocalStep(LocalStep):
 
 
 class GroupedPass(SparsePass):
-    """Passes over groups of rows with K clusters, of which each row keeps L.
-
-    Parameters
-    ----------
-    phi : DensePhi, PackedPhi or SparsePhi
-    n_clusters, n_active : int
-    groups : Groups
-    settings : GroupedVariational
-    weight : (N,) float64 ndarray or None
-    """
+    """Passes over groups of rows with K clusters, of which each row keeps L."""
 
     def __init__(
         self,
@@ -127,26 +118,12 @@ class GroupedPass(SparsePass):
         candidates: GraphCandidates | None = None,
         last: npt.NDArray[np.int32] | None = None,
     ) -> GroupedLocalStep:
-        """Compute weights and responsibilities of some groups at given parameters, and their sums.
+        """Compute weights and responsibilities of the groups `chosen`, and their sums.
 
-        Parameters
-        ----------
-        chosen : (g,) int64 ndarray
-            Groups.
-        tables : Tables
-        alpha : (K,) float64 ndarray
-            Pseudo-counts.
-        before : (g, K) CSR or None
-            Last sums of the responsibilities of each group's rows. With None each group begins with the weights of the
-            prior.
-        candidates : GraphCandidates, optional
-            Clusters against which rows are scored, if not all; `last` is then needed.
-        last : (N, L) int32 ndarray, optional
-            Clusters that all rows of the data had last, -1 for none. If given, the result has the rows' new clusters.
-
-        Returns
-        -------
-        GroupedLocalStep
+        `before` (g, K) CSR are the last sums of the responsibilities of each group's rows; with None each group begins
+        with the weights of the prior. With `candidates`, rows are scored against these clusters, and `last` is needed:
+        (N, L) int32, the clusters that all rows of the data had last, -1 for none. If `last` is given, the result has
+        the rows' new clusters.
         """
         rows, starts = self.rows_of(chosen)
         last_of: Any = last  # given with candidates
@@ -250,7 +227,7 @@ class _GroupedPart(PassPart):
             self._use(held, piece.start - start)
             rows, m = self._global(piece), piece.stop - piece.start
             phi = self._timed("statistics", self._statistics, rows, m)
-            self._take(phi, self.scores[:m], rows, piece, m)
+            self._add_block(phi, self.scores[:m], rows, piece, m)
         self._use(own, 0)
         self.counts.append(sparse.csr_array(self.N))
 
@@ -346,16 +323,8 @@ class GroupProportions:
 def weights_evidence(alpha: npt.NDArray[np.float64], counts: Any) -> float:
     """Return the part of the bound that belongs to the groups' weights, at their optimum, nats.
 
-    Parameters
-    ----------
-    alpha : (K,) float64 ndarray
-        Pseudo-counts.
-    counts : (G, K) CSR
-        Sums of the responsibilities of each group's rows.
-
-    Notes
-    -----
-    Sum over groups of log B(alpha + N_g) - log B(alpha): a Polya urn with fractional counts.
+    `counts` (G, K) CSR are the sums of the responsibilities of each group's rows. The result is the sum over groups of
+    log B(alpha + N_g) - log B(alpha): a Polya urn with fractional counts.
     """
     n, a = counts.data, alpha[counts.indices]
     total, A = counts.sum(axis=1), alpha.sum()
@@ -363,23 +332,11 @@ def weights_evidence(alpha: npt.NDArray[np.float64], counts: Any) -> float:
 
 
 def better_pseudocounts(alpha: npt.NDArray[np.float64], counts: Any, *, rate: float = 1.0) -> npt.NDArray[np.float64]:
-    """Return pseudo-counts of clusters with a higher bound.
+    """Return pseudo-counts (K,) of clusters with a higher bound.
 
-    The bound includes the log density of a Gamma(1, rate) prior of each pseudo-count.
+    The bound includes the log density of a Gamma(1, rate) prior of each pseudo-count. `counts` (G, K) CSR are the sums
+    of the responsibilities of each group's rows.
 
-    Parameters
-    ----------
-    alpha : (K,) float64 ndarray
-    counts : (G, K) CSR
-        Sums of the responsibilities of each group's rows.
-    rate : float
-
-    Returns
-    -------
-    (K,) float64 ndarray
-
-    Notes
-    -----
     Fixed point of Minka 2000, "Estimating a Dirichlet distribution". Its lower bounds touch at `alpha`, so no iteration
     lowers the bound. The prior, with shape 1, adds its rate to the denominator.
     """

@@ -52,15 +52,8 @@ class GroupedSums(PseudoCountBound, Sums):
     def of_groups(cls, sums: Sums, alpha: Any = None, counts: Any = None, *, learns: bool = False) -> GroupedSums:
         """Return the sums of the rows of some groups.
 
-        Parameters
-        ----------
-        sums : Sums
-        alpha : (K,) float64 ndarray, optional
-            Pseudo-counts.
-        counts : (G, K) CSR, optional
-            Sums of the responsibilities of each group's rows; without them the groups are not known.
-        learns : bool
-            Whether alpha is learned: then a tangent at `alpha` replaces the groups' part of the bound.
+        Without `counts` (G, K), the sums of the responsibilities of each group's rows, the groups are not known. If
+        alpha is learned, a tangent at `alpha` replaces the groups' part of the bound.
         """
         self = cls(sums.n, sums.S, sums.entropy, rising=np.zeros((2, len(sums.n))))
         if counts is not None:

@@ -121,7 +121,7 @@ class GroupedStream(SoftStream, GroupedSoft):
         weight = float(np.sum(n))
         known = self.posterior_of(sums, self.order).bound(0.0) + weight * self.phi.log_det
         sums.entropy = float(log_joint - known - sums.documents_bound(alpha) - self.prior_of_alpha())
-        self.take_fit(sums, weight)
+        self.continue_from(sums, weight)
 
     @staticmethod
     def room(model: AdmixtureModel, settings: GroupedVariational) -> int:
@@ -187,7 +187,7 @@ class GroupedStream(SoftStream, GroupedSoft):
             self.model = self.model.with_alpha(self.sums.best_alpha(self.model.pseudocounts))
         super().update(keep_order=keep_order)
 
-    def settled_gain(self) -> float:
+    def gain_tolerance(self) -> float:
         """Return the share of the bound below which a pass's gain means convergence."""
         return self.settings.bound_tol
 

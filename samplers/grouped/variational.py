@@ -301,7 +301,7 @@ class GroupedVariationalState(HeldSoft, GroupedSoft):
         self.batch_sums[batch.place] = local.sums
         self.counters += local.counters
 
-    def take_total(self, done: Pass) -> None:
+    def set_total(self, done: Pass) -> None:
         """Replace the sums by those of the batches, from which a checkpoint restores the same bits."""
         self.sums = self.total_of_batches()
 

@@ -221,23 +221,9 @@ cdef Py_ssize_t count_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_
 cdef class CountScores:
     """Log odds of merging two clusters of counts, by an inverted index of their words.
 
-    Parameters
-    ----------
-    model, data, labels, leaf_weight, by_size
-        As of `OddsScores`; the family's `count_model` is "multinomial" or "poisson".
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-        ``"expfam.merge_scores_v1"``: scores of given pairs.
-    index : InvertedIndex
-        Words by slot.
-    weight, count, block
-        As of `OddsScores`.
-
-    Notes
-    -----
-    Scores differ from those of `OddsScores` in the last bits: nothing of the size of an evidence is subtracted.
+    Arguments and the attributes `capsule`, `weight`, `count` and `block` are those of `OddsScores`; the family's
+    `count_model` is "multinomial" or "poisson". `index` holds the words by slot. Scores differ from those of
+    `OddsScores` in the last bits: nothing of the size of an evidence is subtracted.
     """
 
     cdef readonly object capsule, weight, count, block
@@ -478,18 +464,8 @@ cdef class CountScores:
 cdef class IndexPartners:
     """Partners of count clusters for a `MergeQueue`: those that share a word, and the best rest.
 
-    Parameters
-    ----------
-    scores : CountScores
-    with_disjoint : bool
-        False: only clusters that share a word are partners.
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-        ``"expfam.merge_partners_v1"``.
-    is_wide : bool
-        Whether every pair is found; else `AllPartners` have to join the roots that are left.
+    Without `with_disjoint`, only clusters that share a word are partners. `capsule` is ``"expfam.merge_partners_v1"``.
+    `is_wide` tells whether every pair is found; else `AllPartners` have to join the roots that are left.
     """
 
     cdef readonly object capsule

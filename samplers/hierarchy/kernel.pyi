@@ -4,11 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from expfam.samplers.chain.kernel import Kernel
-from expfam.samplers.hierarchy.count_scores import CountScores
-from expfam.samplers.hierarchy.scores import OddsScores
 from expfam.samplers.hierarchy.tree import HierarchyTree
-
-def has_index(family: Any, data: Any) -> bool: ...
 
 class MergeState:
     model: Any
@@ -20,7 +16,7 @@ class MergeState:
     memory: dict[str, Any]
     leaf: NDArray[np.int32]
     leaf_weight: NDArray[np.float64]
-    scores: OddsScores | CountScores
+    scores: Any
     partners: Any
     queue: Any
     children: list[tuple[int, int]]

@@ -136,23 +136,10 @@ cdef Py_ssize_t all_partners(void *self, Py_ssize_t k, const int64_t *ids, Py_ss
 cdef class AllPartners:
     """Partners of a `MergeQueue` where all pairs are scored, those with copies of one leaf once.
 
-    Parameters
-    ----------
-    scores : OddsScores or CountScores
-    slots, ids : (n,) ndarray
-        Live clusters by ascending id, but for those of groups.
-    n_named : int
-        Ids given so far; a merge gives the next one.
-    group : (L,) ndarray of int, optional
-        Group of the leaf in each slot, numbered by first appearance: leaves whose statistics and weights are equal to
-        the bit. -1 for all others.
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-        ``"expfam.merge_partners_v1"``.
-    is_wide : bool
-        True.
+    `slots` and `ids` (n,) are the live clusters by ascending id, but for those of groups; `n_named` ids are given so
+    far, and a merge gives the next one. `group` (L,) is the group of the leaf in each slot, numbered by first
+    appearance: leaves whose statistics and weights are equal to the bit; -1 for all others. `capsule` is
+    ``"expfam.merge_partners_v1"``.
     """
 
     cdef readonly object capsule, scores
@@ -345,7 +332,7 @@ cdef Py_ssize_t all_of_list(graph_state *g, Py_ssize_t k, const int64_t *ids, Py
     return n
 
 
-cdef Py_ssize_t take_others(graph_state *g, Py_ssize_t k, const int64_t *ids, Py_ssize_t *slots) noexcept nogil:
+cdef Py_ssize_t list_others(graph_state *g, Py_ssize_t k, const int64_t *ids, Py_ssize_t *slots) noexcept nogil:
     """List older clusters of several data that slot k may merge with, each of them once."""
     cdef leaf_heap *heap = g.heap[k]
     cdef Py_ssize_t i, n_left = 0, n = 0
@@ -371,8 +358,8 @@ cdef double first_bound(const leaf_heap *heap, double alone, double rounding) no
     return alone + heap.offset + u + rounding + 2.0 ** -50 * (fabs(alone) + fabs(heap.offset) + fabs(u))
 
 
-cdef Py_ssize_t take_leaves(graph_state *g, leaf_heap *heap, double alone, double rounding, double best,
-                            Py_ssize_t *slots) noexcept nogil:
+cdef Py_ssize_t pop_leaves(graph_state *g, leaf_heap *heap, double alone, double rounding, double best,
+                           Py_ssize_t *slots) noexcept nogil:
     """The first leaves of the heap that may reach a score."""
     cdef Py_ssize_t n = 0
     cdef int32_t leaf
@@ -389,11 +376,11 @@ cdef Py_ssize_t best_of_heap(graph_state *g, Py_ssize_t k, const int64_t *ids, d
                              Py_ssize_t *slots, double *scores, double *rest) noexcept nogil:
     """List the partners of slot k: all of several data, and leaves while one may be the best."""
     cdef leaf_heap *heap = g.heap[k]
-    cdef Py_ssize_t n = 0, n_more = take_others(g, k, ids, slots), n_others = n_more, i
+    cdef Py_ssize_t n = 0, n_more = list_others(g, k, ids, slots), n_others = n_more, i
     cdef double best = -INFINITY
     cdef int status
     if n_more == 0:
-        n_more = take_leaves(g, heap, alone, rounding, best, slots)
+        n_more = pop_leaves(g, heap, alone, rounding, best, slots)
     while n_more:
         status = g.scores.score(g.scores.self, k, slots + n, n_more, scores + n)
         if status < 0:
@@ -401,7 +388,7 @@ cdef Py_ssize_t best_of_heap(graph_state *g, Py_ssize_t k, const int64_t *ids, d
         for i in range(n, n + n_more):
             best = max(best, scores[i])
         n += n_more
-        n_more = take_leaves(g, heap, alone, rounding, best, slots + n)
+        n_more = pop_leaves(g, heap, alone, rounding, best, slots + n)
     rest[0] = first_bound(heap, alone, rounding)
     for i in range(n_others, n):
         if not (isfinite(scores[i]) and enter(g, heap, alone, <int32_t> slots[i], scores[i])):
@@ -459,21 +446,9 @@ cdef void grow_heap(graph_state *g) noexcept nogil:
 cdef class GraphPartners:
     """Partners of a `MergeQueue` from a graph over the leaves, by the scores of given pairs.
 
-    Parameters
-    ----------
-    scores : OddsScores or CountScores
-    graph : (L, L) CSR
-        Symmetric; stored entries are edges, whatever their value.
+    The graph (L, L) CSR is symmetric; stored entries are edges, whatever their value. `capsule` is
+    ``"expfam.merge_partners_v1"``. `is_wide` is False: `AllPartners` have to join the roots that are left.
 
-    Attributes
-    ----------
-    capsule : PyCapsule
-        ``"expfam.merge_partners_v1"``.
-    is_wide : bool
-        False: `AllPartners` have to join the roots that are left.
-
-    Notes
-    -----
     Two clusters are candidates where an edge joins leaves of theirs. The shorter of two lists is put behind the longer
     one, and lists are thinned when they are read. 12 bytes an edge.
 
@@ -515,12 +490,12 @@ cdef class GraphPartners:
         self.g.begin, self.g.size, self.g.room = &self._begin[0], &self._size[0], &self._room[0]
         self.g.target, self.g.place = &self._target[0], <place_of *> &self._place[0, 0]
         self.g.stamp, self.g.youngest = 0, -1
-        self._take_parts(L)
+        self._set_parts(L)
         self.functions.self = &self.g
         self.functions.partners = graph_partners
         self.capsule = PyCapsule_New(&self.functions, PARTNERS, NULL)
 
-    def _take_parts(self, L):
+    def _set_parts(self, L):
         """What bounds need; no cluster has a heap yet."""
         parts, self.g.least_partners = getattr(self.scores, "parts", None), _LEAST_PARTNERS
         if parts is not None:
@@ -629,7 +604,7 @@ cdef class GraphPartners:
             known |= {home_of(self.g.place, heap.other[i]) for i in range(heap.n_others)}
             missed = [slot for slot in self._candidates(k) if slot not in known]
             if missed:
-                raise ValueError(f"slot {k} has the candidates {missed}, which its heap does not know of")
+                raise ValueError(f"slot {k} has the candidates {missed}, which are not in its heap")
 
     def to_arrays(self):
         """Lists of edges by slot."""

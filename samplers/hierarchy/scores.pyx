@@ -81,32 +81,22 @@ cdef int odds_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_
 
 
 cdef class OddsScores:
-    """Log odds of merging two clusters of any family, for a `MergeTable`.
+    """Log odds of merging two clusters of any family, for a `MergeTable` or `MergeQueue`.
 
-    Parameters
-    ----------
-    model : MixtureModel
-        Its family bound, its weights a Dirichlet process.
-    data : Dataset
-    labels : (N,) int32 ndarray
-        Leaf of each datum, 0..L-1 and none empty.
-    leaf_weight : (L,) float64 ndarray or None
-        W of the leaves; None for one block each.
-    by_size : bool
-        Subtract the log number of data of the merged cluster.
+    The model's family is bound, its weights are a Dirichlet process. `labels` (N,) are the leaves of the data, 0..L-1
+    and none empty. `leaf_weight` (L,) is W of the leaves, or None for one block each. With `by_size`, the log number of
+    data of the merged cluster is subtracted.
 
     Attributes
     ----------
     capsule : PyCapsule
-        ``"expfam.merge_scores_v1"``.
+        ``"expfam.merge_scores_v1"``: scores of given pairs.
     parts : PyCapsule or None
         ``"expfam.score_parts_v1"``, for bounds of scores; None of a family that has none.
     components : Components
         Statistics by slot.
-    weight : (L,) float64 ndarray
-        W by slot.
-    count : (L,) int64 ndarray
-        Data by slot.
+    weight, count : (L,) float64 and int64 ndarrays
+        W and number of data by slot.
     block : (L,) float64 ndarray
         Log weight of each leaf as one block, nats.
     """
@@ -130,9 +120,9 @@ cdef class OddsScores:
         self.block = self.s.log_alpha + self.log_gamma[self.count] + self.components.log_marginal(np.arange(L))
         self.weight = np.array(self.block if leaf_weight is None else leaf_weight, dtype=np.float64)
         self._aim()
-        self._take_growth()
+        self._set_growth()
 
-    def _take_growth(self):
+    def _set_growth(self):
         """The components' bounds, where they have some."""
         growth = getattr(self.components.owner, "growth", None)
         if growth is None:
@@ -203,14 +193,9 @@ cdef class OddsScores:
         return out
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
-        """Slot k takes up slot l.
+        """Move the data of slot l into slot k.
 
-        Returns
-        -------
-        block : float
-            Log weight of both as one block, nats.
-        growth : float
-            Of the log weight over that of the two apart.
+        Return the log weight of both as one block, and its growth over that of the two apart; nats.
         """
         cdef double together = 0.0, block, apart, growth
         cdef int code = self.s.c.log_merged(self.s.c.self, k, &l, 1, &together, self.s.work)

@@ -15,32 +15,9 @@ from expfam.structures.ground.stored import integers, numbers, offsets
 class Forest:
     """Clusters and slots after stored merges of L leaves.
 
-    Parameters
-    ----------
-    children : (M, 2) ndarray of int
-        Nodes of each merge; the new node takes the slot of the first.
-    n_leaves : int
-
-    Attributes
-    ----------
-    ids : (L,) int64 ndarray
-        Node that each slot held last.
-    root : (L,) int64 ndarray
-        Slot that holds the data of each slot now; a live cluster is in its own slot.
-    is_live : (L,) bool ndarray
-
-    Raises
-    ------
-    ArchiveError
-        A merge joins a node that does not exist or was joined before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam.samplers.hierarchy.stored_forest import Forest
-    >>> forest = Forest(np.array([[2, 0], [3, 1]]), 3)
-    >>> forest.ids.tolist(), forest.root.tolist()
-    ([0, 1, 4], [2, 2, 2])
+    `children` (M, 2) are the nodes of each merge; the new node takes the slot of the first. A merge of a node that does
+    not exist or was joined before raises ArchiveError. `ids` (L,) is the node that each slot held last; `root` (L,) is
+    the slot that holds the data of each slot now, where a live cluster is in its own slot; `is_live` (L,) is bool.
     """
 
     def __init__(self, children: np.ndarray, n_leaves: int) -> None:

@@ -292,7 +292,7 @@ class HierarchyTree:
     def path(self, leaf: int) -> list[int]:
         """Return the nodes from a leaf up to its root, the leaf first."""
         if not 0 <= leaf < self.n_leaves:
-            raise IndexError(f"leaf {leaf} of {self.n_leaves}")
+            raise IndexError(f"leaf {leaf} does not exist: there are {self.n_leaves}")
         nodes = [int(leaf)]
         while self.parent[nodes[-1]] >= 0:
             nodes.append(int(self.parent[nodes[-1]]))
@@ -301,7 +301,7 @@ class HierarchyTree:
     def leaves(self, node: int) -> np.ndarray:
         """Return the leaves below a node, ascending: (m,) int64."""
         if not 0 <= node < self.n_nodes:
-            raise IndexError(f"node {node} of {self.n_nodes}")
+            raise IndexError(f"node {node} does not exist: there are {self.n_nodes}")
         found, pending = [], [int(node)]
         while pending:
             k = pending.pop()

@@ -127,17 +127,8 @@ def tuned_family(
 def tree_evidence(data: Dataset, alpha: float) -> float:
     """Return the greedy tree's lower bound of the log evidence under a Dirichlet process.
 
-    Parameters
-    ----------
-    data : Dataset
-        Of a bound family.
-    alpha : float
-        Concentration of the Dirichlet process.
-
-    Returns
-    -------
-    float
-        Nats, without log-base; comparable between hyper-parameters and between values of alpha.
+    The family is bound. The result is in nats, without log-base, and comparable between hyper-parameters and between
+    values of the concentration `alpha`.
     """
     if not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be positive and finite; got {alpha!r}")
@@ -153,22 +144,9 @@ def ward_state(
 ) -> MergeState:
     """Return Ward's tree over the leaves, as a state with the odds of its merges.
 
-    Parameters
-    ----------
-    model : MixtureModel
-        Bound.
-    data : Dataset
-    labels : (N,) array_like of int, optional
-        Leaf of each datum; single data if not given.
-    collapse : bool
-        Leaves are copies of one datum each, weighed like a chain of merges.
+    `labels` (N,) are the leaves of the data; single data if not given. With `collapse`, leaves are copies of one datum
+    each, weighed like a chain of merges.
 
-    Returns
-    -------
-    MergeState
-
-    Notes
-    -----
     Ward 1963, in the coordinates of `Rows`: standardised columns, where greedy odds follow scale and shape of each
     cluster. N**2 / 2 distances and more are computed, O(N) memory.
     """
@@ -227,7 +205,7 @@ def _warn_of_edges(family, grid, point):
     for (name, values), i in zip(grid.items(), point):
         if len(values) > 2 and i in (0, len(values) - 1):
             warnings.warn(
-                f"{family.name}: the best {name} lies at the edge of the grid ({values[i]}): widen it, or doubt the"
+                f"{family.name}: the best {name} lies at the edge of the grid ({values[i]}): widen it, or check the"
                 " data (columns with repeated exact values have no best scale)",
                 DataWarning,
                 stacklevel=4,

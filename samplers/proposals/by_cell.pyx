@@ -144,7 +144,7 @@ class BucketProposal(CellProposal):
     def groups(self, data):
         """Return the group of each datum."""
         if self.data_cells.prototype is None:
-            raise DataError("BucketProposal needs a data_cells with prototypes: make it with phi=data.phi(0, n_rows)")
+            raise DataError("BucketProposal needs DataCells with prototypes: make it with phi=data.phi(0, n_rows)")
         if self.data_cells.prototype.shape[1] != data.n_statistics:
             raise DataError(
                 f"BucketProposal: prototypes have {self.data_cells.prototype.shape[1]} columns, phi has"
@@ -206,18 +206,7 @@ cdef int grouped_log_prob(void *self, Py_ssize_t i, Py_ssize_t k_old, const Py_s
 
 @final
 cdef class BoundGrouped:
-    """A bound `CellProposal`: alias tables of one snapshot.
-
-    Parameters
-    ----------
-    settings : CellProposal
-    data : Dataset
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-    pending : BaseException or None
-    """
+    """A bound `CellProposal`: alias tables of one snapshot."""
 
     cdef proposal_v1 api
     cdef grouped_state s
@@ -263,7 +252,7 @@ cdef class BoundGrouped:
         step = max(1, _BLOCK_ENTRIES // max(size, 1))
         for start in range(0, given.shape[0], step):
             arena.fill(self._weights(given[start : start + step], start, size), first=start)
-        self._take(arena, snapshot, can_open)
+        self._set_tables(arena, snapshot, can_open)
 
     def _check_shape(self, given, n_groups, K):
         is_number = given.dtype.kind in "biuf"
@@ -289,7 +278,7 @@ cdef class BoundGrouped:
         weights[~weights.any(axis=1)] = 1.0
         return weights
 
-    def _take(self, AliasArena arena, snapshot, can_open):
+    def _set_tables(self, AliasArena arena, snapshot, can_open):
         cdef Py_ssize_t K = len(snapshot.slots)
         self.arena = arena
         self.slots = np.append(snapshot.slots, EXPFAM_NEW).astype(np.intp)

@@ -21,21 +21,9 @@ cdef const char *CAPSULE = "expfam.proposal_v1"
 cdef class ProposalHandle:
     """Checked functions of a bound proposal.
 
-    Parameters
-    ----------
-    owner : object
-        Result of ``proposal.bind``; it owns the memory of the struct.
-    name : str
-        Name of the proposal in messages.
-
-    Attributes
-    ----------
-    owner : object
-
-    Raises
-    ------
-    PluginError
-        The owner's capsule has another name, or its struct has another version or size or lacks a required function.
+    `owner` is the result of ``proposal.bind`` and owns the memory of the struct. A PluginError refuses a capsule of
+    another name, or a struct of another version or size or without a required function; `name` is the proposal in
+    messages.
     """
 
     def __init__(self, owner, name):
@@ -99,19 +87,9 @@ cdef class ProposalHandle:
             self.take()
 
     def draw(self, Py_ssize_t i, Py_ssize_t k_old, rng):
-        """Draw a cluster for datum `i`.
+        """Draw a cluster for datum `i`; return it and log q(k_old | i) - log q(k_new | i), nats.
 
-        Parameters
-        ----------
-        i : int
-        k_old : int
-            Slot of the reverse move; -1 for a cluster that has no slot.
-        rng : numpy Generator
-
-        Returns
-        -------
-        (k_new, log_back) : (int, float)
-            log q(k_old | i) - log q(k_new | i), nats.
+        `k_old` is the slot of the reverse move; -1 for a cluster that has no slot.
         """
         cdef bitgen_t *bits = <bitgen_t *> PyCapsule_GetPointer(rng.bit_generator.capsule, "BitGenerator")
         cdef Py_ssize_t k_new = 0
@@ -122,18 +100,9 @@ cdef class ProposalHandle:
         return k_new, log_back
 
     def log_prob(self, Py_ssize_t i, Py_ssize_t k_old, ks):
-        """Compute the log probability of each draw for datum `i`, in nats.
+        """Compute the log probability (m,) of each draw for datum `i`, in nats.
 
-        Parameters
-        ----------
-        i : int
-        k_old : int
-        ks : sequence of int
-            Slots; -1 for a new cluster.
-
-        Returns
-        -------
-        (m,) float64 ndarray
+        `ks` are slots; -1 stands for a new cluster.
         """
         cdef const Py_ssize_t[::1] slots = np.ascontiguousarray(ks, dtype=np.intp)
         out = np.empty(slots.shape[0])

@@ -35,7 +35,7 @@ from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.families.gaussian.natural cimport NaturalLaw, natural_law
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
-from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.int8 cimport EXPFAM_INT8_GROUP, expfam_int8_scores
 from expfam.structures.top_l cimport top_row, top_work_size
 
@@ -229,7 +229,7 @@ cdef void put_row(int8_state *s, Py_ssize_t k, const uint8_t *row) noexcept nogi
         memcpy(entry + g * EXPFAM_INT8_GROUP, row + 4 * g, 4)
 
 
-cdef void take_row(const int8_state *s, Py_ssize_t k, uint8_t *row) noexcept nogil:
+cdef void read_row(const int8_state *s, Py_ssize_t k, uint8_t *row) noexcept nogil:
     cdef const uint8_t *entry = entry_of(s, k)
     cdef Py_ssize_t g
     for g in range(s.n_groups):
@@ -363,7 +363,7 @@ cdef int weigh(const int8_state *s, Py_ssize_t i, double *work, int8_weights *q)
                 q.scores[k] = alone
     if not isfinite(best):
         return EXPFAM_NUMERICAL
-    q.total = expfam_sign_weights(q.scores, best, q.sums, n_blocks)
+    q.total = expfam_float_exp_blocks(q.scores, best, q.sums, n_blocks)
     return EXPFAM_OK
 
 
@@ -455,7 +455,7 @@ cdef Py_ssize_t pick(const int8_state *s, const int8_weights *q, double u) noexc
     cdef Py_ssize_t j, last = 0
     cdef double left
     if not s.shortlist:
-        return expfam_sign_pick(q.scores, q.sums, q.total, u, s.masses.n_columns)
+        return expfam_float_pick(q.scores, q.sums, q.total, u, s.masses.n_columns)
     if u < s.floor:
         return ranked(s, <Py_ssize_t> (u / s.floor * s.n_open), False)
     left = (u - s.floor) / (1.0 - s.floor) * q.total
@@ -523,7 +523,7 @@ cdef int int8_hold_out(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
     cdef int code
     if s.held >= 0 or not 0 <= i < s.n_rows or not 0 <= k < s.width or s.masses.n[k] < 1:
         return EXPFAM_RANGE
-    take_row(s, k, s.saved_row)
+    read_row(s, k, s.saved_row)
     memcpy(s.saved_S, s.S + k * s.F, s.F * sizeof(double))
     s.saved_scale, s.saved_offset = s.scales[k], s.offsets[k]
     s.held, s.held_slot = i, k
@@ -573,19 +573,8 @@ cdef int int8_moved(void *self, Py_ssize_t i, Py_ssize_t source, Py_ssize_t targ
 cdef class BoundInt8:
     """A bound `Int8Proposal`: tables of one run.
 
-    Parameters
-    ----------
-    settings : Int8Proposal
-        Settings that are checked already.
-    model : MixtureModel
-    data : Dataset
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-    pending : BaseException or None
-    is_exact : bool
-        False, because shifts have rounding errors: a `refresh` may give other last bits.
+    The settings are checked already. `is_exact` is False, because shifts have rounding errors: a `refresh` may give
+    other last bits.
     """
 
     cdef proposal_v1 api
@@ -615,7 +604,7 @@ cdef class BoundInt8:
         self.components = Components(model.family, data, self.masses.width)
         self.codes = None
         self._make_scratch()
-        self._take_family(model.family)
+        self._set_family(model.family)
         self._allocate()
         self._fix()
         self.api.abi_version = EXPFAM_ABI
@@ -623,7 +612,7 @@ cdef class BoundInt8:
         self.api.self = <void *> s
         self.api.draw, self.api.log_prob = int8_draw, int8_log_prob
         self.api.hold_out, self.api.restore, self.api.moved = int8_hold_out, int8_restore, int8_moved
-        self._settle()
+        self._update_sizes()
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
 
     @property
@@ -670,7 +659,7 @@ cdef class BoundInt8:
         for k in range(old, s.width):
             put_empty(s, k)
 
-    def _settle(self):
+    def _update_sizes(self):
         """Update components, their struct and the size of scratch memory after a change of sizes."""
         self.components.reserve(self.s.width)
         self.s.components = self.components.c
@@ -688,11 +677,11 @@ cdef class BoundInt8:
         """Allocate memory for `n_slots` slots."""
         if self.masses.reserve(n_slots):
             self._allocate()
-            self._settle()
+            self._update_sizes()
 
     # ---- numbers that are fixed for a run ---------------------------------------------------------------------------
 
-    def _take_family(self, family):
+    def _set_family(self, family):
         """Use the present hyper-parameters of a family."""
         cdef double[::1] work
         self.family = family
@@ -709,7 +698,7 @@ cdef class BoundInt8:
         mean, variance = self._moments_of_phi()
         n, S = self._pilot(mean, variance)
         Theta = self._natural(n, S)[0]
-        self._take_fixed(Theta.mean(axis=0), mean, _balance(Theta.var(axis=0), variance), variance > 0)
+        self._set_fixed(Theta.mean(axis=0), mean, _balance(Theta.var(axis=0), variance), variance > 0)
         self._choose_temperature(n, S)
 
     def _pilot(self, mean, variance):
@@ -733,7 +722,7 @@ cdef class BoundInt8:
         np.add.at(S, group, phi)
         return n[n > 0], S[n > 0]
 
-    def _take_fixed(self, centre, mean, balance, varies):
+    def _set_fixed(self, centre, mean, balance, varies):
         inverse = np.where(varies, 1.0 / balance, 0.0)
         self.fixed = [np.ascontiguousarray(a, dtype=np.float64) for a in (centre, mean, balance, inverse)]
         cdef int8_state *s = &self.s
@@ -821,11 +810,11 @@ cdef class BoundInt8:
         """Make the tables from the statistics of a snapshot."""
         if snapshot.family is not self.family:
             self.components.rebind(snapshot.family)
-            self._take_family(snapshot.family)
+            self._set_family(snapshot.family)
             self._judge_alone()
         if self.masses.set(snapshot):
             self._allocate()
-        self._settle()
+        self._update_sizes()
         self.s.held = -1
         cdef Py_ssize_t k
         for k in range(self.s.width):
@@ -849,7 +838,7 @@ cdef class BoundInt8:
         self.reserve(int(added[1].max(initial=0)) + 1)      # slots of `added` may be missing in the snapshot
         if self.masses.set(snapshot):
             self._allocate()
-            self._settle()
+            self._update_sizes()
         self.s.held = -1
         # snapshot.S is not read: it would be summed over all data again for every block
         if not (self._move(added, 1.0) and self._move(removed, -1.0)):
@@ -939,16 +928,13 @@ cdef class BoundInt8:
     # ---- scores and storage ------------------------------------------------------------------------------------------
 
     def scores(self, Py_ssize_t i):
-        """Compute the rounded scores of the columns for one datum.
+        """Compute the rounded scores of the columns for one datum: (n_columns,) float32.
 
-        Returns
-        -------
-        (n_columns,) float32 ndarray
-            Scores in nats, up to a number that is the same for all columns; -inf for columns that cannot be proposed or
-            hold no data.
+        Scores are in nats, up to a number that is the same for all columns; -inf for columns that cannot be proposed or
+        hold no data.
         """
         if not 0 <= i < self.s.n_rows:
-            raise IndexError(f"datum {i} of {self.s.n_rows}")
+            raise IndexError(f"datum {i} does not exist: there are {self.s.n_rows}")
         out = np.empty(self.s.width, dtype=np.float32)
         cdef float[::1] view = out
         cdef int8_state *s = &self.s
@@ -973,7 +959,7 @@ cdef class BoundInt8:
         centre, mean = (stored_numbers(arrays, name, (F,)) for name in ("centre", "mean"))
         balance, varies = stored_numbers(arrays, "balance", (F,), low=TINY), integers(arrays, "varies", (F,), 0, 2)
         temperature = float(stored_numbers(arrays, "temperature", (), low=TINY))
-        self._take_fixed(centre, mean, balance, varies.astype(bool))
+        self._set_fixed(centre, mean, balance, varies.astype(bool))
         self.s.temperature = temperature
 
 

@@ -44,28 +44,7 @@ cdef void mass_leave(mass_table *t, Py_ssize_t k) noexcept nogil:
 
 
 cdef class Masses:
-    """Prior weights of columns, for proposals that follow single moves.
-
-    Parameters
-    ----------
-    weights : Weights
-        Prior on the weights of the clusters.
-    n_rows : int
-        Number of data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import DirichletProcess, Poisson
-    >>> from expfam.samplers.proposals.masses import Masses
-    >>> from expfam.samplers.proposals.snapshot import Snapshot
-    >>> masses = Masses(DirichletProcess(alpha=1.0), 4)
-    >>> family = Poisson().bind([[1]])
-    >>> masses.set(Snapshot(family, [3.0], [1], None, log_weight=[np.log(3.0)], log_weight_new=0.0))
-    False
-    >>> masses.new_column, masses.bias[:2].round(3)
-    (0, array([0.   , 1.099], dtype=float32))
-    """
+    """Prior weights of columns, for proposals that follow single moves of `n_rows` data."""
 
     def __init__(self, weights, Py_ssize_t n_rows):
         most = n_rows if weights.max_components is None else min(n_rows, weights.max_components)

@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from numpy.random cimport bitgen_t
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_OK, EXPFAM_RANGE, proposal_v1
-from expfam.structures.simd.float_softmax cimport expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks
 from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
@@ -93,7 +93,7 @@ class PrototypeProposal(Proposal):
         if not isinstance(self.data_cells, DataCells) and self.data_cells not in ("tree", "means"):
             raise ValueError(f"data_cells must be 'tree', 'means' or a DataCells; got {self.data_cells!r}")
         if isinstance(self.data_cells, DataCells) and len(self.data_cells.group) != data.n_rows:
-            raise DataError(f"data_cells is of {len(self.data_cells.group)} data; there are {data.n_rows}")
+            raise DataError(f"data_cells has {len(self.data_cells.group)} data; there are {data.n_rows}")
         if self.max_group != "auto" and not (isinstance(self.max_group, numbers.Integral) and self.max_group >= 1):
             raise ValueError(f"max_group must be a positive integer or 'auto'; got {self.max_group!r}")
         if not isinstance(self.n_anchors, numbers.Integral) or self.n_anchors < 0:
@@ -210,7 +210,7 @@ cdef int add_law(Scratch s, float *scores, const float *bias, double cut, double
     n_blocks = (found + 63) // 64
     for j in range(found, 64 * n_blocks):
         s.value[j] = <float> -1e38
-    expfam_sign_weights(s.value, best, s.sum, n_blocks)
+    expfam_float_exp_blocks(s.value, best, s.sum, n_blocks)
     scale = 0.0
     for j in range(found):
         scale += s.value[j]
@@ -276,16 +276,8 @@ cdef Py_ssize_t make_tables(Scratch s, float[:, ::1] scores, const float[::1] bi
 cdef class BoundPrototype:
     """A bound `PrototypeProposal`: groups, and tables of one snapshot.
 
-    Parameters
-    ----------
-    settings : PrototypeProposal
-    data : Dataset
-    seed : int
-
     Attributes
     ----------
-    capsule : PyCapsule
-    pending : BaseException or None
     data_cells : DataCells or None
         Groups of the data; the first refresh makes them unless they were given.
     order : (N,) intp ndarray or None
@@ -305,7 +297,7 @@ cdef class BoundPrototype:
         self.api.draw, self.api.log_prob = prototype_draw, prototype_log_prob
         self.capsule = PyCapsule_New(&self.api, "expfam.proposal_v1", NULL)
         if isinstance(settings.data_cells, DataCells):
-            self._take_groups(settings.data_cells)
+            self._set_groups(settings.data_cells)
 
     @property
     def order(self):
@@ -323,14 +315,14 @@ cdef class BoundPrototype:
             self.max_group = self.settings.largest_group(n_clusters)
         points = neighbourhood(self.data, self.seed)
         if self.settings.data_cells == "means":
-            self._take_groups(DataCells(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
+            self._set_groups(DataCells(means_groups(points, self.max_group, self.seed, n_threads=self.n_threads)))
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CoverTreeWarning)   # cells that no split helps are cut into runs
             tree = CoverTree(points, n_threads=self.n_threads)
-        self._take_groups(DataCells(_tree_groups(tree, self.max_group)))
+        self._set_groups(DataCells(_tree_groups(tree, self.max_group)))
 
-    def _take_groups(self, data_cells):
+    def _set_groups(self, data_cells):
         cdef const int32_t[::1] group
         self.data_cells = data_cells
         self.group32 = group = np.ascontiguousarray(data_cells.group, dtype=np.int32)

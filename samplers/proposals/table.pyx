@@ -37,7 +37,7 @@ from expfam.families.counts.rows cimport (
 from expfam.samplers.proposals.masses cimport Masses, mass_enter, mass_leave, mass_table
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.byte_logs cimport expfam_between, expfam_byte_scores, expfam_float_rows, expfam_max_float
-from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
 from expfam.structures.simd.prefetch cimport expfam_prefetch
 from expfam.structures.simd.vectors cimport expfam_add_row
@@ -425,7 +425,7 @@ cdef int weigh(const log_table *t, Py_ssize_t i, scratch *s, double *work) noexc
     best = expfam_max_float(s.scores, s.m)
     if not -3.4e38 < best < 3.4e38:
         return EXPFAM_NUMERICAL
-    s.total = expfam_sign_weights(s.scores, best, s.sums, s.m // EXPFAM_BLOCK)
+    s.total = expfam_float_exp_blocks(s.scores, best, s.sums, s.m // EXPFAM_BLOCK)
     return EXPFAM_OK if 0.5 <= s.total < INFINITY else EXPFAM_NUMERICAL
 
 
@@ -445,7 +445,7 @@ cdef int table_draw(void *self, Py_ssize_t i, Py_ssize_t k_old, bitgen_t *rng, P
     s.scores[t.mass.new_column] += more
     s.sums[t.mass.new_column // EXPFAM_BLOCK] += more
     s.total += more
-    new = expfam_sign_pick(s.scores, s.sums, s.total, rng.next_double(rng.state), s.m)
+    new = expfam_float_pick(s.scores, s.sums, s.total, rng.next_double(rng.state), s.m)
     k_new[0] = EXPFAM_NEW if new == t.mass.new_column else new
     log_back[0] = 0.0 if new == old else log(s.scores[old]) - log(s.scores[new])
     return EXPFAM_OK
@@ -584,22 +584,8 @@ class TableProposal(Proposal):
 cdef class BoundTable:
     """A bound `TableProposal`: the table of one data set.
 
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Dataset
-    is_float : bool
-
-    Attributes
-    ----------
-    capsule : PyCapsule
-        Named "expfam.proposal_v1".
-    n_threads : int or None
-        Number of threads of `shift`; the result does not depend on it.
-    is_exact : bool
-        True, because counts are integers.
-    takes_data : bool
-        True, because a shift that adds all data to empty clusters is the cheapest refresh.
+    The results of `shift` do not depend on `n_threads`. `is_exact` is True, because counts are integers; `takes_data`
+    is True, because a shift that adds all data to empty clusters is the cheapest refresh.
     """
 
     is_exact = True

@@ -63,7 +63,7 @@ cdef int foreign_move(move_state *w, const move_plan *p, CollapsedState state, M
         w.n[0] += 1
         rows = rows_of_division(d, lists)
         sides, log_q = checked_sides(allocator.sides(phi(state, rows), rng), rows.size, allocator)
-        return take_sides(d, sides, log_q, rows) or finish_split(w, extra, lu)
+        return write_sides(d, sides, log_q, rows) or finish_split(w, extra, lu)
     w.n[2] += 1
     code = merged_ratio(w, d.k_u, d.k_v, w.slots.n_live - 1, d.members.lists[d.k_u].size,
                         d.members.lists[d.k_v].size, &ratio)
@@ -104,7 +104,7 @@ cdef object checked_sides(answer, Py_ssize_t size, allocator):
     return sides.astype(np.int8), min(float(log_q), 0.0)
 
 
-cdef int take_sides(division *d, sides, double log_q, rows) except? -9:
+cdef int write_sides(division *d, sides, double log_q, rows) except? -9:
     """Write sides from Python to the division, and the smaller side's statistics to its slot.
 
     `rows` begins with the anchors.
@@ -143,7 +143,7 @@ cdef int cut_split(move_state *w, MemberLists lists, X, move, rng, double lu) ex
     open_division(&w.d, rows[0], rows[other])
     order = np.concatenate([[0, other], np.setdiff1d(np.arange(rows.size), [0, other])])
     sides = (sides[order] != sides[0]).astype(np.int8)
-    return take_sides(&w.d, sides, log_q, rows[order]) or finish_split(w, np.log(2.0 / ((M + 1.0) * M)), lu)
+    return write_sides(&w.d, sides, log_q, rows[order]) or finish_split(w, np.log(2.0 / ((M + 1.0) * M)), lu)
 
 
 cdef int cut_merge(move_state *w, MemberLists lists, X, move, rng, double lu) except? -9:

@@ -181,11 +181,11 @@ class RestrictedGibbsAllocator(Allocator):
             else:
                 pair.place(row, rng, None)
         for row in np.tile(order, self.n_scans):
-            pair.take(row)
+            pair.remove(row)
             pair.place(row, rng, None)
         log_q = 0.0
         for row in order:
-            pair.take(row)
+            pair.remove(row)
             log_q += pair.place(row, rng, forced)
         return pair.sides, float(log_q)
 
@@ -364,7 +364,7 @@ class _Pair:
         self.n[side] += 1.0
         self.S[side] += self.Phi[row]
 
-    def take(self, row):
+    def remove(self, row):
         self.n[self.sides[row]] -= 1.0
         self.S[self.sides[row]] -= self.Phi[row]
 

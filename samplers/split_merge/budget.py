@@ -49,16 +49,10 @@ def _number(n_moves):
 class MoveSchedule:
     """Numbers of moves of one chain, adapted in its first steps.
 
-    Parameters
-    ----------
-    n_rows : int
-
     Attributes
     ----------
-    n_moves : int
-        Moves of a step after the adaptation.
-    n_next : int
-        Moves of the next run; 0 before the first guess.
+    n_moves, n_next : int
+        Moves of a step after the adaptation, and of the next run; 0 before the first guess.
     period : int
         Steps from one with moves to the next, after the adaptation.
     n_resting : int
@@ -67,14 +61,6 @@ class MoveSchedule:
         Steps with moves so far.
     work_per_move : float
         Present estimate; nan before any move.
-
-    Examples
-    --------
-    >>> from expfam.samplers.split_merge.budget import MoveSchedule
-    >>> schedule = MoveSchedule(100_000)
-    >>> schedule.note(work=30_000.0, n_moves=1000, n_clusters=50, is_lively=False)
-    >>> schedule.n_moves
-    1772
     """
 
     def __init__(self, n_rows: int) -> None:

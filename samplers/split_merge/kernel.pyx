@@ -50,15 +50,8 @@ _UNITS = 8                     # bits for the kinds of moves in the unit numbers
 cdef class MoveRunner:
     """The state of a chain's moves between steps.
 
-    It holds member lists, bound anchors and allocators, scratch memory and the schedule.
-
-    Parameters
-    ----------
-    state : CollapsedState
-    moves : sequence
-        See `expfam.samplers.split_merge.moves`.
-    n_threads : int or None
-        Threads that make hash tables; no result depends on it.
+    It holds member lists, bound anchors and allocators, scratch memory and the schedule. `n_threads` threads make hash
+    tables; no result depends on their number.
     """
 
     def __init__(self, CollapsedState state, moves, n_threads):
@@ -211,7 +204,7 @@ cdef class MoveRunner:
         cdef int code
         self.begin(n_moves)
         self.aim()
-        self.stamp = None               # until `settle`: after an interrupt the lists are made anew
+        self.stamp = None               # until `end_step`: after an interrupt the lists are made anew
         while start < n_moves:
             stop = min(n_moves, start + moves)
             clock = perf_counter()
@@ -246,7 +239,7 @@ cdef class MoveRunner:
         self.w.n_shifted = 0
         return 0
 
-    def settle(self):
+    def end_step(self):
         """Finish a step: call the state's own `settle`.
 
         Where this call changes labels, the next step makes new member lists.
@@ -264,7 +257,7 @@ cdef class MoveRunner:
         if not schedule.is_adapting:
             self.draw_plan(schedule.n_moves)
             self.run(schedule.n_moves)
-            self.settle()
+            self.end_step()
             schedule.rest()
             return schedule.n_moves
         self.w.d.evidence_cost = self.cost_of_evidence()
@@ -281,7 +274,7 @@ cdef class MoveRunner:
             goes_on = schedule.goes_on(
                 work=work, n_accepted=gained, work_of_step=done, n_clusters=state.n_clusters
             )
-        self.settle()
+        self.end_step()
         return n_done
 
     @property
@@ -482,7 +475,7 @@ class CollapsedSplitMerge(Kernel):
             n_moves = int(self.n_moves)
             runner.draw_plan(n_moves)
             runner.run(n_moves)
-            runner.settle()
+            runner.end_step()
         if self.every != "auto":
             schedule.n_resting = self.every - 1
         counts = runner.counts

@@ -11,35 +11,10 @@ from expfam.structures.members cimport members_move
 
 
 def moved_partitions(kernel, CollapsedState state, starts):
-    """Make one move from each of many partitions.
+    """Make one move from each of many partitions `starts` (R, N) int32.
 
-    Parameters
-    ----------
-    kernel : CollapsedSplitMerge
-    state : CollapsedState
-        State of the same model and data; its labels are overwritten.
-    starts : (R, N) int32 ndarray
-        Labels of the partitions before the move.
-
-    Returns
-    -------
-    labels : (R, N) int32 ndarray
-        Slots after the move.
-    gains : (R,) float64 ndarray
-        Change of the log joint that the move reports, nats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import DirichletProcess, MixtureModel, Poisson
-    >>> from expfam.samplers import SplitMerge
-    >>> from expfam.samplers.split_merge.laws import moved_partitions
-    >>> kernel = SplitMerge("rgsm")
-    >>> state = kernel.init(MixtureModel(Poisson(), DirichletProcess()), [[0], [9]], seed=0, start="one")
-    >>> labels, gains = moved_partitions(kernel, state, np.zeros((50, 2), dtype=np.int32))
-    >>> was_split = labels[:, 0] != labels[:, 1]
-    >>> bool(was_split.any() and (gains[was_split] != 0).all())
-    True
+    The labels of the state, which has the same model and data, are overwritten. Return the slots after the move (R, N)
+    int32, and the change of the log joint that each move reports (R,), nats.
     """
     cdef MoveRunner runner = kernel.runner(state)
     cdef Py_ssize_t place, at = 0, n = len(starts)

@@ -43,10 +43,7 @@ def compiled_code(allocator: Any) -> int:
 class Move(Settings):
     """Base of the kinds of moves.
 
-    Parameters
-    ----------
-    weight : float
-        How often the kind is chosen, relative to the weights of the kernel's other kinds.
+    `weight` says how often the kind is chosen, relative to the weights of the kernel's other kinds.
     """
 
     kind = ""

@@ -19,31 +19,13 @@ from expfam.structures.ground.rng import generator
 
 
 def tree_labels(data: Dataset, K: int, *, seed: int, name: str, n_threads: int | None = None) -> np.ndarray:
-    """Return the cluster of each datum; all K clusters have data.
+    """Return the cluster of each datum, (N,) intp in the order of the tree; all K have data.
 
-    Parameters
-    ----------
-    data : Dataset
-    K : int
-    seed : int
-    name : {"tree", "tree_point"}
-        Labels name the cell that holds the datum, or the nearest of the cells' centres.
-    n_threads : int or None
+    Labels name the cell that holds the datum for the `name` "tree", the nearest of the cells' centres for "tree_point".
+    More clusters than rows that are distinct in float32 raise ValueError.
 
-    Returns
-    -------
-    (N,) intp ndarray
-        Clusters in the order of the tree.
-
-    Raises
-    ------
-    ValueError
-        More clusters than rows that are distinct in float32.
-
-    Notes
-    -----
-    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees". Parameters made of the
-    labels of "tree_point" are those of all data near a centre, where the paper takes the centre alone.
+    Zaheer, Kottur, Ahmed, Moura and Smola 2017, "Canopy: fast sampling with cover trees". Parameters made of the labels
+    of "tree_point" are those of all data near a centre, where the paper takes the centre alone.
     """
     if data.n_rows < K:
         raise ValueError(_too_many(name, K, f"{data.n_rows} rows"))

@@ -316,7 +316,7 @@ cdef class CollapsedState:
             The arrays do not belong to a chain of this type over these data.
         """
         model = with_model_arrays(self.model, arrays["model"])
-        self.take_labels(arrays, model)
+        self.restore_labels(arrays, model)
         n_slots, n_free, spare = integers(arrays, "slots", (3,), -1, self.slots.capacity + 1).tolist()
         free = integers(arrays, "free_slots", (None,), 0, self.slots.capacity)
         self.check_slots(n_slots, n_free, spare, free)
@@ -324,7 +324,7 @@ cdef class CollapsedState:
         self.slots.n_slots, self.slots.n_free, self.slots.spare = n_slots, n_free, spare
         self.memory = stored_memory(arrays)
 
-    def take_labels(self, arrays, model):
+    def restore_labels(self, arrays, model):
         """Restore labels and statistics from arrays; refuse statistics that do not fit the labels."""
         labels = integers(arrays, "labels", (self.data.n_rows,), 0, _MOST_SLOTS, dtype=np.int32)
         log_joint, n_moves = numbers(arrays, "scalars", (2,)).tolist()

@@ -55,7 +55,7 @@ def stored_memory(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the stored working objects of kernels; refuse all but a dict of dicts."""
     memory = arrays.get("memory", {})
     if not isinstance(memory, dict) or not all(isinstance(value, dict) for value in memory.values()):
-        raise ArchiveError("what kernels keep is not stored by name: the file was altered")
+        raise ArchiveError("the stored arrays of kernels have no names: the file was altered")
     return dict(memory)
 
 

@@ -722,20 +722,10 @@ cdef void write_rows(const plan *s, workspace *d, const real *block, const real 
 cdef class LocalStep:
     """Settings and tables of the local step of all documents.
 
-    Parameters
-    ----------
-    tables : tuple
-        B (V, K) of the type of the step, shift (V,), expected_sums (K,), word_counts (V, K), eta (V,), first
-        (V, n_first) int32.
-    alpha : (K,) float64 ndarray
-    log_gamma : (K,) float64 ndarray
-        log G(alpha).
-    local : int
-        0 active topics, 1 all topics, 2 few topics for each token.
-    n_active, max_iterations, n_restarts, restart_iterations : int
-    tol, tau : float
-    is_best : bool
-        With stored counts: whether to keep the better of a cold run and a run from them, or to continue from them.
+    `tables` are B (V, K) of the type of the step, shift (V,), expected_sums (K,), word_counts (V, K), eta (V,) and
+    first (V, n_first) int32. `log_gamma` (K,) is log G(alpha). `local` is 0 for active topics, 1 for all topics, 2 for
+    few topics for each token. With stored counts, `is_best` says whether to keep the better of a cold run and a run
+    from them, or to continue from them.
     """
 
     cdef plan s
@@ -765,23 +755,10 @@ cdef class LocalStep:
     def run(self, documents, rows, Py_ssize_t start, stored, scratch, outputs):
         """Make the local step of documents until the outputs are full.
 
-        Parameters
-        ----------
-        documents : tuple
-            indptr (D + 1,) int64, indices int32, counts float64 of a CSR matrix.
-        rows : (R,) int64 ndarray
-            Documents of the local step.
-        start : int
-            First place in `rows`.
-        stored : None or tuple
-            Stored counts of the documents: starts (R + 1,) int64, topics int32, counts float64, by place in `rows`.
-        scratch : Scratch
-        outputs : Outputs
-
-        Returns
-        -------
-        int
-            The first place in `rows` without results.
+        `documents` are indptr (D + 1,) int64, indices int32 and counts float64 of a CSR matrix; `rows` (R,) int64 are
+        the documents of the local step, from the place `start`. `stored` are counts of these documents, by place in
+        `rows`: starts (R + 1,) int64, topics int32, counts float64; or None. Return the first place in `rows` without
+        results.
         """
         if self.B.dtype == np.float32:
             return _run[float](&self.s, self.B, documents, rows, start, stored, scratch, outputs, scratch.block)

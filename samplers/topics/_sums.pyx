@@ -15,20 +15,9 @@ def add_rows(documents, const int64_t[::1] rows, const double[::1] weight, const
              const int32_t[::1] topics, const real[::1] values, double[:, ::1] total, double sign):
     """Add the responsibilities of documents to the sums over words `total` (V, K).
 
-    Each responsibility is multiplied by `sign`, by the count of its word and by the weight of its document.
-
-    Parameters
-    ----------
-    documents : tuple
-        See `LocalStep.run`.
-    rows : (R,) int64 ndarray
-        Documents of the responsibilities.
-    weight : (D,) float64 ndarray or None
-    sizes, topics, values : ndarray
-        Results of a task, see `Outputs`.
-    total : (V, K) float64 ndarray
-        Changed in place.
-    sign : float
+    Each responsibility is multiplied by `sign`, by the count of its word and by the weight of its document, if `weight`
+    (D,) is given. `documents` are as in `LocalStep.run`, `rows` (R,) those of the responsibilities; `sizes`, `topics`
+    and `values` are results of a task, see `Outputs`.
     """
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices
@@ -55,17 +44,8 @@ def draw_tokens(const int64_t[::1] indptr, const int64_t[::1] rows, const int32_
                 const real[::1] values, const int64_t[::1] token_start, uint64_t seed, int32_t[::1] out):
     """Draw a topic for each token of documents from its responsibilities.
 
-    Parameters
-    ----------
-    indptr : (D + 1,) int64 ndarray
-        First entry of each document.
-    rows, sizes, topics, values
-        See `add_rows`.
-    token_start : (E + 1,) int64 ndarray
-        First token of each entry of the documents.
-    seed : int
-    out : (T,) int32 ndarray
-        Topics of all tokens; those of these documents are filled.
+    `rows`, `sizes`, `topics` and `values` are as in `add_rows`. `indptr` (D + 1,) is the first entry of each document,
+    `token_start` (E + 1,) the first token of each entry. Topics of these documents' tokens are written to `out` (T,).
     """
     cdef Py_ssize_t place, i, e, k, size, n_pairs = 0, n_values = 0
     cdef int64_t t

@@ -15,17 +15,7 @@ def expected_table(const double[:, ::1] word_counts, const double[::1] eta, cons
                    real[:, ::1] B, double[::1] shift, Py_ssize_t start, Py_ssize_t stop):
     """Fill the rows start..stop-1 of B = exp(E log phi - shift), and of shift.
 
-    The shift of a row is its largest E log phi.
-
-    Parameters
-    ----------
-    word_counts : (V, K) float64 ndarray
-    eta : (V,) float64 ndarray
-    expected_sums : (K,) float64 ndarray
-        psi of the sum of a topic's pseudo-counts.
-    B : (V, K) ndarray
-    shift : (V,) float64 ndarray
-    start, stop : int
+    The shift of a row is its largest E log phi. `expected_sums` (K,) is psi of the sum of a topic's pseudo-counts.
     """
     cdef Py_ssize_t v, k, K = word_counts.shape[1]
     work = np.empty((2, K))

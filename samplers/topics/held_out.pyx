@@ -59,20 +59,9 @@ def collapsed_counts(documents, const real[:, ::1] B, const double[::1] alpha, P
                      Py_ssize_t n_iterations, double tol, double[:, ::1] N):
     """Compute the expected counts of topics in the documents start..stop-1 at fixed topics.
 
-    Parameters
-    ----------
-    documents : tuple
-        See `LocalStep.run`.
-    B : (V, K) ndarray
-        Probability of each word in each topic, up to a factor of the word.
-    alpha : (K,) float64 ndarray
-    start, stop : int
-    n_iterations : int
-        Largest number of iterations of a document.
-    tol : float
-        A document has converged where no count changes by more than this.
-    N : (stop - start, K) float64 ndarray
-        Filled with the expected counts.
+    `documents` are as in `LocalStep.run`. `B` (V, K) is the probability of each word in each topic, up to a factor of
+    the word. A document has converged where no count changes by more than `tol`. The counts are written to `N` (stop -
+    start, K).
     """
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] indices

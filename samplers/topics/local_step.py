@@ -39,16 +39,7 @@ _TASK_VALUES = 1 << 21
 
 
 class Part:
-    """Results of some documents: rows, sizes, bounds, topics, counts and responsibilities.
-
-    Parameters
-    ----------
-    documents : Documents
-        Documents among which the part is.
-    start, stop : int
-        Places of the part in them: start..stop-1.
-    outputs : Outputs
-    """
+    """Results of the documents at the places start..stop-1 of `documents`."""
 
     documents: Any  # this and the next two are None after `copied`
     places: Any
@@ -157,15 +148,8 @@ def entries_at_work(data: Dataset) -> int:
 class TopicPass:
     """The documents of a run, with the settings of the local step on them.
 
-    Parameters
-    ----------
-    data : Dataset
-    n_topics : int
-    settings : TopicVariational
-    tau : float
-        An active topic with at most this number of tokens is dropped.
-    n_first : int
-        Best topics of each word; together they are a document's first active topics.
+    An active topic with at most `tau` tokens is dropped. The `n_first` best topics of each word of a document are
+    together its first active topics.
     """
 
     def __init__(

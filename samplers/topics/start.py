@@ -34,42 +34,16 @@ class VariationalStart:
     """Topics of tokens after a few variational passes: a start for a sampler.
 
     The passes read only a part of a large corpus. The sampler makes a few sweeps over this part; then the topics of all
-    other tokens are drawn one by one, each given the topics drawn so far.
-
-    Parameters
-    ----------
-    share : float or None
-        Share of the tokens that the passes read, in 0..1. None chooses it by the size of the corpus.
-
-    Examples
-    --------
-    >>> from expfam import AdmixtureModel, Multinomial
-    >>> from expfam.samplers import TopicGibbs
-    >>> from expfam.samplers.topics.start import VariationalStart
-    >>> model, X = AdmixtureModel(Multinomial(0.1), 2), [[4, 0], [0, 4], [4, 0], [0, 4]]
-    >>> len(TopicGibbs().init(model, X, seed=0, start=VariationalStart(share=0.5)).labels)
-    16
+    other tokens are drawn one by one, each given the topics drawn so far. `share`, in 0..1, is the share of the tokens
+    that the passes read; None chooses it by the size of the corpus.
     """
 
     share: float | None = None
 
     def topics(self, model: Any, data: Dataset, *, seed: int, kernel: TopicGibbs) -> npt.NDArray[np.int32]:
-        """Draw the topics of all tokens.
+        """Draw the topics of all tokens: (T,) int32, sorted by word, and within a word by document.
 
-        Parameters
-        ----------
-        model : AdmixtureModel
-            With a bound family.
-        data : Dataset
-            Whole counts of words in documents.
-        seed : int
-        kernel : TopicGibbs
-            Makes the sweeps.
-
-        Returns
-        -------
-        (T,) int32 ndarray
-            Topic of each token; the tokens are sorted by word, and within a word by document.
+        The family is bound, the data are whole counts, and `kernel` makes the sweeps.
         """
         X = sparse.csr_array(data.X)
         rows = self.part_of(X, seed)

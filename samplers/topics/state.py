@@ -80,20 +80,8 @@ class TopicLocalStep:
 class TopicPosterior(Learner):
     """Sums over documents, and the topics that they imply.
 
-    Base of runs that hold their documents, and of streams that do not.
-
-    Parameters
-    ----------
-    model : AdmixtureModel
-        With a bound family.
-    settings : TopicVariational
-    seed : int
-
-    Attributes
-    ----------
-    sums : TopicSums
-    log_joint : float
-        Lower bound of the log evidence, nats; NaN before the first local step, an estimate under a stochastic schedule.
+    Base of runs that hold their documents, and of streams that do not. The family is bound. `log_joint` is a lower
+    bound of the log evidence, nats; NaN before the first local step, an estimate under a stochastic schedule.
     """
 
     model: Any  # the family has the methods of a Multinomial
@@ -133,21 +121,10 @@ class TopicPosterior(Learner):
         *,
         keep: bool = False,
     ) -> TopicLocalStep:
-        """Make the local step of some documents.
+        """Make the local step of the documents `rows`, in ascending order.
 
-        Parameters
-        ----------
-        passes : TopicPass
-        rows : (R,) int64 ndarray
-            Ascending.
-        stored : Counts, optional
-            Counts of topics in these documents after an earlier local step.
-        keep : bool
-            Whether to return copies of the parts.
-
-        Returns
-        -------
-        TopicLocalStep
+        `stored` are counts of topics in these documents after an earlier local step. With `keep`, copies of the parts
+        are returned, too.
         """
         alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
         tables = passes.tables(self.word_counts, self.eta)

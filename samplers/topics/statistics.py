@@ -122,16 +122,7 @@ def log_evidence_of_topics(word_counts: npt.NDArray[np.float64], eta: npt.NDArra
 def better_shared_pseudocount(word_counts: npt.NDArray[np.float64], eta: float) -> float:
     """Raise the log evidence of topics by a few steps of the pseudo-count that all words share.
 
-    Parameters
-    ----------
-    word_counts : (V, K) float64 ndarray
-    eta : float
-        Present pseudo-count.
-
-    Returns
-    -------
-    float
-        Pseudo-count after the steps.
+    `word_counts` is (V, K), `eta` the present pseudo-count; return the new one.
     """
     n_words, sizes = len(word_counts), word_counts.sum(axis=0)
     flat = word_counts.ravel()

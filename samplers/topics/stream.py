@@ -109,11 +109,11 @@ class TopicStream(ChunkStream, TopicPosterior):
         The first chunk that is learned replaces them.
         """
         weight = weight_of(data)
-        self.take_start(TopicSums.of_counts(word_counts, weight=weight), weight)
+        self.start_from(TopicSums.of_counts(word_counts, weight=weight), weight)
 
     def resume(self, sums: TopicSums) -> None:
         """Begin with the sums of a finished fit, whose documents are not known."""
-        self.take_fit(sums, sums.weight)
+        self.continue_from(sums, sums.weight)
 
     # ---- chunks ------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class TopicStream(ChunkStream, TopicPosterior):
         if self.n_sweeps >= LEARN_AFTER and not self.is_noisy:
             self.learn_eta()
 
-    def settled_gain(self) -> float:
+    def gain_tolerance(self) -> float:
         """Return the share of the bound below which the gain of a pass means convergence."""
         return self.settings.bound_tol
 
@@ -182,7 +182,7 @@ class TopicStream(ChunkStream, TopicPosterior):
         self.log_joint, self.total_weight = numbers(arrays, "scalars", (2,), finite=False).tolist()
         self.n_steps, self.n_updates, self.n_sweeps, is_guess = integers(arrays, "counters", (4,)).tolist()
         self.is_guess = bool(is_guess)
-        self.take_memo(arrays)
+        self.restore_memo(arrays)
         return self
 
 

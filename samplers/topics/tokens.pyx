@@ -106,7 +106,7 @@ cdef void close_word(chain *c, Py_ssize_t w, int64_t *histogram) noexcept nogil:
             count[k] = 0
 
 
-cdef Py_ssize_t take_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *counts) noexcept nogil:
+cdef Py_ssize_t list_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *counts) noexcept nogil:
     """Return the number of topics of a word.
 
     Unless `topics` is NULL, write the topics and the word's tokens in each to the two arrays.
@@ -296,11 +296,7 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
 cdef class TokenTopics:
     """Topics of the tokens of documents, and the counts that a sweep reads and changes.
 
-    Parameters
-    ----------
-    X : CSR array, shape (D, V)
-        Whole counts of words in documents.
-    n_topics : int
+    X (D, V) CSR holds whole counts of words in documents.
 
     Attributes
     ----------
@@ -309,10 +305,8 @@ cdef class TokenTopics:
     doc, topic : (T,) int32 ndarray
         Document and topic of each token; the topic is -1 before it is drawn. After changes of `topic` call
         `count_topics`.
-    list_start : (D + 1,) int64 ndarray
-        Where the list of each document starts.
-    list_size : (D,) int32 ndarray
-        Number of topics of each document.
+    list_start, list_size : (D + 1,) int64 and (D,) int32 ndarrays
+        Where the list of topics of each document starts, and how many it has.
     list_topic, list_count : int32 ndarray
         Topics of a document and their numbers of tokens, in the first `list_size` places from `list_start`.
     topic_size : (K,) int64 ndarray
@@ -388,24 +382,10 @@ cdef class TokenTopics:
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
               uint64_t step, int64_t[::1] histogram):
-        """Redraw the topics of all tokens of the words start..stop-1.
+        """Redraw the topics of all tokens of the words start..stop-1; return how many changed.
 
-        Tokens without a topic get their first one.
-
-        Parameters
-        ----------
-        alpha : (K,) float64 ndarray
-        eta : (V,) float64 ndarray
-        start, stop : int
-        seed, step : int
-            Keys of the random streams; each word has its own stream.
-        histogram : (T + 1,) int64 ndarray
-            Each positive count of one of these words in a topic adds 1 at its place.
-
-        Returns
-        -------
-        int
-            Number of tokens whose topic changed.
+        Tokens without a topic get their first one. `seed` and `step` are keys of the random streams; each word has its
+        own stream. Each positive count of one of these words in a topic adds 1 at its place in `histogram` (T + 1,).
         """
         cdef int64_t n_moved
         cdef chain *c = &self.c
@@ -417,17 +397,7 @@ cdef class TokenTopics:
     def draws(self, const double[::1] alpha, const double[::1] eta, int64_t token, const double[::1] uniforms):
         """Draw the topic of one token from each of some uniform numbers, at the present state.
 
-        These are the topics that a sweep would draw; the state stays the same.
-
-        Parameters
-        ----------
-        alpha, eta : (K,) and (V,) float64 ndarray
-        token : int
-        uniforms : (m,) float64 ndarray in [0, 1)
-
-        Returns
-        -------
-        (m,) int32 ndarray
+        These are the topics (m,) that a sweep would draw from `uniforms` (m,) in [0, 1); the state stays the same.
         """
         cdef Py_ssize_t w = np.searchsorted(self.word_start, token, side="right") - 1, i
         cdef chain *c = &self.c
@@ -487,14 +457,14 @@ cdef class TokenTopics:
         cdef chain *c = &self.c
         with nogil:
             for w in range(self.n_words):
-                start[w + 1] = start[w] + take_counts(c, w, NULL, NULL)
+                start[w + 1] = start[w] + list_counts(c, w, NULL, NULL)
         n = start[self.n_words]
         topics, counts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int64)
         cdef int32_t[::1] topic = topics
         cdef int64_t[::1] count = counts
         with nogil:
             for w in range(self.n_words):
-                take_counts(c, w, &topic[start[w]], &count[start[w]])
+                list_counts(c, w, &topic[start[w]], &count[start[w]])
         found = sparse.csr_array((counts[:n], topics[:n], starts), shape=(self.n_words, self.n_topics))
         found.sort_indices()
         return found

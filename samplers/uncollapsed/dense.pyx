@@ -41,26 +41,12 @@ _SPARSE_ROWS = 1024
 cdef class DenseScores:
     """Scores <phi, theta_k> - g_k + log pi_k of data in tiles, in single precision.
 
-    Parameters
-    ----------
-    data : Dataset
-    Theta : (K, F) float64 ndarray
-        Natural parameters.
-    G, log_pi : (K,) float64 ndarray
-        Log partition function and log weight of each cluster.
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray or CSR
-        Statistics of any labels of the data; their mean is subtracted from dense phi.
+    `Theta` (K, F), `G` and `log_pi` (K,) are parameters, log partition functions and log weights of the clusters. `n`
+    (K,) and `S` (K, F) are statistics of any labels of the data; their mean is subtracted from dense phi.
 
-    Attributes
-    ----------
-    table : (F + 1, width) or (F, width) float32 ndarray
-        Parameters by feature; for dense phi the last row is the bias.
-    fits : bool
-        Whether single precision can hold the parameters.
+    `table` (F + 1, width) or (F, width) holds the parameters by feature; for dense phi the last row is the bias. `fits`
+    tells whether single precision can hold the parameters.
 
-    Notes
-    -----
     Parameters and statistics are taken about common origins. With theta' = theta - o and phi' = phi - c, <phi, theta_k>
     is <phi', theta'_k> + <c, theta'_k> + <phi, o>. The second term is added to the bias in double precision, and the
     third is the same for all clusters. For sparse phi c = 0, and o is the largest parameter of each feature: if phi is
@@ -257,26 +243,11 @@ cdef Py_ssize_t best_of(const float *x, float best, const float *tops, Py_ssize_
 
 
 def draw_labels(state, n_threads):
-    """Draw labels of all data from their exact law given Theta, G and log pi.
+    """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
 
-    Parameters
-    ----------
-    state : UncollapsedState
-    n_threads : int or None
-
-    Returns
-    -------
-    (N,) int32 ndarray
-
-    Raises
-    ------
-    FloatingPointError
-        A datum has no component with a finite score.
-
-    Notes
-    -----
     The step of each datum leaves its law given the parameters invariant, up to rounding errors in double precision.
-    From any other label it reaches this law up to rounding errors in single precision.
+    From any other label it reaches this law up to rounding errors in single precision. A datum without a finite score
+    raises FloatingPointError.
     """
     data = state.data
     cdef DenseScores scores = DenseScores(data, state.Theta, state.G, state.log_pi, state.n, state.S)

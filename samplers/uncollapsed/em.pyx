@@ -255,24 +255,8 @@ class ExpectationMaximization(UncollapsedKernel):
 def expectation(DenseScores scores, n_threads):
     """Compute the soft statistics of all data under the parameters of `scores`.
 
-    Parameters
-    ----------
-    scores : DenseScores
-    n_threads : int or None
-
-    Returns
-    -------
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray
-    log_likelihood : float
-        Sum over weighted rows, in nats, without log-base.
-    labels : (N,) int32 ndarray
-        Most probable component of each datum.
-
-    Raises
-    ------
-    FloatingPointError
-        A datum has no component with a finite score.
+    Return n (K,) and S (K, F), the sum of the log likelihoods of the weighted rows in nats without log-base, and the
+    most probable component of each datum (N,). A datum without a finite score raises FloatingPointError.
     """
     data, labels, spare = scores.data, np.empty(scores.data.n_rows, dtype=np.int32), []
 

@@ -11,23 +11,10 @@ from expfam.samplers.proposals.snapshot import Snapshot
 
 
 def update_law(kernel, state, Py_ssize_t i, *, is_fresh=True):
-    """Compute the exact law of the label of datum `i` after one Metropolis step.
+    """Compute the exact law of the label of datum `i` after one Metropolis step: (K, K).
 
-    The functions of the sweep compute it.
-
-    Parameters
-    ----------
-    kernel : UncollapsedMetropolis
-    state : UncollapsedState
-        State with parameters; it is not changed.
-    i : int
-    is_fresh : bool
-        Whether to refresh the proposal with the parameters of the state first.
-
-    Returns
-    -------
-    (K, K) float64 ndarray
-        Rows are labels before the step.
+    Rows are labels before the step. The functions of the sweep compute it; the state is not changed. With `is_fresh`,
+    the proposal is first refreshed with the parameters of the state.
     """
     cdef MetropolisSweep sweeper = kernel.sweeper(state)
     cdef Py_ssize_t k, to

@@ -237,13 +237,7 @@ def _is_narrow(data):
 
 
 cdef class MetropolisSweep:
-    """A bound proposal and the statistics of the data, kept in the memory of the state.
-
-    Parameters
-    ----------
-    state : UncollapsedState
-    proposal : Proposal
-    """
+    """A bound proposal and the statistics of the data, kept in the memory of the state."""
 
     def __init__(self, state, proposal):
         owner = proposal.bind(state.model, state.data, seed=state.seed)

@@ -27,21 +27,10 @@ _MOST_FOR_TRIAL = 0.1  # maximal cost of making a tree for a trial, as a share o
 
 
 def tree_of(state: Any, *, n_threads: int | None = None, **options: Any) -> ClusterTree:
-    """Make a tree of the clusters of a state.
+    """Make a tree of the clusters of a state with drawn parameters.
 
-    The means and the spread of the tree are those of the data under the state's labels.
-
-    Parameters
-    ----------
-    state : UncollapsedState
-        State with drawn parameters.
-    n_threads : int or None
-    **options
-        Settings `base` and `leaf` of `ClusterTree`.
-
-    Returns
-    -------
-    ClusterTree
+    The means and the spread of the tree are those of the data under the state's labels. Options are `base` and `leaf`
+    of `ClusterTree`.
     """
     is_sparse = state.data.has_sparse_phi
     center, means = smoothed_means(state.n, state.S, state.Theta)
@@ -93,31 +82,14 @@ def draw_labels(
     method: Literal["tree", "rejection"] = "tree",
     tree: ClusterTree | None = None,
 ) -> tuple[npt.NDArray[np.int32], dict[str, float]]:
-    """Draw labels of all data from their exact law given Theta, G and log pi.
+    """Draw labels (N,) int32 of all data from their exact law given Theta, G and log pi.
 
-    Parameters
-    ----------
-    state : UncollapsedState
-        State with drawn parameters; its labels serve as guesses.
-    n_threads : int or None
-        The result does not depend on it.
-    tau : float
-        Nats below the best cluster at which cells are left to the tail. It changes only the cost.
-    method : {"tree", "rejection"}
-    tree : ClusterTree, optional
-        Tree of the state's parameters, if it exists already.
+    The state's parameters are drawn; its labels serve as guesses. Cells `tau` nats below the best cluster are left to
+    the tail; it changes only the cost. `tree` is the tree of the state's parameters, if it exists already. The labels
+    do not depend on `n_threads`. A datum without a finite weight raises FloatingPointError.
 
-    Returns
-    -------
-    labels : (N,) int32 ndarray
-    extra : dict
-        ``visits``: mean number of clusters that were scored for a datum; ``tails``: mean number of rejected draws for a
-        datum.
-
-    Raises
-    ------
-    FloatingPointError
-        A datum has no cluster with a finite weight.
+    The second result holds ``visits`` and ``tails``, the mean numbers of clusters that were scored and of rejected
+    draws for a datum.
     """
     tree = tree_of(state, n_threads=n_threads) if tree is None else tree
     N = state.data.n_rows
@@ -162,19 +134,6 @@ def _draw_blocks(tree, state, labels, blocks, n_threads, tau, method):
 def preferred_tree(state: Any, *, n_threads: int | None = None) -> ClusterTree | None:
     """Make a tree of the clusters if it should draw labels faster than a dense pass.
 
-    Parameters
-    ----------
-    state : UncollapsedState
-        State with drawn parameters.
-    n_threads : int or None
-        Number of threads that make the tree.
-
-    Returns
-    -------
-    ClusterTree or None
-
-    Notes
-    -----
     The result is None for fewer than 512 clusters, and if making a tree costs more than a tenth of the dense pass.
     Otherwise labels of 512 data are drawn by a tree. The costs of making it and of as many scores for each datum are
     compared with the cost of a dense pass. The costs are constants of the package: a choice by the clock would make

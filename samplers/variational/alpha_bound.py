@@ -60,15 +60,9 @@ class PseudoCountBound:
     ) -> None:
         """Replace the bounds of some groups, which `rest` holds already, by tangents at `alpha`.
 
-        Parameters
-        ----------
-        alpha : (K,) float64 ndarray
-        topics, N : (P,) ndarrays
-            Topics of the documents, or clusters of the groups, and their positive counts.
-        weight : (P,) float64 ndarray or float
-            Weight of the document of each count.
-        lengths : tuple of (R,) float64 ndarrays
-            Weights of the documents, or one float, and their numbers of tokens.
+        `topics` and `N` (P,) are topics of the documents, or clusters of the groups, and their positive counts;
+        `weight` (P,) is the weight of the document of each count. `lengths` are the weights of the documents, (R,) or
+        one float, and their numbers of tokens (R,).
         """
         rising = np.zeros_like(self.rising)
         for row, slopes in zip(rising, rising_slopes(alpha[topics], N)):

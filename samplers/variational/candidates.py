@@ -12,28 +12,15 @@ import numpy.typing as npt
 class GraphCandidates:
     """The nearest clusters of the cluster that a row had last; rows of one cluster share them.
 
-    Parameters
-    ----------
-    near : (K, G) int32 ndarray
-        Ascending, from `Posterior.cluster_graph`.
+    `near` (K, G) int32 is ascending, from `Posterior.cluster_graph`.
     """
 
     def __init__(self, near: npt.NDArray[np.int32]) -> None:
         self.near, self.n_scores = near, near.shape[1]
 
     def of_block(self, last: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return the candidates of a block of rows.
+        """Return the candidates of a block of rows: (B, G), ascending, and each row's place in them.
 
-        Parameters
-        ----------
-        last : (m, L) int32 ndarray
-            Clusters that the rows had last, the most probable one first.
-
-        Returns
-        -------
-        near : (B, G) int32 ndarray
-            Ascending.
-        buckets : (m,) int32 ndarray
-            Row of `near` for each row of the block.
+        `last` (m, L) are the clusters that the rows had last, the most probable one first.
         """
         return self.near, np.ascontiguousarray(last[:, 0])

@@ -20,17 +20,9 @@ def check_settings(
 ) -> None:
     """Raise ValueError for settings of a kernel that are out of their ranges.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    least : dict
-        Least value of each setting that is an integer.
-    others : dict
-        Values besides integers that these settings may have, None or strings.
-    tolerances : iterable of str
-        Settings that are finite and non-negative.
-    choices : dict
-        Allowed values of each setting that is a string.
+    `least` holds the least value of each setting that is an integer, `others` the values besides integers that they may
+    have, None or strings. `tolerances` are finite and non-negative. `choices` holds the allowed values of each setting
+    that is a string.
     """
     owner = type(kernel).__name__
     for name, smallest in least.items():

@@ -114,7 +114,7 @@ class ClusterMoves(Kernel):
                 n_tried, n_accepted = moves(allocation, self, rng)
                 tried, accepted = tried + n_tried, accepted + n_accepted
                 kinds[f"n_{name}"] = n_accepted
-        state.take_rows(allocation.indices, allocation.values)
+        state.set_rows(allocation.indices, allocation.values)
         return tried, accepted, kinds
 
 
@@ -158,13 +158,13 @@ class _Allocation:
 
     def trial(self, rows, indices, values, sums):
         """Return the trial of other responsibilities of some rows; `sums` then are the sums of all."""
-        self.state.phi.settle(sums.S)
+        self.state.phi.clip_negative(sums.S)
         changed = np.flatnonzero(sums.n != self.sums.n)
         of_cluster = self.of_cluster.copy()
         of_cluster[changed] = self._cluster_values(sums, changed)
         return _Trial(rows, indices, values, sums, of_cluster, *self._judged(sums, of_cluster))
 
-    def take(self, trial):
+    def accept_if_better(self, trial):
         """Accept a trial if it raises the bound; return whether it did."""
         if trial is None or not trial.bound > self.bound + _GAIN * abs(self.bound):
             return False
@@ -221,7 +221,7 @@ def _merges(allocation, kernel, rng):
         if used & {a, b} or promise[place] < -np.log(len(allocation.indices)) - n[b] * np.log(4.0):
             continue  # weights and entropy cannot add enough
         n_tried += 1
-        if allocation.take(_merged(allocation, a, b)):
+        if allocation.accept_if_better(_merged(allocation, a, b)):
             used |= {a, b}
             n_accepted += 1
             n = allocation.sums.n
@@ -275,7 +275,7 @@ def _deletions(allocation, kernel, rng):
     smallest = live[np.argsort(allocation.sums.n[live], kind="stable")][: min(kernel.n_trials, live.size - 1)]
     n_accepted = 0
     for k in smallest:
-        n_accepted += allocation.take(_without(allocation, k))
+        n_accepted += allocation.accept_if_better(_without(allocation, k))
     return len(smallest), n_accepted
 
 
@@ -305,7 +305,7 @@ def _births(allocation, kernel, rng):
         n = np.maximum(allocation.sums.n, 0.0)
         trial = _divided(allocation, int(rng.choice(len(n), p=n / n.sum())), int(empty[0]), kernel.n_refinements, rng)
         n_tried += 1
-        n_accepted += allocation.take(trial)
+        n_accepted += allocation.accept_if_better(trial)
     return n_tried, n_accepted
 
 
@@ -327,7 +327,7 @@ def _divided(allocation, k, new, n_refinements, rng):
     sums = allocation.sums_with(rows, indices, values)
     for _ in range(n_refinements):
         order = allocation.proportions.better_order(sums.n, allocation.order)
-        allocation.state.phi.settle(sums.S)
+        allocation.state.phi.clip_negative(sums.S)
         tables = Tables(allocation.posterior(sums, order), allocation.state.phi)
         indices, values, sums = allocation.revisited(rows, indices, values, sums, tables)
     return allocation.trial(rows, indices, values, sums)

@@ -32,13 +32,8 @@ _ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # share of the largest sum of a
 class PhiBlocks:
     """Statistics of rows in blocks, in coordinates that are the same for all rows.
 
-    Parameters
-    ----------
-    family : Family
-        Bound family of the model. Its hyper-parameters may have changed since the data were read.
-    dtype : dtype
-    data : Dataset, optional
-        The rows; without them the object only holds the coordinates.
+    The family is bound; its hyper-parameters may have changed since the data were read. Without `data` the object only
+    holds the coordinates.
 
     Attributes
     ----------
@@ -69,7 +64,7 @@ class PhiBlocks:
         """Use other hyper-parameters of the same family, in place."""
         self.family = family
 
-    def settle(self, S: npt.NDArray[np.float64]) -> None:
+    def clip_negative(self, S: npt.NDArray[np.float64]) -> None:
         """Set sums of counts that rounding has made negative to 0, in place.
 
         Families of counts refuse negative sums.
@@ -109,7 +104,7 @@ class DensePhi(PhiBlocks):
     def _statistics(self, rows):
         return np.asarray(self.family.sufficient_statistics(self.data.X[rows]))
 
-    def take_origin(self) -> None:
+    def set_origin(self) -> None:
         """Set the origin to the mean statistics of some thousand rows at regular distances."""
         N = self.data.n_rows
         rows = np.arange(0, N, max(1, N // _SAMPLED_ROWS))
@@ -206,18 +201,8 @@ def phi_blocks(
 ) -> DensePhi | PackedPhi | SparsePhi:
     """Return statistics of the data for passes, in coordinates computed from the data.
 
-    Parameters
-    ----------
-    data : Dataset
-    family : Family
-        Bound.
-    dtype : {"float64", "float32"}
-    whiten : bool, optional
-        Whether to whiten where the family allows it; if not given, in float32.
-
-    Returns
-    -------
-    DensePhi, PackedPhi or SparsePhi
+    The family is bound, `dtype` is float64 or float32. `whiten` says whether to whiten where the family allows it; if
+    not given, in float32.
     """
     if data.has_sparse_phi:
         return SparsePhi(family, dtype=dtype, data=data)
@@ -228,7 +213,7 @@ def phi_blocks(
             linear_map, log_det = whitening_map(data, family)
         phi = PackedPhi(family, dtype=dtype, linear_map=linear_map, log_det=log_det, data=data)
     if phi.dtype == np.float32:
-        phi.take_origin()
+        phi.set_origin()
     return phi
 
 

@@ -145,7 +145,7 @@ class Learner:
         """Tell whether a pass learned all rows; by default True."""
         return True
 
-    def take_total(self, done: Pass) -> None:
+    def set_total(self, done: Pass) -> None:
         """Replace the sums by the complete sums of a pass."""
         self.sums = done.sums
 
@@ -162,18 +162,9 @@ class Learner:
     def run_pass(self, items: Iterable[Any], *, all_clusters: bool, n_batches: int | None = None) -> Pass:
         """Make one pass over batches; return its results.
 
-        Parameters
-        ----------
-        items : iterable
-            Each is given to `batch_of`. The pass asks for an item when it has learned the one before it.
-        all_clusters : bool
-            Score all clusters, even where the settings allow candidates.
-        n_batches : int, optional
-            Number of items, if it is known. The last batch then needs no update of its own.
-
-        Returns
-        -------
-        Pass
+        Each item is given to `batch_of`. The pass asks for an item when it has learned the one before it. With
+        `all_clusters` all clusters are scored, even where the settings allow candidates. If `n_batches` is known, the
+        last batch needs no update of its own.
         """
         done = Pass(self.empty_diagnostics())
         for item in items:
@@ -185,7 +176,7 @@ class Learner:
             self.log_joint = self.bound_of_steps(done.bounds)
             self.end_pass()
         elif done.n_batches and not self.is_noisy and self.is_complete(done):
-            self.take_total(done)
+            self.set_total(done)
             self.end_pass()
             self.update()
             self.log_joint = self.compute_log_joint()

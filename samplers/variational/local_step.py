@@ -204,21 +204,9 @@ class PhiSizes:
 class SparsePass:
     """Passes over the rows of a data set with K clusters, of which each row keeps L.
 
-    Parameters
-    ----------
-    phi : DensePhi, PackedPhi or SparsePhi
-    n_clusters : int
-    n_active : int
-        L, at most K. With L = K the pass is dense and keeps no rows.
-    weight : (N,) float64 ndarray or None
-        Multiplicity of each row.
-    n_threads : int or None
-
-    Attributes
-    ----------
-    scores_last : bool
-        Whether the last clusters of a row are scored when they are not among its candidates. Without them the bound
-        may fall: only tests set it to False.
+    L is `n_active`, at most K; with L = K the pass is dense and keeps no rows. `scores_last` says whether the last
+    clusters of a row are scored when they are not among its candidates. Without them the bound may fall: only tests set
+    it to False.
     """
 
     scores_last = True
@@ -253,27 +241,10 @@ class SparsePass:
     ) -> LocalStep:
         """Compute the responsibilities of some rows under given parameters, and their sums.
 
-        Parameters
-        ----------
-        rows : slice with start and stop, or (m,) int array
-        tables : Tables
-        candidates : GraphCandidates, optional
-            Clusters against which rows are scored, if not all; `last` is then needed.
-        last : (m, L) int32 ndarray, optional
-            Clusters that the rows had last.
-        remembered : (indices, values), each (m, L), optional
-            Former responsibilities of the rows, whose sums are returned as `replaced`.
-        keep : bool
-            Whether to return the responsibilities.
-
-        Returns
-        -------
-        LocalStep
-
-        Raises
-        ------
-        SupportError
-            If a row has no finite score; the message names the row.
+        With `candidates`, rows are scored against these clusters, and `last` is needed: (m, L) int32, the clusters that
+        the rows had last. `remembered` are former responsibilities of the rows, (indices, values), each (m, L), whose
+        sums are returned as `replaced`. `keep` says whether to return the responsibilities. A SupportError names a row
+        without a finite score.
         """
         m = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         # `last` comes with candidates
@@ -469,9 +440,9 @@ class PassPart:
         phi = self._timed("statistics", self._statistics, rows, m)
         scores, near = self._timed("weights", self._score, phi, places, m)
         self._timed("select", self._select, scores, near, rows, m)
-        self._take(phi, scores, rows, places, m)
+        self._add_block(phi, scores, rows, places, m)
 
-    def _take(self, phi, scores, rows, places, m):
+    def _add_block(self, phi, scores, rows, places, m):
         """Add the responsibilities of a block to the sums, and write them to the result."""
         weight = self._weight(rows)
         self._timed("summary", self._sum_block, phi, scores, places, weight, m)

@@ -24,15 +24,9 @@ _GRAPH_ROWS = 128  # rows of a product that reads all parameters: with fewer, me
 class Proportions:
     """Functions of the weights for soft counts and an order of the sticks.
 
-    Parameters
-    ----------
-    weights : Weights
-    sticks : {"open", "closed"}
-        Whether the last kept stick leaves mass for later sticks, or takes all the rest. Finite weights ignore it.
-    objective : {"vb", "map"}
+    `sticks` says whether the last kept stick leaves mass for later sticks ("open"), or takes all the rest ("closed").
+    Finite weights ignore it.
 
-    Notes
-    -----
     Sticks depend on the order of the clusters, and so does the bound. The order by falling counts replaces the present
     order where it raises the bound. Clusters keep their numbers.
     """
@@ -110,24 +104,9 @@ def cluster_values(
 class Posterior:
     """Posterior of the parameters of K clusters and of their weights, set from soft statistics.
 
-    Parameters
-    ----------
-    n : (K,) float64 ndarray
-    S : (K, F) float64 ndarray
-        Sums of statistics in the coordinates of `family`.
-    family : Family
-    proportions : Proportions
-    order : (K,) int64 ndarray
-        Clusters in the order of their sticks.
-    n_threads : int or None
-
-    Attributes
-    ----------
-    theta : (K, F) float64 ndarray
-        E theta, or the mode of theta for ``objective="map"``.
-    g : (K,) float64 ndarray
-        E g, or g at the mode.
-    log_pi : (K,) float64 ndarray
+    `n` (K,) and `S` (K, F) are in the coordinates of `family`; `order` (K,) int64 are the clusters in the order of
+    their sticks. `theta` (K, F) is E theta, or the mode of theta for ``objective="map"``; `g` (K,) is E g, or g at the
+    mode; `log_pi` is (K,).
     """
 
     def __init__(

@@ -26,18 +26,9 @@ SETTLED_SHARE = 0.1  # if a pass changes more of the labels, clusters still move
 class SoftState(Learner):
     """Statistics, posterior and passes of a variational run, with or without its data.
 
-    Parameters
-    ----------
-    model : MixtureModel
-        With a bound family.
-    data : Dataset
-        Data that determine the coordinates of the passes, whitening and origin.
-    n_clusters : int
-        K; the truncation where the weights allow any number.
-    settings : SparseVariational
-    seed : int
-    whiten : bool, optional
-        Whether to whiten the rows where the family allows it; if not given, only in float32.
+    The model's family is bound. `data` determine the coordinates of the passes, whitening and origin. `n_clusters` is
+    K; the truncation where the weights allow any number. `whiten` says whether to whiten the rows where the family
+    allows it; if not given, only in float32.
 
     Attributes
     ----------
@@ -106,7 +97,7 @@ class SoftState(Learner):
 
     def update(self, *, keep_order: bool = False) -> None:
         """Set the posterior from the statistics: the global step."""
-        self.phi.settle(self.sums.S)
+        self.phi.clip_negative(self.sums.S)
         if not keep_order:
             self.order = self.proportions().better_order(self.n, self.order)
         self.posterior = self.posterior_of(self.sums, self.order)

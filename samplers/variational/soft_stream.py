@@ -31,17 +31,8 @@ _Stream = TypeVar("_Stream", bound="SoftStream")
 class SoftStream(ChunkStream, SoftState):
     """Base of the streams of soft statistics.
 
-    Subclasses write `step_of`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`.
-
-    Parameters
-    ----------
-    model : MixtureModel or AdmixtureModel
-        With a bound family; the first chunk may bind it.
-    data : Dataset
-        The first chunk. It fixes the coordinates of the stream; it is not learned here.
-    n_clusters, settings, seed
-        As in `SoftState`.
-
+    Subclasses write `step_of`, `contribution`, `sums_of_contribution`, `noisy_bound` and `room`. The first chunk,
+    `data`, may bind the family and fixes the coordinates of the stream; it is not learned here.
     """
 
     def __init__(self, model: Any, data: Dataset, *, n_clusters: int, settings: Any, seed: int) -> None:
@@ -63,7 +54,7 @@ class SoftStream(ChunkStream, SoftState):
         hard = np.ascontiguousarray(labels, dtype=np.int32)[:, None]
         found, sums = passes.sums_of(slice(0, data.n_rows), hard, ones), self.empty_sums()
         sums.n, sums.S = found.n, found.S
-        self.take_start(sums, weight_of(data))
+        self.start_from(sums, weight_of(data))
 
     def sums_of_fit(self, n: npt.NDArray[np.float64], S: Any) -> Sums:
         """Return the sums of the statistics (n, S) of a finished fit, whose rows are not known."""
@@ -125,7 +116,7 @@ class SoftStream(ChunkStream, SoftState):
         self.n_sweeps, self._repeats = 0, False
         self.sums = cls.sums_type.from_arrays(arrays, entropy, (self.K, self.phi.n_statistics))
         self.labels = integers(arrays, "labels", (None,), 0, self.K, dtype=np.int32)
-        self.take_memo(arrays)
+        self.restore_memo(arrays)
         self.update(keep_order=True)
         return self
 

@@ -200,7 +200,7 @@ class VariationalState(HeldSoft):
         rows.sort_indices()
         return rows
 
-    def take_rows(self, indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
+    def set_rows(self, indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
         """Set the responsibilities (N, L) of all rows, and all that follows from them.
 
         The largest responsibility of each row comes first.

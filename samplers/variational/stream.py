@@ -119,7 +119,7 @@ class VariationalStream(SoftStream):
 
     def resume(self, n: npt.NDArray[np.float64], S: Any) -> None:
         """Begin with the statistics (n, S) of a finished fit, whose rows are not known."""
-        self.take_fit(self.sums_of_fit(n, S), float(np.sum(n)))
+        self.continue_from(self.sums_of_fit(n, S), float(np.sum(n)))
 
     @staticmethod
     def room(model: MixtureModel, settings: SparseVariational) -> int:

@@ -93,7 +93,7 @@ class ChunkStream(Learner):
         """Return what a pass under `Full` keeps of a chunk for the next pass; by default None."""
         return None
 
-    def settled_gain(self) -> float:
+    def gain_tolerance(self) -> float:
         """Return the share of the bound below which a pass's gain means convergence."""
         return self.settings.tol
 
@@ -106,12 +106,12 @@ class ChunkStream(Learner):
         self.is_guess, self._repeats = False, False
         self.labels = np.empty(0, dtype=np.int32)
 
-    def take_start(self, sums: Additive, weight: float) -> None:
+    def start_from(self, sums: Additive, weight: float) -> None:
         """Begin with sums that stand for data of some weight; the first learned chunk replaces them."""
         self.sums, self.total_weight, self.is_guess = sums, weight, True
         self.update()
 
-    def take_fit(self, sums: Additive, weight: float) -> None:
+    def continue_from(self, sums: Additive, weight: float) -> None:
         """Begin with the sums of a finished fit, whose rows are not known.
 
         A stochastic schedule goes on as if the rows had come in batches of its size.
@@ -202,7 +202,7 @@ class ChunkStream(Learner):
             yield info
             if isinstance(self.schedule, Stochastic):
                 continue
-            must_score_all = info.objective - before < self.settled_gain() * abs(info.objective)
+            must_score_all = info.objective - before < self.gain_tolerance() * abs(info.objective)
             if must_score_all and info.extra["all_clusters"]:
                 return
         if not info.extra["all_clusters"]:
@@ -249,9 +249,9 @@ class ChunkStream(Learner):
         """Tell whether a pass learned every chunk that the sums hold."""
         return isinstance(self.schedule, Full) or done.n_batches == len(self.memo)
 
-    def take_total(self, done: Pass) -> None:
+    def set_total(self, done: Pass) -> None:
         """Replace the sums and their weight by those of a pass."""
-        super().take_total(done)
+        super().set_total(done)
         self.total_weight, self.is_guess = done.weight, False
 
     def _replace(self, old, batch, new):
@@ -308,7 +308,7 @@ class ChunkStream(Learner):
             "memo": {str(place): kept.to_arrays() for place, kept in enumerate(self.memo.values())},
         }
 
-    def take_memo(self, arrays: dict[str, Any]) -> None:
+    def restore_memo(self, arrays: dict[str, Any]) -> None:
         """Restore the contributions from the arrays that `memo_arrays` gave."""
         memo, names = arrays.get("memo", {}), [json.loads(str(name)) for name in np.atleast_1d(arrays["batches"])]
         if len(memo) != len(names) or not all(isinstance(name, (int, str)) for name in names):

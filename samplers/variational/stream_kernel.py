@@ -70,20 +70,8 @@ class StreamKernel(Kernel):
     def resumed_stream(self, model: Any, data: Dataset, *fit: Any, seed: int) -> Any:
         """Return a stream that continues from the results `fit` of a finished fit.
 
-        Parameters
-        ----------
-        model : MixtureModel or AdmixtureModel
-            With the bound family of the fit.
-        data : Dataset
-            The next chunk. It is not learned here.
-        *fit
-            Arguments of `resume` of the stream: statistics, and what else the kind of stream needs.
-        seed : int
-
-        Returns
-        -------
-        VariationalStream, GroupedStream or TopicStream
-            The type depends on the kernel.
+        The model has the bound family of the fit; `fit` are the arguments of `resume` of the stream: statistics, and
+        what else the kind of stream needs. `data`, the next chunk, is not learned here.
         """
         self.check_stream(model, data)
         stream = self._empty_stream(model, data, seed)

@@ -213,7 +213,7 @@ class _Division:
         """Return the number of clusters of a region, or 0 if clustering it alone gains little."""
         rows = region[: self.n_few]
         part = self.part(rows)
-        own = self.settled(part, self.pieces(rows.size))
+        own = self.converged_labels(part, self.pieces(rows.size))
         found = merged_labels(self.model, part, labels[rows])
         one, as_found, by_itself = (self.log_joint(part, z) for z in (np.zeros_like(own), found, own))
         return own.max() + 1 if by_itself - as_found > _COARSE * max(by_itself - one, 0.0) else 0
@@ -234,7 +234,7 @@ class _Division:
     def divided(self, rows, n_pieces):
         """Divide rows into parts that keep their order; return one part if no division is better."""
         few = self.part(rows[: self.n_few])
-        labels = self.settled(few, n_pieces)
+        labels = self.converged_labels(few, n_pieces)
         K = int(labels.max()) + 1
         if K > 1 and rows.size > few.n_rows:
             labels = np.concatenate([labels, self.joined(few, labels, self.part(rows[few.n_rows :]))])
@@ -250,7 +250,7 @@ class _Division:
         """Return the data of some rows, with the family that is bound to all rows."""
         return Dataset(self.data.X[rows], self.model.family)
 
-    def settled(self, few, n_pieces):
+    def converged_labels(self, few, n_pieces):
         """Label a few rows by rounds of steps and merges; return only 0 if nothing is better."""
         kept = np.zeros(few.n_rows, dtype=np.int32)
         best = self.log_joint(few, kept)

@@ -25,26 +25,7 @@ def named_start(
 ) -> npt.NDArray[np.int32]:
     """Return the labels of ``start="variational"``: (N,) int32 ndarray.
 
-    Parameters
-    ----------
-    model : MixtureModel
-        Bound to the data.
-    data : Dataset
-    seed : int
-    limit : int or None
-        Number of clusters at the start of the passes, at most N; None is the default for the model.
-    n_threads : int or None
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
-    >>> from expfam.samplers.warm_starts.variational import named_start
-    >>> X = np.random.default_rng(0).normal(size=(300, 2)) + 20 * np.repeat(np.eye(2), 150, axis=0)
-    >>> data = Dataset(X, DiagonalGaussian())
-    >>> labels = named_start(MixtureModel(data.family, DirichletProcess()), data, 0, None, 1)
-    >>> len(set(labels.tolist()))
-    2
+    `limit` is the number of clusters at the start of the passes, at most N; None is the default for the model.
     """
     K = min(limit or default_n_clusters(model, data.n_rows), data.n_rows)
     kernel = SparseVariational(truncation=K, n_threads=n_threads)

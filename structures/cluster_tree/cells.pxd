@@ -20,7 +20,6 @@ ctypedef struct reach:              # of members z from a cluster c; gives a bou
 ctypedef struct cluster_cell:       # positions [lo, hi) of the order; the representative is at lo
     reach members
     double log_beta                 # log of the sum of the weights
-    double log_top                  # largest log weight
     double lifted                   # largest distance in (theta, g)
     int32_t lo
     int32_t hi
@@ -34,7 +33,6 @@ ctypedef struct cluster_cell:       # positions [lo, hi) of the order; the repre
 ctypedef struct tree_item:          # a child with another representative
     reach members                   # from the representative of the parent cell
     double log_beta
-    double log_top
     double log_pi                   # of the child's representative
     double g
     double norm                     # |theta|
@@ -77,7 +75,7 @@ ctypedef struct cluster_query:      # one datum
 
 
 cdef enum:
-    REACH_ROWS = 8                  # six of the reach, log_beta and log_top
+    REACH_ROWS = 7                  # six of the reach, and log_beta
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n_items) noexcept nogil:

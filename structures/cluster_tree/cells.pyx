@@ -36,13 +36,13 @@ _NEAR_ENOUGH = 0.25                     # squared distance of a line from the me
 
 _REACH = np.dtype([(name, "f8") for name in ("low", "high", "reciprocal", "curvature", "least", "excess")])
 _CELL = np.dtype(
-    [("members", _REACH), ("log_beta", "f8"), ("log_top", "f8"), ("lifted", "f8")]
+    [("members", _REACH), ("log_beta", "f8"), ("lifted", "f8")]
     + [(name, "i4") for name in ("lo", "hi", "item", "n_items", "n_cells", "own", "near", "reach")],
     align=True,
 )
 _ITEM = np.dtype(
     [("members", _REACH)]
-    + [(name, "f8") for name in ("log_beta", "log_top", "log_pi", "g", "norm")]
+    + [(name, "f8") for name in ("log_beta", "log_pi", "g", "norm")]
     + [(name, "i4") for name in ("position", "cell", "what")],
     align=True,
 )
@@ -72,37 +72,28 @@ cdef void gather(reach *m, const double *t, const double *b, Py_ssize_t n, doubl
     m.least, m.excess = least - tolerance, excess
 
 
-cdef void weigh(const double *log_pi, Py_ssize_t n, double *log_beta, double *log_top) noexcept nogil:
-    """Compute the log of the sum and of the largest of n weights."""
+cdef double log_sum(const double *log_pi, Py_ssize_t n) noexcept nogil:
+    """Return an upper bound of the log of the sum of n weights."""
     cdef Py_ssize_t z
     cdef double total = 0.0, top = -INFINITY
     for z in range(n):
         top = max(top, log_pi[z])
     for z in range(n):
         total += exp(log_pi[z] - top)
-    log_top[0] = top
-    log_beta[0] = top + log(total) + TOLERANCE
+    return top + log(total) + TOLERANCE
 
 
 cdef class ClusterCells:
     """Tree of cells over the clusters with a positive weight.
 
-    Parameters
-    ----------
-    Theta : (K, F) array_like
-    G, log_pi : (K,) array_like
-        A log weight of -inf leaves a cluster out.
-    means : (K, F) array_like, optional
-        Vectors a. All vectors give valid bounds; the mean of phi in each cluster is best. The default is the centre.
-    center : (F,) array_like, optional
-        Vector that is subtracted from phi; 0 by default and for sparse phi.
-    spread : (F,) array_like, optional
-        Root mean square of phi minus the mean of its cluster, by column. It sets the scale of the coordinates.
-    is_sparse : bool
-        Whether the data are CSR rows.
-    base : float
-    leaf : int
-        As in `CoverTree`.
+    `Theta` is (K, F), `G` and `log_pi` are (K,); a log weight of -inf leaves a cluster out. `means` (K, F) are the
+    vectors a: all give valid bounds, the mean of phi in each cluster is best, and the default is the centre. `center`
+    (F,) is subtracted from phi; it is 0 by default and for sparse phi. `spread` (F,), the root mean square of phi minus
+    the mean of its cluster, sets the scale of the coordinates. `is_sparse` tells that the data are CSR rows. `base` and
+    `leaf` are as in `CoverTree`.
+
+    An ExpFamError tells that no cluster has a positive weight, or that parameters are not finite or too far apart for
+    single precision.
 
     Attributes
     ----------
@@ -112,18 +103,6 @@ cdef class ClusterCells:
         Clusters with a positive weight; the clusters of a cell are contiguous.
     center, shift, scale : (F,) ndarray
         The tree uses the coordinates (phi - center) / scale and (Theta - shift) * scale.
-
-    Raises
-    ------
-    ExpFamError
-        No cluster has a positive weight, or parameters are not finite or too far apart for single precision.
-
-    Examples
-    --------
-    >>> from expfam.structures.cluster_tree.cells import ClusterCells
-    >>> tree = ClusterCells([[0.0], [0.1], [5.0]], [0.0, 0.0, 12.5], [-1.0, -1.0, -1.0], leaf=1)
-    >>> sorted(int(k) for k in tree.order), int(tree.cells["hi"][0])
-    ([0, 1, 2], 3)
     """
 
     def __init__(self, Theta, G, log_pi, *, means=None, center=None, spread=None, is_sparse=False, base=2.0, leaf=16,
@@ -235,7 +214,7 @@ cdef class ClusterCells:
         tolerance = TOLERANCE * (1.0 + np.abs(self.arrays["g"]).max() + 2.0 * norms)
         with nogil:
             for c in range(n):
-                weigh(&log_pi[cells[c].lo], cells[c].hi - cells[c].lo, &cells[c].log_beta, &cells[c].log_top)
+                cells[c].log_beta = log_sum(&log_pi[cells[c].lo], cells[c].hi - cells[c].lo)
                 if is_done[c] or cells[c].n_items == 0:
                     continue
                 p = cells[c].lo
@@ -258,7 +237,7 @@ cdef class ClusterCells:
                         first = items[j].position
                         z = 1 if items[j].cell < 0 else cells[items[j].cell].hi - first
                         gather(&items[j].members, &t[first], &b[first], z, tolerance)
-                        weigh(&log_pi[first], z, &items[j].log_beta, &items[j].log_top)
+                        items[j].log_beta = log_sum(&log_pi[first], z)
                         items[j].log_pi, items[j].g, items[j].norm = log_pi[first], g[first], norm[first]
                     cell = cells[cell].own
 
@@ -316,7 +295,7 @@ def _reaches(cells, items):
     fields[0] = np.where(members["curvature"] > 0.0, fields[0], fields[1])      # no maximum: the farther end
     out = np.zeros(REACH_ROWS * int(width.sum()) + 1)
     first = REACH_ROWS * cells["reach"][inner][cell].astype(np.intp) + place
-    for row, values in enumerate([*fields, here["log_beta"], here["log_top"]]):
+    for row, values in enumerate([*fields, here["log_beta"]]):
         out[first + row * width[cell]] = values
     return out
 

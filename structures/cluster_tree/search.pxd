@@ -7,7 +7,7 @@ from expfam.structures.ground.rng cimport philox_stream
 
 ctypedef struct waiting_cell:
     double bound                # upper bound of f of all members
-    double mass                 # bound + log of the sum of the weights, or of the largest (search for the best)
+    double mass                 # bound + log of the sum of the weights
     double f                    # of the representative, in single precision
     double distance             # upper bound of |phi - a|
     int32_t cell
@@ -23,7 +23,7 @@ ctypedef struct scored:
 ctypedef struct tree_search:           # one search; the arrays are scratch
     waiting_cell *waiting       # (n_cells,)
     tail_part *tail             # (n_cells + K,)
-    scored *found               # (K,); in a search for the k best: these, best first
+    scored *found               # (K,)
     double *mass                # (n_cells + K,)
     int32_t *which              # (max_items,)
     double *before              # (max_items,) padded
@@ -37,7 +37,6 @@ ctypedef struct tree_search:           # one search; the arrays are scratch
     Py_ssize_t n_waiting
     Py_ssize_t n_tail
     Py_ssize_t n_found
-    Py_ssize_t most             # number of best clusters to find, or 0 to collect all whose cells reach best - tau
     double tau
     double best                 # lower bound of the largest log weight
     Py_ssize_t n_visits         # number of scores in single precision
@@ -46,13 +45,10 @@ ctypedef struct tree_search:           # one search; the arrays are scratch
 
 # Return the number of doubles that a search needs for data of `nnz` entries (F if dense). If `memory` is not NULL, put
 # the arrays of `w` there.
-cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
-                        tree_search *w) noexcept nogil
+cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, double *memory, tree_search *w) noexcept nogil
 # Point the query to one datum; its centred and scaled copy is stored in the search.
 cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, const double *phi, const int32_t *columns,
                   Py_ssize_t nnz) noexcept nogil
-# Fill `found` and `tail`. Before the call, set w.best to a lower bound of the largest log weight.
-cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
 # Start a search: only the root is in `waiting`.
 cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil
 # Score the children of a cell: add its clusters to `found` and its cells to `waiting`.

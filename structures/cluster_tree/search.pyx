@@ -36,36 +36,35 @@ cdef double UNIT = 5.9604644775390625e-08      # rounding of a float
 
 # ---- one datum -----------------------------------------------------------------------------------------------------
 
-cdef inline double *take(double **memory, Py_ssize_t n_bytes) noexcept nogil:
+cdef inline double *allocate(double **memory, Py_ssize_t n_bytes) noexcept nogil:
     """Return the next `n_bytes` bytes of the memory, rounded up to whole doubles."""
     cdef double *here = memory[0]
     memory[0] += (n_bytes + 7) // 8
     return here
 
 
-cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, Py_ssize_t most, double *memory,
-                        tree_search *w) noexcept nogil:
-    cdef Py_ssize_t parts = 0 if most else tree.n_cells + tree.n_positions, room = nnz if tree.is_sparse else tree.F
+cdef Py_ssize_t lay_out(const cluster_tree *tree, Py_ssize_t nnz, double *memory, tree_search *w) noexcept nogil:
+    cdef Py_ssize_t parts = tree.n_cells + tree.n_positions, room = nnz if tree.is_sparse else tree.F
     cdef Py_ssize_t m = tree.max_items
     cdef tree_search counted
     cdef double *end = memory
     if w == NULL:
         w = &counted
-    w.waiting = <waiting_cell *> take(&end, tree.n_cells * sizeof(waiting_cell))
-    w.tail = <tail_part *> take(&end, parts * sizeof(tail_part))
-    w.found = <scored *> take(&end, (most if most else tree.n_positions) * sizeof(scored))
-    w.mass = take(&end, (parts + parts // EXPFAM_BLOCK + 1) * sizeof(double))
-    w.before = take(&end, padded(m) * sizeof(double))
-    w.heavy = take(&end, padded(m) * sizeof(double))
-    w.f = take(&end, m * sizeof(double))
-    w.distance = take(&end, m * sizeof(double))
-    w.phi = take(&end, room * sizeof(double))
-    w.x = <float *> take(&end, room * sizeof(float))
-    w.products = <float *> take(&end, m * sizeof(float))
-    w.which = <int32_t *> take(&end, m * sizeof(int32_t))
-    w.columns = <int32_t *> take(&end, room * sizeof(int32_t))
+    w.waiting = <waiting_cell *> allocate(&end, tree.n_cells * sizeof(waiting_cell))
+    w.tail = <tail_part *> allocate(&end, parts * sizeof(tail_part))
+    w.found = <scored *> allocate(&end, tree.n_positions * sizeof(scored))
+    w.mass = allocate(&end, (parts + parts // EXPFAM_BLOCK + 1) * sizeof(double))
+    w.before = allocate(&end, padded(m) * sizeof(double))
+    w.heavy = allocate(&end, padded(m) * sizeof(double))
+    w.f = allocate(&end, m * sizeof(double))
+    w.distance = allocate(&end, m * sizeof(double))
+    w.phi = allocate(&end, room * sizeof(double))
+    w.x = <float *> allocate(&end, room * sizeof(float))
+    w.products = <float *> allocate(&end, m * sizeof(float))
+    w.which = <int32_t *> allocate(&end, m * sizeof(int32_t))
+    w.columns = <int32_t *> allocate(&end, room * sizeof(int32_t))
     w.n_waiting = w.n_tail = w.n_found = w.n_visits = w.n_scored = w.n_tails = 0
-    w.most, w.tau, w.best = most, INFINITY, -INFINITY
+    w.tau, w.best = INFINITY, -INFINITY
     return end - memory
 
 
@@ -94,50 +93,34 @@ cdef void prepare(const cluster_tree *tree, tree_search *w, cluster_query *q, co
 # ---- search --------------------------------------------------------------------------------------------------------
 
 cdef inline double threshold(const tree_search *w) noexcept nogil:
-    """Return the log mass, or log weight, below which a cell is left out."""
-    if w.most == 0:
-        return w.best - w.tau
-    return w.found[w.n_found - 1].score if w.n_found == w.most else -INFINITY
+    """Return the log mass below which a cell or cluster is left out."""
+    return w.best - w.tau
 
 
 cdef inline void leave(tree_search *w, double log_mass, int32_t what) noexcept nogil:
-    if w.most == 0:
-        w.tail[w.n_tail] = tail_part(log_mass, what)
-        w.n_tail += 1
+    w.tail[w.n_tail] = tail_part(log_mass, what)
+    w.n_tail += 1
 
 
 cdef inline void score(const cluster_tree *tree, const cluster_query *q, tree_search *w,
                        int32_t position) noexcept nogil:
     """Score a cluster in double precision and add it to `found`."""
     cdef double value = exact_score(tree, q, position)
-    cdef Py_ssize_t at = w.n_found
     w.n_scored += 1
     w.best = value if value > w.best else w.best
-    if w.most:
-        if at == w.most:
-            at -= 1
-            if not value > w.found[at].score:
-                return
-        else:
-            w.n_found += 1
-        while at > 0 and w.found[at - 1].score < value:
-            w.found[at] = w.found[at - 1]
-            at -= 1
-    else:
-        w.n_found += 1
-    w.found[at] = scored(value, position)
+    w.found[w.n_found] = scored(value, position)
+    w.n_found += 1
 
 
 cdef inline void wait(const cluster_tree *tree, tree_search *w, double bound, double f, double distance,
                       int32_t cell) noexcept nogil:
-    cdef double weight = tree.cells[cell].log_top if w.most else tree.cells[cell].log_beta
-    w.waiting[w.n_waiting] = waiting_cell(bound, bound + weight, f, distance, cell)
+    w.waiting[w.n_waiting] = waiting_cell(bound, bound + tree.cells[cell].log_beta, f, distance, cell)
     w.n_waiting += 1
 
 
-cdef inline bint is_out(const tree_search *w, double bound, double log_beta, double log_top) noexcept nogil:
+cdef inline bint is_out(const tree_search *w, double bound, double log_beta) noexcept nogil:
     """Say whether a cell or cluster is left out; a NaN is never left out."""
-    return bound + (log_top if w.most else log_beta) < threshold(w)
+    return bound + log_beta < threshold(w)
 
 
 cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const cluster_cell *cell, double base,
@@ -148,17 +131,12 @@ cdef inline Py_ssize_t sift(const cluster_tree *tree, tree_search *w, const clus
     """
     cdef Py_ssize_t width = padded(cell.n_items), n = 0, j
     cdef const double *reach = tree.reaches + REACH_ROWS * <Py_ssize_t> cell.reach
-    cdef const double *weight = reach + (7 if w.most else 6) * width
+    cdef const double *weight = reach + 6 * width
     cdef const tree_item *items = tree.items + cell.item
     cdef double limit = threshold(w)
     cdef bint is_left
     expfam_rises(reach, weight, width, base, s.distance, s.bound, w.before, w.heavy)
-    if w.most:
-        for j in range(cell.n_items):
-            w.which[n], w.before[n] = <int32_t> j, w.before[j]
-            n += not w.heavy[j] < limit         # a NaN is never left out
-        return n
-    for j in range(cell.n_items):               # no branch: half of them would be mispredicted
+    for j in range(cell.n_items):               # no branch: half of them would be mispredicted; a NaN stays
         is_left = w.heavy[j] < limit
         w.tail[w.n_tail] = tail_part(w.heavy[j], items[j].what)
         w.n_tail += is_left
@@ -184,11 +162,10 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *
     if n:
         item_scores(tree, q, cell, w.which, n, w.products, w.f)
         w.n_visits += n
-        if w.most == 0:
-            for j in range(n):
-                item = &items[w.which[j]]
-                bound = w.f[j] - q.error * q.norm * item.norm + item.log_pi
-                w.best = bound if bound > w.best else w.best
+        for j in range(n):
+            item = &items[w.which[j]]
+            bound = w.f[j] - q.error * q.norm * item.norm + item.log_pi
+            w.best = bound if bound > w.best else w.best
     if n_cells:
         near_distances(tree, q, cell, w.which, w.f, n_cells, w.products, w.distance)
     for j in range(n):
@@ -199,7 +176,7 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *
             child = &tree.cells[item.cell]
             bound = bound + rise(&child.members, w.distance[j])
         bound = bound if bound < w.before[j] else w.before[j]
-        if is_out(w, bound, item.log_beta, item.log_top):
+        if is_out(w, bound, item.log_beta):
             leave(w, bound + item.log_beta, item.cell if j < n_cells else -1 - item.position)
         elif j < n_cells:
             wait(tree, w, bound, w.f[j], w.distance[j], item.cell)
@@ -211,7 +188,7 @@ cdef void expand(const cluster_tree *tree, const cluster_query *q, tree_search *
         wait(tree, w, bound if bound < s.bound else s.bound, s.f, s.distance, cell.own)
     else:
         bound = base if base < s.bound else s.bound
-        if is_out(w, bound, tree.log_pi[cell.lo], tree.log_pi[cell.lo]):
+        if is_out(w, bound, tree.log_pi[cell.lo]):
             leave(w, bound + tree.log_pi[cell.lo], -1 - cell.lo)
         else:
             score(tree, q, w, cell.lo)
@@ -236,6 +213,7 @@ cdef void begin(const cluster_tree *tree, const cluster_query *q, tree_search *w
 
 
 cdef void search(const cluster_tree *tree, const cluster_query *q, tree_search *w) noexcept nogil:
+    """Fill `found` and `tail`; w.best must be a lower bound of the largest log weight."""
     cdef waiting_cell s
     begin(tree, q, w)
     while w.n_waiting:

@@ -20,7 +20,6 @@ from expfam.structures.cluster_tree.search cimport (
     expand,
     lay_out,
     prepare,
-    search,
     waiting_cell,
     tree_search,
 )
@@ -29,18 +28,7 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_
 from expfam.errors import ExpFamError
 
 cdef class Scratch:
-    """Memory for one search at a time.
-
-    Parameters
-    ----------
-    owner : ClusterTree
-
-    Examples
-    --------
-    >>> from expfam.structures.cluster_tree.tree import ClusterTree, Scratch
-    >>> tree = ClusterTree([[0.0], [1.0]], [0.0, 0.5], [-0.7, -0.7])
-    >>> labels, counts = tree.draw(tree.order[:, None] * 1.0, seed=0, scratch=Scratch(tree))
-    """
+    """Memory of a `ClusterTree` for one search at a time."""
 
     def __init__(self, ClusterTree owner):
         self.owner, self.tree, self.room = owner, &owner.tree, 0
@@ -51,8 +39,8 @@ cdef class Scratch:
         cdef double[::1] memory
         if nnz > self.room:
             self.room = nnz if not self.tree.is_sparse else max(nnz, 2 * self.room)
-            memory = np.empty(lay_out(self.tree, self.room, 0, NULL, NULL))
-            lay_out(self.tree, self.room, 0, &memory[0], &self.w)
+            memory = np.empty(lay_out(self.tree, self.room, NULL, NULL))
+            lay_out(self.tree, self.room, &memory[0], &self.w)
             self.held = memory
         return 0
 
@@ -111,8 +99,6 @@ cdef class ClusterTree(ClusterCells):
     >>> labels, counts = tree.draw(np.array([[9.0, 8.0], [0.1, -3.0]]), seed=0)
     >>> labels
     array([2, 0], dtype=int32)
-    >>> tree.best(np.array([[0.0, 0.4]]), 2)[0]
-    array([[0, 1]], dtype=int32)
 
     Notes
     -----
@@ -209,43 +195,6 @@ cdef class ClusterTree(ClusterCells):
                 drawn[i] = self.tree.cluster[p] if p >= 0 else -1
         return out, np.array([w.n_visits, w.n_scored, w.n_tails], dtype=np.int64)
 
-    def best(self, phi, Py_ssize_t k):
-        """Find the k clusters with the largest weights for each row, largest first.
-
-        Parameters
-        ----------
-        phi : (n, F) ndarray or CSR
-        k : int
-
-        Returns
-        -------
-        clusters : (n, m) int32 ndarray
-            m is the smaller of k and the number of clusters with a positive weight.
-        log_weight : (n, m) float64 ndarray
-            <phi, Theta> - G + log_pi, nats.
-        """
-        cdef _Block block = _Block(self._open(phi))
-        cdef Py_ssize_t i, j, n = phi.shape[0], m = min(k, self.tree.n_positions)
-        if k < 1:
-            raise ValueError(f"k must be at least 1; got {k}")
-        clusters, scores = np.full((n, m), -1, dtype=np.int32), np.full((n, m), -np.inf)
-        cdef int32_t[:, ::1] names = clusters
-        cdef double[:, ::1] values = scores
-        cdef double[::1] memory = np.empty(lay_out(&self.tree, block.most, m, NULL, NULL))
-        cdef cluster_query q
-        cdef tree_search walked
-        cdef tree_search *w = &walked
-        lay_out(&self.tree, block.most, m, &memory[0], w)
-        with nogil:
-            for i in range(n):
-                self._datum(block, i, w, &q)
-                w.best = -INFINITY
-                search(&self.tree, &q, w)
-                for j in range(w.n_found):
-                    names[i, j] = self.tree.cluster[w.found[j].position]
-                    values[i, j] = w.found[j].score + q.offset
-        return clusters, scores
-
     def bounds(self, phi):
         """Return the bound of the scores of each cell that a search uses, for each row.
 
@@ -310,21 +259,10 @@ cdef class ClusterTree(ClusterCells):
 
 
 def smoothed_means(n, S, Theta):
-    """Return the mean of phi over all data and a smoothed mean of each cluster.
+    """Return the mean of phi over all data (F,) and a smoothed mean of each cluster (K, F).
 
-    The mean of a cluster with few data is shrunk towards a regression line.
-
-    Parameters
-    ----------
-    n : (K,) array_like
-    S : (K, F) array_like or CSR
-    Theta : (K, F) ndarray
-
-    Returns
-    -------
-    center : (F,) float64 ndarray
-    means : (K, F) float64 ndarray
-        (S + line) / (n + 1), where the line is the regression of phi on Theta, column by column.
+    The mean of a cluster with few data is shrunk towards a regression line: it is (S + line) / (n + 1), where the line
+    is the regression of phi on Theta, column by column.
     """
     n = np.asarray(n, dtype=np.float64)
     S = S.toarray() if sparse.issparse(S) else np.asarray(S)

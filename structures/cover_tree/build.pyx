@@ -726,25 +726,11 @@ def chunks(lo, hi):
 
 
 def build(rows, *, base, leaf, max_children, slack, n_threads):
-    """Build a cover tree over float32 vectors.
+    """Build a cover tree over float32 vectors (N, F).
 
-    Parameters
-    ----------
-    rows : (N, F) float32 ndarray, C-contiguous
-    base : float
-    leaf, max_children : int
-    slack : float
-        Relative error of a computed distance.
-    n_threads : int or None
-
-    Returns
-    -------
-    cells : (C,) structured ndarray of `CELL`
-        Parents come before children, and the children of a cell are consecutive.
-    order : (N,) int32 ndarray
-        Row at each position of the tree.
-    dist : (N,) float32 ndarray
-        Distance to the centre of the leaf, by position.
+    `slack` is the relative error of a computed distance. Return cells (C,) of `CELL`, where parents come before
+    children and the children of a cell are consecutive; the row at each position of the tree (N,) int32; and its
+    distance to the centre of its leaf (N,) float32, by position.
     """
     work = _Build(rows, base, leaf, max_children, slack, n_threads)
     sums = run(lambda lo, hi: rows[lo:hi].sum(axis=0, dtype=np.float64), segments(len(rows)), n_threads)

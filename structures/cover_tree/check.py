@@ -12,22 +12,10 @@ import numpy.typing as npt
 
 
 def check_cover_tree(arrays: dict[str, npt.NDArray[Any]]) -> None:
-    """Assert every invariant of a cover tree.
+    """Assert every invariant of a cover tree, given as the arrays of `CoverTree.to_arrays`.
 
-    Parameters
-    ----------
-    arrays : dict
-        The arrays that `CoverTree.to_arrays` returns.
-
-    Raises
-    ------
-    AssertionError
-        An invariant does not hold; the message names the invariant and the cell.
-
-    Notes
-    -----
-    The invariants are covering, nesting and separation of siblings; see Beygelzimer, Kakade and Langford 2006,
-    section 2.
+    The invariants are covering, nesting and separation of siblings; see Beygelzimer, Kakade and Langford 2006, section
+    2. The message of the AssertionError names the invariant and the cell.
     """
     tree = _Reader(arrays)
     seen = []

@@ -193,7 +193,7 @@ cdef class CoverTree:
             raise ValueError(f"X has shape {X.shape}; a tree needs at least one row and one column")
         if len(X) > 2**31 - 1:
             raise ValueError(f"X has {len(X)} rows; a tree holds at most 2**31 - 1")
-        self._take_width(X.shape[1])
+        self._set_width(X.shape[1])
         bounds = run(column_bounds, [(X, lo, hi) for lo, hi in segments(len(X))], n_threads)
         self.center = _center(np.array(bounds))
         self._build(self._centred(X), np.arange(len(X), dtype=np.int32))
@@ -201,7 +201,7 @@ cdef class CoverTree:
 
     # ---- storage -----------------------------------------------------------------------------------------------------
 
-    def _take_width(self, n_features):
+    def _set_width(self, n_features):
         """Store the number of columns and the numbers that depend on it."""
         self.n_features = self.F = n_features
         # a sum of m squares has (m + 2) roundings in any order; twice that for the root of two of them
@@ -604,7 +604,7 @@ cdef class CoverTree:
         """Return the data below a cell in tree order: (alive,) intp ndarray."""
         cdef Py_ssize_t c = cell
         if not 0 <= c < self.n_cells:
-            raise IndexError(f"cell {cell} of a tree of {self.n_cells}")
+            raise IndexError(f"cell {cell} does not exist: the tree has {self.n_cells}")
         parts = []
         while c >= 0:
             if self.cells[c].child < 0:
@@ -994,7 +994,7 @@ cdef class CoverTree:
             tree._cells[name] = arrays[name]
         tree.n_cells, tree._n_positions = len(tree._cells), len(tree._ids)
         _check_links(tree._cells, tree._points, tree._ids, tree._dist, tree.center, tree._next_id)
-        tree._take_width(tree._points.shape[1])
+        tree._set_width(tree._points.shape[1])
         tree._aim()
         return tree
 

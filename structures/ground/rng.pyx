@@ -30,20 +30,9 @@ class RandomPurpose(IntEnum):
 def generator(seed, purpose, *, unit=0, step=0):
     """Return a NumPy generator for the stream of one (seed, purpose; unit, step).
 
-    Parameters
-    ----------
-    seed : int in [0, 2**64)
-    purpose : RandomPurpose or str
-        A member or its lower-case name, for example ``"posterior"``.
-    unit, step : int
-        Unit (number of a datum, move or cluster) and step number of the stream.
+    `seed` is in [0, 2**64). `purpose` is a RandomPurpose or its lower-case name. `unit` is the number of a datum, move
+    or cluster.
 
-    Returns
-    -------
-    numpy.random.Generator
-
-    Examples
-    --------
     >>> from expfam.structures.ground.rng import generator
     >>> a = generator(7, "start", unit=3).random()
     >>> a == generator(7, "start", unit=3).random()
@@ -57,23 +46,9 @@ def generator(seed, purpose, *, unit=0, step=0):
 
 
 def resolve_seed(random_state=None):
-    """Return the 64-bit seed of a run: an integer unchanged, otherwise one draw.
+    """Return the 64-bit seed of a run: an integer in [0, 2**64) unchanged, otherwise one draw.
 
-    Parameters
-    ----------
-    random_state : None, int in [0, 2**64), numpy.random.Generator or numpy.random.RandomState
-        None reads 64 bits from the operating system. A generator is advanced by one draw.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        The integer is negative or too large.
-    TypeError
-        `random_state` has another type.
+    None reads 64 bits from the operating system. A NumPy Generator or RandomState is advanced by one draw.
     """
     if random_state is None:
         return secrets.randbits(64)
@@ -94,18 +69,7 @@ def resolve_seed(random_state=None):
 
 
 def stream_words(uint64_t seed, uint64_t purpose, uint64_t unit, uint64_t step, Py_ssize_t size):
-    """Return the first words of a stream as the compiled samplers read them.
-
-    Parameters
-    ----------
-    seed, purpose, unit, step : int
-    size : int
-        Number of 64-bit words.
-
-    Returns
-    -------
-    (size,) uint64 ndarray
-    """
+    """Return the first words of a stream, (size,) uint64, as the compiled samplers read them."""
     cdef philox_stream stream
     cdef Py_ssize_t i
     words = np.empty(size, dtype=np.uint64)

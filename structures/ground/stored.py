@@ -35,17 +35,10 @@ _COUNTS_TO = 2**62  # largest counter of steps and moves: the sum of two still f
 
 @contextmanager
 def restoring(what: str | PathLike[str]) -> Iterator[None]:
-    """Turn errors of arrays that do not fit into an `ArchiveError`.
+    """Turn errors of arrays that do not fit into an `ArchiveError` about `what`.
 
     A `PluginError` for a missing plugin stays as it is.
 
-    Parameters
-    ----------
-    what : str or path_like
-        Name of what is restored. The error message begins with it.
-
-    Examples
-    --------
     >>> from expfam.structures.ground.stored import integers, restoring
     >>> with restoring("run"):
     ...     integers({"labels": [0, 7]}, "labels", (2,), 0, 3)
@@ -79,20 +72,8 @@ def integers(
 ) -> np.ndarray:
     """Return a copy of a named array after checking integers from `low` to `high` - 1.
 
-    Parameters
-    ----------
-    arrays : mapping of str to array_like
-    name : str
-    shape : tuple of int or None
-        None allows any size of that axis.
-    low, high : int
-    dtype : dtype
-        Type of the copy.
-
-    Raises
-    ------
-    ArchiveError
-        The array is missing, has another type or shape, or contains a number out of range.
+    None in `shape` allows any size of that axis. An array that is missing, has another type or shape, or contains a
+    number out of range raises ArchiveError.
     """
     found = _shaped(arrays, name, shape, "biu")
     bad = (found < low) | (found >= high)

@@ -77,21 +77,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def resolve_n_threads(n_threads: int | None) -> int:
-    """Return the number of threads to use: None means one, -1 all available cores.
-
-    Parameters
-    ----------
-    n_threads : int or None
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        `n_threads` is not None, -1 or a positive integer.
-    """
+    """Return the number of threads to use: None means one, -1 all available cores."""
     if n_threads is None:
         return 1
     if n_threads == -1:
@@ -197,26 +183,9 @@ def run(
     When `run` returns or raises, no task is running any more, also after an error. If the system cannot start another
     thread, the existing threads run all tasks.
 
-    Parameters
-    ----------
-    function : callable
-        Should release the gil for most of its time.
-    tasks : sequence of tuple
-        Arguments of each call. Cut them by the sizes of the data, not by `n_threads`.
-    n_threads : int or None
-        As in `resolve_n_threads`. The thread of the caller is one of them.
-    uses_blas : bool
-        Set it to False if no task calls BLAS. The number of BLAS threads is then not changed, which saves about 25 us.
-
-    Returns
-    -------
-    list
-
-    Examples
-    --------
-    >>> from expfam.structures.ground.threads import run
-    >>> run(pow, [(2, 3), (3, 2)], n_threads=2)
-    [8, 9]
+    The function should release the gil for most of its time. Cut tasks by the sizes of the data, not by `n_threads`;
+    the thread of the caller is one of them. Set `uses_blas` to False if no task calls BLAS: the number of BLAS threads
+    is then not changed, which saves about 25 us.
     """
     tasks = list(tasks)
     n_threads = min(resolve_n_threads(n_threads), max(len(tasks), 1))
@@ -243,14 +212,7 @@ def run(
 def segments(n_rows: int, n_segments: int = N_SEGMENTS) -> list[tuple[int, int]]:
     """Return the bounds of the contiguous segments over which sums of data are defined.
 
-    Parameters
-    ----------
-    n_rows, n_segments : int
-
-    Returns
-    -------
-    list of (start, stop)
-        At most `n_segments`, none of them empty.
+    They are pairs (start, stop), at most `n_segments`, none of them empty.
     """
     bounds = [n_rows * s // n_segments for s in range(n_segments + 1)]
     return [(start, stop) for start, stop in pairwise(bounds) if stop > start]

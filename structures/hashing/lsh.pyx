@@ -718,9 +718,9 @@ cdef class LshTables:
                 for p in range(bucket.size):
                     item = t.members[bucket.start + p]
                     if self.state.bucket[item * self.state.n_tables + which] != b:
-                        raise AssertionError(f"table {which}: item {item} stands in bucket {b} and believes otherwise")
+                        raise AssertionError(f"table {which}: item {item} is in bucket {b}, but has another one noted")
                     if self.state.position[item * self.state.n_tables + which] != p:
-                        raise AssertionError(f"table {which}: item {item} does not know its place {p}")
+                        raise AssertionError(f"table {which}: item {item} is at place {p}, but has another one noted")
             runs = sorted(run for run in runs if run[0] < run[1])
             if any(left[1] > right[0] for left, right in zip(runs, [*runs[1:], (t.end, t.end)])):
                 raise AssertionError(f"table {which}: runs of buckets overlap")
@@ -764,7 +764,7 @@ def check_arrays(capacity, n_tables, n_buckets, const int32_t[::1] members, cons
                  const uint64_t[::1] keys):
     """Return the number of items after all checks that make filling the tables safe."""
     if n_tables < 1 or capacity < 0 or n_buckets.shape != (n_tables,) or n_buckets.min() < 0:
-        raise ValueError(f"{n_tables} tables of capacity {capacity} with bucket counts {n_buckets} cannot be")
+        raise ValueError(f"{n_tables} tables of capacity {capacity} with bucket counts {n_buckets} are impossible")
     if sizes.shape[0] != n_buckets.sum() or keys.shape[0] != sizes.shape[0] or members.shape[0] % n_tables:
         raise ValueError(
             f"{sizes.shape[0]} sizes, {keys.shape[0]} keys and {members.shape[0]} members do not fit"

@@ -20,7 +20,7 @@ from libc.math cimport ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.hamming cimport expfam_hamming, expfam_sign_scores
 from expfam.structures.simd.sign_codes cimport (
     EXPFAM_HASH_WORD, expfam_byte_add_32, expfam_byte_add_64, expfam_byte_add_real, expfam_mix64, expfam_sign_add_32,
@@ -739,10 +739,10 @@ cdef class SignCodes:
         if not -3.4e38 < best < 3.4e38:
             total[0] = 0.0
             return -1
-        total[0] = expfam_sign_weights(weights, best, sums, self.n_padded // 64)
+        total[0] = expfam_float_exp_blocks(weights, best, sums, self.n_padded // 64)
         if not 0 < total[0] < 1e300:
             return -1
-        return expfam_sign_pick(weights, sums, total[0], uniform, self.n_codes)
+        return expfam_float_pick(weights, sums, total[0], uniform, self.n_codes)
 
     # -- Python interface --
 

@@ -6,17 +6,17 @@
 #define EXPFAM_FLOAT_SOFTMAX_H
 #include "dispatch.h"
 
-#define EXPFAM_LANES_SIGN 16
+#define EXPFAM_SUM_LANES 16
 
 /* x := exp(max(x - shift, -80)), 0 where x is -inf. The sum of each block of 64 is written to `sums`; the total is
  * returned. The exponential has a relative error of 8e-5. The draw is exact nevertheless: its law is these weights. */
-#define EXPFAM_SIGN_WEIGHTS(NAME, TARGET)                                                                   \
+#define EXPFAM_FLOAT_EXP_BLOCKS(NAME, TARGET)                                                               \
     TARGET EXPFAM_UNFUSED static double NAME(float *x, float shift, float *sums, ptrdiff_t n_blocks) {      \
         EXPFAM_UNFUSED_BODY                                                                                 \
         const float low = shift - 80.0f; /* a variable: a constant bound becomes a branch, and nothing vectorises */ \
         double total = 0.0;                                                                                 \
         for (ptrdiff_t b = 0; b < n_blocks; b++) {                                                          \
-            float lanes[EXPFAM_LANES_SIGN], *row = x + 64 * b;                                              \
+            float lanes[EXPFAM_SUM_LANES], *row = x + 64 * b;                                               \
             EXPFAM_SIMD                                                                                     \
             for (int i = 0; i < 64; i++) {                                                                  \
                 const float u = ((row[i] < low ? low : row[i]) - shift) * 1.44269504f;                      \
@@ -32,7 +32,7 @@
                 memcpy(row + i, &bits, 4);                                                                  \
             }                                                                                               \
             EXPFAM_SIMD                                                                                     \
-            for (int j = 0; j < EXPFAM_LANES_SIGN; j++)                                                     \
+            for (int j = 0; j < EXPFAM_SUM_LANES; j++)                                                      \
                 lanes[j] = (row[j] + row[j + 16]) + (row[j + 32] + row[j + 48]);                            \
             EXPFAM_SIMD                                                                                     \
             for (int j = 0; j < 8; j++) lanes[j] += lanes[j + 8];                                           \
@@ -43,11 +43,11 @@
         }                                                                                                   \
         return total;                                                                                       \
     }
-EXPFAM_INSTANCES(EXPFAM_SIGN_WEIGHTS, double, expfam_sign_weights, (float *, float, float *, ptrdiff_t))
+EXPFAM_INSTANCES(EXPFAM_FLOAT_EXP_BLOCKS, double, expfam_float_exp_blocks, (float *, float, float *, ptrdiff_t))
 
-/* Draw an index with the weights of expfam_sign_weights by one uniform number in [0, 1): first a block, then in it. */
-EXPFAM_UNUSED static ptrdiff_t expfam_sign_pick(const float *w, const float *sums, double total, double uniform,
-                                                ptrdiff_t n) {
+/* Draw an index with the weights of expfam_float_exp_blocks by one uniform number in [0, 1): a block, then in it. */
+EXPFAM_UNUSED static ptrdiff_t expfam_float_pick(const float *w, const float *sums, double total, double uniform,
+                                                 ptrdiff_t n) {
     double left = uniform * total;
     ptrdiff_t b = 0, last = (n - 1) / 64, i, stop;
     while (b < last && left >= sums[b]) left -= sums[b++];

@@ -457,12 +457,12 @@ def test_only_what_rounding_leaves_below_zero_is_made_zero():
     family, X = planted("poisson")
     run, _ = begin(family, [X], SymmetricDirichlet(4))
     S = np.array([[5.0, 1e4], [-1e-14, -1e-9], [0.0, 3.0], [-1e-3, 0.0]])
-    run.phi.settle(S)
+    run.phi.clip_negative(S)
     assert np.array_equal(S, [[5.0, 1e4], [0.0, 0.0], [0.0, 3.0], [-1e-3, 0.0]])
     family, X = planted("gaussian")
     real, _ = begin(family, [X], SymmetricDirichlet(4))
     S = np.full((4, 5), -1e-14)
-    real.phi.settle(S)
+    real.phi.clip_negative(S)
     assert (S == -1e-14).all()
 
 

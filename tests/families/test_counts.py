@@ -595,7 +595,7 @@ def test_soft_statistics_can_be_loaded(case, layout):
     n, S = R.sum(axis=0), R.T @ data.phi(0, N)
     components = Components(data.family, data, 2, layout=layout)
     components.load(n, S)
-    assert components.owner.is_fractional
+    assert components.owner.is_float64
     expected = Family.log_predictive(data.family, data.X, n, S)
     np.testing.assert_allclose(components.log_predictive_block(0, N, K), expected, rtol=1e-11, atol=1e-9)
     np.testing.assert_allclose(components.log_marginal(range(K)), data.family.log_marginal(n, S), rtol=1e-11)
@@ -612,7 +612,7 @@ def test_totals_beyond_int32_use_doubles():
     X = np.array([[2**31 + 5, 3], [2**31, 0], [1, 2]], dtype=np.int64)
     data = Dataset(sparse.csr_array(X), Multinomial(0.5))
     components = Components(data.family, data, 2)
-    assert components.owner.is_fractional
+    assert components.owner.is_float64
     components.add(0, 0)
     components.add(1, 0)
     np.testing.assert_array_equal(components.export()[1].toarray()[0], [2**32 + 5, 3])

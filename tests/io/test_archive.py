@@ -18,7 +18,7 @@ from scipy import sparse
 from source_tree import TESTS
 
 from expfam import archive, staging
-from expfam.archive import is_archive, read_archive, write_archive
+from expfam.archive import check_place, is_archive, read_archive, write_archive
 from expfam.errors import ArchiveError
 
 HEADER = {"name": "première", "values": [1, 2.5, None, True], "nested": {"a": "b"}}
@@ -329,3 +329,8 @@ def test_files_that_declare_what_they_do_not_hold_are_refused_before_memory_is_t
         read_archive(path, "test")
     assert tracemalloc.get_traced_memory()[1] < 10 << 20
     tracemalloc.stop()
+
+
+def test_a_check_of_a_place_leaves_nothing_behind(tmp_path):
+    check_place(tmp_path / "runs" / "first", "sums")
+    assert list(tmp_path.iterdir()) == []

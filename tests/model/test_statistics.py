@@ -63,6 +63,6 @@ def test_bad_labels_are_refused():
     data = Dataset([[1, 2], [0, 1]], Multinomial(concentration=1.0))
     with pytest.raises(ValueError, match="shape"):
         data.statistics([0], 1)
-    with pytest.raises(ValueError, match="label 5 of 2"):
+    with pytest.raises(ValueError, match="labels must be below 2; the largest is 5"):
         data.statistics([0, 5], 2)
     assert statistics.label_statistics(data, [-1, -1], 2)[0].sum() == 0

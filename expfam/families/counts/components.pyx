@@ -841,22 +841,8 @@ cdef void counts_expect(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
 def count_rows(X):
     """Return rows of counts as CSR arrays; counts within 1e-9 of integers are rounded.
 
-    CSR data keep the caller's arrays unless counts had to be rounded.
-
-    Parameters
-    ----------
-    X : (N, V) ndarray or CSR
-
-    Returns
-    -------
-    values, columns, starts : ndarray
-        Counts, columns and row starts.
-    sums : (N,) float64 ndarray
-        Sum of each row.
-    is_fractional : bool
-        Whether a count is not an integer.
-    heaviest : float
-        Largest sum of a column.
+    The results are values, columns and row starts; the sum of each row (N,) float64; whether a count is not an integer;
+    and the largest sum of a column. CSR data keep the caller's arrays unless counts had to be rounded.
     """
     X = X if sparse.issparse(X) else sparse.csr_array(X)
     values, columns, starts = (np.ascontiguousarray(a) for a in (X.data, X.indices, X.indptr))
@@ -875,32 +861,13 @@ def count_rows(X):
 cdef class CountComponents:
     """Owner of the statistics of a multinomial, Poisson or categorical family.
 
-    Parameters
-    ----------
-    family : Family
-        A bound `Multinomial`, `Poisson` or `Categorical`.
-    data : Dataset
-    capacity : int
-        Initial number of slots.
-    layout : {"features", "clusters"}
-        A table with a row for each word, or counts in a list for each cluster.
+    With the layout "features" it has a table with a row for each word, with "clusters" a list of counts for each
+    cluster. The first needs 4 bytes (8 for float64) and 1 bit for each column and slot, and 4 to 8 bytes for each
+    present word; the second 20 to 56 bytes for each present word, and nothing else.
 
-    Attributes
-    ----------
-    capsule : PyCapsule
-        Named "expfam.components_v1".
-    capacity : int
-        Number of slots.
-    is_fractional : bool
-        Whether counts are float64: for fractional data or statistics, for totals beyond 2^31 - 1, and for
-        layout="clusters".
-    pending : BaseException or None
-        Exception of a function that returned EXPFAM_PYTHON.
-
-    Notes
-    -----
-    Memory: 4 bytes (8 if fractional) and 1 bit for each column and slot, and 4 to 8 bytes for each present word. With
-    layout="clusters" it is 20 to 56 bytes for each present word, and nothing else.
+    `capsule` is named "expfam.components_v1". `pending` is the exception of a function that returned EXPFAM_PYTHON, or
+    None. `is_float64` tells whether counts are float64 and not int32: for fractional data or statistics, for totals
+    beyond 2^31 - 1, and for the layout "clusters".
     """
 
     cdef components_v1 api
@@ -966,7 +933,7 @@ cdef class CountComponents:
         return self.t.capacity
 
     @property
-    def is_fractional(self):
+    def is_float64(self):
         """Return whether the counts are float64."""
         return bool(self.t.is_real)
 

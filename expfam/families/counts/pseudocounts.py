@@ -30,20 +30,8 @@ def check_positive(
 ) -> str | float | Floats:
     """Return `value` as a positive float or (V,) float64 array; return ``"auto"`` unchanged.
 
-    Parameters
-    ----------
-    value : "auto", float or (V,) array_like
-    name, family : str
-        Names used in messages.
-    size : int, optional
-        Required length of an array.
-    scalar : bool
-        Whether arrays are refused.
-
-    Raises
-    ------
-    ValueError
-        The message names family, parameter, value and rule.
+    An array must have the length `size`, if that is given, and with `scalar` arrays are refused. The message of the
+    ValueError names family, parameter, value and rule.
     """
     if isinstance(value, str):
         if value == "auto":

@@ -1,12 +1,7 @@
 from typing import Any
 
-from expfam.families.gaussian.storage import RealComponents
-
-class DiagonalComponents(RealComponents):
-    growth: Any
+class DiagonalComponents:
     def __init__(self, family: Any, data: Any, capacity: int) -> None: ...
-    def take_prior(self) -> None: ...
 
-class SphericalComponents(RealComponents):
+class SphericalComponents:
     def __init__(self, family: Any, data: Any, capacity: int) -> None: ...
-    def take_prior(self) -> None: ...

@@ -383,8 +383,8 @@ cdef double highest_gain(const column_growth *c, double slope) noexcept nogil:
     return half * log(base + rise * v) - c.further * log1p(c.more * v)
 
 
-cdef void take_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ssize_t f, column_growth *c,
-                      double *top, double *later_top, double *rounding) noexcept nogil:
+cdef void compute_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ssize_t f, column_growth *c,
+                         double *top, double *later_top, double *rounding) noexcept nogil:
     """Compute the growth of one column; add its terms to log densities and rounding bound.
 
     `top` and `later_top` are the log densities at the locations before and after the merge, without gamma terms.
@@ -422,7 +422,7 @@ cdef int diagonal_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, gro
     for f in range(s.base.F):
         s.base.fresh[f] = s.base.S[k * s.base.F + f] + s.base.S[l * s.base.F + f]
     for f in range(s.base.d):
-        take_column(s, k, l, f, columns + f, &top, &later_top, &rounding)
+        compute_column(s, k, l, f, columns + f, &top, &later_top, &rounding)
     top += diagonal_rising(s, s.base.n[k])
     later_top += diagonal_rising(s, s.base.n[k] + s.base.n[l])
     rounding += fabs(diagonal_gammas(s, s.base.n[k] + s.base.n[l])) + fabs(s.prior_rates)
@@ -484,9 +484,9 @@ cdef class DiagonalComponents(RealComponents):
         self.lines.abi_version, self.lines.struct_size = EXPFAM_ABI, sizeof(log_growth_v1)
         self.lines.self, self.lines.line = &self.mine, diagonal_line
         self.growth = PyCapsule_New(&self.lines, GROWTH, NULL)
-        self.take_prior()
+        self.set_prior()
         self.resize(capacity)
-        self.settle()
+        self.rebuild_caches()
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
         cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
@@ -494,7 +494,7 @@ cdef class DiagonalComponents(RealComponents):
         self.mine.block = pointer(self.block)
         return slots
 
-    def take_prior(self):
+    def set_prior(self):
         """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
         cdef diagonal_state *s = &self.mine
         family = self.family
@@ -852,9 +852,9 @@ cdef class SphericalComponents(RealComponents):
             self.api.log_predictive = spherical_log_predictive
             self.api.log_predictive_self = spherical_log_predictive_self
         self.api.work_size = s.base.d + s.base.F
-        self.take_prior()
+        self.set_prior()
         self.resize(capacity)
-        self.settle()
+        self.rebuild_caches()
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
         cdef spherical_state *s = &self.mine
@@ -869,7 +869,7 @@ cdef class SphericalComponents(RealComponents):
             s.block = pointer(self.block)
         return slots
 
-    def take_prior(self):
+    def set_prior(self):
         """Copy the family's hyper-parameters."""
         cdef spherical_state *s = &self.mine
         family = self.family
@@ -878,11 +878,11 @@ cdef class SphericalComponents(RealComponents):
         s.variance, s.mean_variance = family.variance, family.mean_variance
         s.prior_length = float(self.shift @ self.shift) / s.mean_variance
 
-    def settle(self):
+    def rebuild_caches(self):
         """Rebuild all caches from (n, S)."""
         if self.data.is_sparse:
             self.columns[:] = 0.0
-        RealComponents.settle(self)
+        RealComponents.rebuild_caches(self)
 
     def to_arrays(self):
         """Return the statistics by name; for sparse data also |S|^2.

@@ -454,8 +454,8 @@ cdef void gauss_keep_datum(gauss_state *s, Py_ssize_t k) noexcept nogil:
     memcpy(datum, v + 2 * s.padded - d, d * sizeof(double))
 
 
-cdef void gauss_take(gauss_state *s, Py_ssize_t k, double n, const double *S, const double *factor,
-                     int64_t changes) noexcept nogil:
+cdef void gauss_store(gauss_state *s, Py_ssize_t k, double n, const double *S, const double *factor,
+                      int64_t changes) noexcept nogil:
     if S != s.base.S + k * s.base.F:
         memcpy(s.base.S + k * s.base.F, S, s.base.F * sizeof(double))
     memcpy(s.factor + k * s.width, factor, s.width * sizeof(double))
@@ -466,11 +466,11 @@ cdef void gauss_take(gauss_state *s, Py_ssize_t k, double n, const double *S, co
 cdef int gauss_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
     cdef gauss_state *s = <gauss_state *> self
     if n == 0.0:
-        gauss_take(s, k, n, S, s.prior_factor, 0)
+        gauss_store(s, k, n, S, s.prior_factor, 0)
         return EXPFAM_OK
     if gauss_factor(s, n, S, s.spare):
         return EXPFAM_NUMERICAL
-    gauss_take(s, k, n, S, s.spare, 0)
+    gauss_store(s, k, n, S, s.spare, 0)
     return EXPFAM_OK
 
 
@@ -711,9 +711,9 @@ cdef class GaussianComponents(RealComponents):
         self.scratch = np.zeros(s.width + s.room + 6 * s.padded + EXPFAM_LANES)
         s.spare = pointer(self.scratch)
         s.vector = s.spare + s.width + s.room
-        self.take_prior()
+        self.set_prior()
         self.resize(capacity)
-        self.settle()
+        self.rebuild_caches()
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
         cdef gauss_state *s = &self.mine
@@ -727,7 +727,7 @@ cdef class GaussianComponents(RealComponents):
         s.datum = pointer(self.datum)
         return slots
 
-    def take_prior(self):
+    def set_prior(self):
         """Copy the family's hyper-parameters; compute the prior's factor and tables of gamma terms.
 
         The tables are indexed by the number of data.

@@ -105,21 +105,9 @@ class Rows:
 def column_summaries(X: Any) -> tuple[Floats, Floats, Floats]:
     """Return mean, variance (divided by N) and resolution of each column.
 
-    The bits of the results do not depend on the order of the rows.
-
-    Parameters
-    ----------
-    X : (N, V) ndarray or CSR
-
-    Returns
-    -------
-    mean, variance, resolution : (V,) float64 ndarrays
-        The resolution of a column is the smallest gap between its distinct values, if at least half of the values
-        are repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data.
-
-    Notes
-    -----
-    A variance that overflows is infinite.
+    The resolution of a column is the smallest gap between its distinct values, if at least half of the values are
+    repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data. A variance that overflows is infinite. The bits
+    of the results do not depend on the order of the rows.
     """
     if sparse.issparse(X):
         mean, variance = _sparse_moments(X)
@@ -155,19 +143,9 @@ def _sparse_moments(X):
 
 
 def usable_variance(variance: Floats, family: str) -> Floats:
-    """Return column variances for a prior, with zeros replaced by the mean of the others.
+    """Return column variances (V,) for a prior, with zeros replaced by the mean of the others.
 
-    The replacement is 1 if all variances are zero. A DataWarning names the constant columns.
-
-    Parameters
-    ----------
-    variance : (V,) float64
-    family : str
-        Name used in the warning.
-
-    Returns
-    -------
-    (V,) float64 ndarray
+    The replacement is 1 if all variances are zero. A DataWarning names the family and the constant columns.
     """
     constant = np.flatnonzero(variance <= 0.0)
     if not constant.size:

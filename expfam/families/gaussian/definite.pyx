@@ -10,10 +10,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 def invert_definite(double[:, :, ::1] M, double[::1] log_dets):
     """Replace symmetric matrices (K, d, d) by inverses and write their log determinants (K,).
 
-    Returns
-    -------
-    int
-        Number of the first matrix that is not positive definite, at which the work stopped, or -1.
+    Return -1, or the number of the first matrix that is not positive definite, at which the work stopped.
     """
     cdef Py_ssize_t k, i, j, d = M.shape[1], bad = -1
     cdef int size = <int> d, info = 0

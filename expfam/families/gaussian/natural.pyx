@@ -138,13 +138,8 @@ cdef int full_at(const natural_law *law, double n, const double *S, double *thet
 cdef class NaturalLaw:
     """Function from statistics to posterior means of theta and g, for one bound Gaussian family.
 
-    Parameters
-    ----------
-    family : Family
-        A bound family that `knows` accepts.
+    The family is one that `knows` accepts.
 
-    Examples
-    --------
     >>> from expfam import SphericalGaussian
     >>> from expfam.families.gaussian.natural import NaturalLaw
     >>> family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind([[-1.0], [1.0]])

@@ -2,12 +2,7 @@
 
 from expfam.contracts cimport EXPFAM_RANGE, components_v1
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
-
-cdef extern from *:
-    """
-    #define EXPFAM_PREFETCH(p) __builtin_prefetch(p)
-    """
-    void prefetch "EXPFAM_PREFETCH" (const void *p) noexcept nogil
+from expfam.structures.simd.prefetch cimport EXPFAM_PREFETCH
 
 # Each family's own struct begins with this one, so that a pointer to it is also a pointer to a real_state.
 ctypedef struct real_state:
@@ -80,7 +75,7 @@ cdef inline Py_ssize_t gather_pairs(const real_state *state, Py_ssize_t k, const
             if i < m and 0 <= ls[i] < state.capacity:
                 j = 0
                 while j < state.F and j < MOST_FETCHED:
-                    prefetch(state.S + ls[i] * state.F + j)
+                    EXPFAM_PREFETCH(state.S + ls[i] * state.F + j)
                     j += LINE
     return size
 

@@ -180,14 +180,6 @@ cdef class RealComponents:
     """Base class of the owners of the statistics of Gaussian families.
 
     A subclass adds the caches and the predictives of its family.
-
-    Parameters
-    ----------
-    family : Family
-        A family that is bound to the data.
-    data : Dataset
-    capacity : int
-        Initial number of slots.
     """
 
     cdef int prepare(self, real_state *state) except -1:
@@ -257,8 +249,8 @@ cdef class RealComponents:
     def rebind(self, family):
         """Use the hyper-parameters of another family with the same statistics."""
         self.family = family
-        self.take_prior()
-        self.settle()
+        self.set_prior()
+        self.rebuild_caches()
 
     def load(self, n, S):
         """Set the statistics of the slots 0..len(n)-1 from arrays and empty the others.
@@ -273,9 +265,9 @@ cdef class RealComponents:
         self.n[:], self.S[:] = 0.0, 0.0
         self.n[: len(n)] = n
         self.S[: S.size] = np.where(np.asarray(n)[:, None] != 0, S, 0.0).ravel()
-        self.settle()
+        self.rebuild_caches()
 
-    def settle(self):
+    def rebuild_caches(self):
         """Rebuild all caches from (n, S)."""
         cdef Py_ssize_t k
         cdef int code
@@ -301,7 +293,7 @@ cdef class RealComponents:
         n, S = arrays["n"], arrays["S"]
         self.resize(len(n))
         self.n[: n.size], self.S[: S.size] = n, np.asarray(S).ravel()
-        self.settle()
+        self.rebuild_caches()
 
 
 def _extended(array, Py_ssize_t more):

@@ -10,6 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 from expfam import Dataset, Multinomial, Poisson, SphericalGaussian
 from expfam.errors import ResourceError
+from expfam.samplers.hierarchy.stored_forest import Forest
 from expfam.samplers.hierarchy.tree import HierarchyTree
 
 
@@ -190,7 +191,7 @@ def test_bad_requests():
         tree.cut("best")
     with pytest.raises(ValueError, match="n_clusters must be an integer"):
         tree.cut(n_clusters=3)
-    with pytest.raises(IndexError, match="leaf 2 of 2"):
+    with pytest.raises(IndexError, match="leaf 2 does not exist: there are 2"):
         tree.path(2)
     large = HierarchyTree(np.empty((0, 2)), np.zeros(1 << 15), np.ones(1 << 15), alpha=1.0)
     with pytest.raises(ResourceError, match="MiB; cut by odds"):
@@ -203,3 +204,10 @@ def test_large_odds_do_not_overflow():
     assert tree.log_weight[-1] == 2000.0
     assert np.isfinite(tree.log_posterior()[3])
     assert tree.log_posterior()[4] == -6000.0
+
+
+def test_slots_after_stored_merges():
+    forest = Forest(np.array([[2, 0], [3, 1]]), 3)
+    assert forest.ids.tolist() == [0, 1, 4]
+    assert forest.root.tolist() == [2, 2, 2]
+    assert forest.is_live.tolist() == [False, False, True]

@@ -290,21 +290,6 @@ def test_beginning_anew_after_each_division_is_biased():
     assert p_value(tree.draw(np.repeat(row, 4000, axis=0), seed=0)[0], p) > SIGNIFICANT
 
 
-# ---- the best --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_best_clusters_are_the_best(name):
-    state = make_state(name, 120)
-    tree, phi = tree_of(state, leaf=4), phi_of(state.data)
-    log_w = dense(phi) @ state.Theta.T - state.G + state.log_pi
-    for k in (1, 5, 200):
-        clusters, values = tree.best(phi, k)
-        expected = -np.sort(-log_w, axis=1)[:, :k]
-        assert np.allclose(values, expected, rtol=1e-11, atol=1e-9)
-        assert np.allclose(np.take_along_axis(log_w, clusters, axis=1), expected, rtol=1e-11, atol=1e-9)
-
-
 # ---- states and kernels ----------------------------------------------------------------------------------------------
 
 
@@ -425,8 +410,6 @@ def test_bad_input_is_named():
         tree.draw(np.zeros((1, 1)), seed=0, tau=0.0)
     with pytest.raises(ValueError, match="method"):
         tree.draw(np.zeros((1, 1)), seed=0, method="table")
-    with pytest.raises(ValueError, match="k must be"):
-        tree.best(np.zeros((1, 1)), 0)
     assert tree.draw(np.array([[np.nan]]), seed=0)[0][0] == -1
 
 

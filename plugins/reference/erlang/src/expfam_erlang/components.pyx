@@ -222,7 +222,7 @@ cdef class ErlangComponents:
         self.data, self.pending = data, None
         self.X = X = np.ascontiguousarray(data.X, dtype=np.float64)     # no copy if it has this form already
         self.c.X, self.c.N, self.c.V = &X[0, 0], X.shape[0], X.shape[1]
-        self._take(family)
+        self._set_family(family)
         self._allocate(capacity)
         self.api.abi_version, self.api.struct_size = EXPFAM_ABI, sizeof(components_v1)
         self.api.self = <void *> &self.c
@@ -238,7 +238,7 @@ cdef class ErlangComponents:
         """Return the number of slots."""
         return self.c.capacity
 
-    def _take(self, family):
+    def _set_family(self, family):
         self.family = family
         self.c.stages, self.c.a, self.c.b = family.stages, family.a, family.b
 
@@ -262,7 +262,7 @@ cdef class ErlangComponents:
 
     def rebind(self, family):
         """Use the hyper-parameters of another family; keep the statistics."""
-        self._take(family)
+        self._set_family(family)
         self.logs[:] = np.log(family.b + self.S).sum(axis=1)
 
     def load(self, n, S):

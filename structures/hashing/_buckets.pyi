@@ -1,1 +1,0 @@
-# This module has only C functions: see _buckets.pxd.
