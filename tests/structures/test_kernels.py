@@ -310,7 +310,7 @@ FORCED = {
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
     "families/test_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale"
     "|merged_(gauss|rates)|data_pairs|datum_growth)",
-    "structures/test_sign_hash.py": "expfam_(sign_\\w+|byte_add_\\w+|hamming)",
+    "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|hamming)",
     "structures/test_min_hash.py": "expfam_icws",
     "structures/test_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
     "samplers/collapsed/test_metropolis.py": "expfam_(byte_scores|float_rows|between|max_float)",

@@ -581,7 +581,7 @@ BAD = [
     (lambda: SplitMerge(n_moves=0), ValueError, "n_moves must be"),
     (lambda: SplitMerge(rho=0.0), ValueError, r"rho must lie in \(0, 1\]; got 0.0"),
     (lambda: SplitMerge(rho=1.5), ValueError, "rho must lie"),
-    (lambda: SplitMerge("mondrian", rho=0.5), ValueError, "preset 'mondrian' has none of"),
+    (lambda: SplitMerge("mondrian", rho=0.5), ValueError, "preset 'mondrian' has no moves between anchors"),
     (lambda: SplitMerge(anchors=NearAnchors(n_bits=63)), ValueError, "n_bits must be .* got 63"),
     (lambda: SplitMerge(anchors=NearAnchors(n_candidates=0)), ValueError, "n_candidates must be .* got 0"),
     (lambda: SplitMerge(anchors=NearAnchors(n_tables=0)), ValueError, "n_tables must be .* got 0"),
