@@ -12,6 +12,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,25 +99,34 @@ def check_settings(owner: Any) -> None:
     Traceback (most recent call last):
     ValueError: Memoized: n_batches must be an integer of at least 1; got True
     """
-    tables = [vars(cls).get("_constraints", {}) for cls in reversed(type(owner).__mro__)]
-    for name, allowed in {name: allowed for table in tables for name, allowed in table.items()}.items():
-        check_value(f"{type(owner).__name__}: {name}", getattr(owner, name), allowed)
+    cls: type = type(owner)
+    for name, allowed in _table_of(cls).items():
+        check_value(f"{cls.__name__}: {name}", getattr(owner, name), allowed)
+
+
+@cache
+def _table_of(cls):
+    """Return the table of a class with those of its bases."""
+    tables = (vars(base).get("_constraints", {}) for base in reversed(cls.__mro__))
+    return {name: allowed for table in tables for name, allowed in table.items()}
 
 
 def check_value(what: str, value: Any, allowed: Any) -> None:
     """Raise ValueError unless a value is one of the alternatives, given as in a table."""
-    allowed = allowed if isinstance(allowed, tuple) else (allowed,)
-    if not any(_is_one(value, alternative) for alternative in allowed):
-        *most, last = (f"a {one.__name__}" if isinstance(one, type) else repr(one) for one in allowed)
+    if not _is_allowed(value, allowed):
+        alternatives = allowed if isinstance(allowed, tuple) else (allowed,)
+        *most, last = (f"a {one.__name__}" if isinstance(one, type) else repr(one) for one in alternatives)
         raise ValueError(f"{what} must be {', '.join(most)}{' or ' * bool(most)}{last}; got {value!r}")
 
 
-def _is_one(value, alternative):
-    if isinstance(alternative, type):
-        return isinstance(value, alternative)
-    if isinstance(alternative, str):
-        return isinstance(value, str) and value == alternative
-    return value is None if alternative is None else value in alternative
+def _is_allowed(value, allowed):
+    if isinstance(allowed, tuple):
+        return any(_is_allowed(value, alternative) for alternative in allowed)
+    if isinstance(allowed, type):
+        return isinstance(value, allowed)
+    if isinstance(allowed, str):
+        return isinstance(value, str) and value == allowed
+    return value is None if allowed is None else value in allowed
 
 
 def is_auto(value: Any) -> bool:
