@@ -12,13 +12,13 @@ statistics while a chain is to be exact. A draw costs O(K l / 64 + K) and O(shor
 
 from __future__ import annotations
 
-import operator
+import numbers
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
 
-from expfam.params import Real, check_settings
+from expfam.params import Integer, Real, check_settings
 from expfam.samplers.proposals._hash import BoundHash, layout
 from expfam.samplers.proposals._hash_counts import LENGTHS, CountHash
 from expfam.samplers.proposals._hash_real import BLOCK_BYTES, RealHash
@@ -77,10 +77,13 @@ class HashProposal(Proposal):
 
     modes = frozenset(MODES)
     _constraints: ClassVar = {
+        "n_bits": Integer(1, 4096),
+        "shortlist": Integer(0, 1 << 20),
         "entries": ("rademacher", "gaussian8"),
         "temperature": ("auto", Real(0, 1, "(]")),
         "bound": (None, "hoeffding", "kl"),
         "floor": Real(0, 1, why="or clusters off the list have no probability"),
+        "memory_limit": Integer(0, 1 << 62),
     }
 
     def __init__(
@@ -99,10 +102,11 @@ class HashProposal(Proposal):
         self.bound, self.balance, self.floor, self.memory_limit = bound, balance, floor, memory_limit
 
     def _check(self):
+        for name in ("n_bits", "shortlist", "memory_limit"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+                raise TypeError(f"HashProposal: {name} must be an integer; got {value!r}")
         check_settings(self)
-        _check_integer("n_bits", self.n_bits, 1, 4096)
-        _check_integer("shortlist", self.shortlist, 0, 1 << 20)
-        _check_integer("memory_limit", self.memory_limit, 0, 1 << 62)
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse settings out of range, and families without codes."""
@@ -148,15 +152,6 @@ class HashProposal(Proposal):
             if self.shortlist:
                 total += 8 * width * (3 * F + 2 * data.n_features**2 * (3 * data.n_features < F))
         return int(total)
-
-
-def _check_integer(name, value, low, high):
-    try:
-        value = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer; got {value!r}") from None
-    if not low <= value <= high:
-        raise ValueError(f"{name} must lie in [{low}, {high}]; got {value}")
 
 
 def _count_nonzero(X):
