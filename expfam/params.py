@@ -1,13 +1,19 @@
-"""Settings objects that store their constructor keywords unchanged.
+"""Settings objects that store their constructor keywords unchanged, and check their values.
 
-They have a repr, equality and `get_params`.
+They have a repr, equality and `get_params`. A class declares in `_constraints` what a setting may be, by its name: one
+alternative or a tuple of them. An alternative is None, a word, a type, `Integer` or `Real`. A subclass inherits the
+table and adds its own settings. What relates two settings, or settings and data, is checked in code.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import Any
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +25,8 @@ class Settings:
 
     The constructor of a subclass stores each keyword under its own name and does no other work.
     """
+
+    _constraints: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
     def _parameter_names(cls):
@@ -39,6 +47,91 @@ class Settings:
         return type(self) is type(other) and self.get_params() == other.get_params()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Real:
+    """Numbers of an interval; `ends` are its brackets, round where an end is left out."""
+
+    low: float
+    high: float = math.inf
+    ends: str = "()"
+    why: str = ""
+
+    def __contains__(self, value: Any) -> bool:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        is_end = (self.ends[0] == "[" and value == self.low) or (self.ends[1] == "]" and value == self.high)
+        return is_number and (is_end or self.low < value < self.high)
+
+    def __repr__(self):
+        if (self.low, self.high) != (0, math.inf):
+            return f"a number in {self.ends[0]}{self.low:g}, {self.high:g}{self.ends[1]}{self.why and ', ' + self.why}"
+        sign = "positive" if self.ends[0] == "(" else "non-negative"
+        return f"a {sign} {'finite ' * (self.ends[1] == ')')}number"
+
+
+@dataclass(frozen=True)
+class Integer:
+    """Integers from `low` to `high`; truth values are none."""
+
+    low: int
+    high: float = math.inf
+
+    def __contains__(self, value: Any) -> bool:
+        is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return is_integer and self.low <= value <= self.high
+
+    def __repr__(self):
+        return f"an integer {f'of at least {self.low}' if self.high == math.inf else f'in {self.low}..{self.high}'}"
+
+
+POSITIVE, NON_NEGATIVE = Real(0), Real(0, ends="[)")
+
+
+def check_settings(owner: Any) -> None:
+    """Raise ValueError for a setting that is not what the class of its owner declares.
+
+    Examples
+    --------
+    >>> from expfam.samplers import Memoized
+    >>> from expfam.params import check_settings
+    >>> check_settings(Memoized(True))
+    Traceback (most recent call last):
+    ValueError: Memoized: n_batches must be an integer of at least 1; got True
+    """
+    cls: type = type(owner)
+    for name, allowed in _table_of(cls).items():
+        check_value(f"{cls.__name__}: {name}", getattr(owner, name), allowed)
+
+
+@cache
+def _table_of(cls):
+    """Return the table of a class with those of its bases."""
+    tables = (vars(base).get("_constraints", {}) for base in reversed(cls.__mro__))
+    return {name: allowed for table in tables for name, allowed in table.items()}
+
+
+def check_value(what: str, value: Any, allowed: Any) -> None:
+    """Raise ValueError unless a value is one of the alternatives, given as in a table."""
+    if not _is_allowed(value, allowed):
+        alternatives = allowed if isinstance(allowed, tuple) else (allowed,)
+        *most, last = (f"a {one.__name__}" if isinstance(one, type) else repr(one) for one in alternatives)
+        raise ValueError(f"{what} must be {', '.join(most)}{' or ' * bool(most)}{last}; got {value!r}")
+
+
+def _is_allowed(value, allowed):
+    if isinstance(allowed, tuple):
+        return any(_is_allowed(value, alternative) for alternative in allowed)
+    if isinstance(allowed, type):
+        return isinstance(value, allowed)
+    if isinstance(allowed, str):
+        return isinstance(value, str) and value == allowed
+    return value is None if allowed is None else value in allowed
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a setting is the word "auto"; arrays are not."""
+    return isinstance(value, str) and value == "auto"
 
 
 def refuse_unused(owner: Any, names: Iterable[str], *, why: str, remedy: str) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from expfam.errors import ExpFamError
 from expfam.families.base import Family
-from expfam.params import refuse_unused
+from expfam.params import is_auto, refuse_unused
 from expfam.samplers.chain.kernel import Cycle, Kernel
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
@@ -93,8 +93,7 @@ class FastEx(CollapsedMetropolis):
 
     def choose_proposal(self, model: Any, data: Dataset) -> Any:
         """Return the proposal object; "auto" is resolved by the model and its data."""
-        is_auto = isinstance(self.proposal, str) and self.proposal == "auto"
-        return named_proposal(proposal_for(model, data) if is_auto else self.proposal)
+        return named_proposal(proposal_for(model, data) if is_auto(self.proposal) else self.proposal)
 
 
 def proposal_for(model: Any, data: Dataset) -> str:
@@ -372,7 +371,7 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
     kernels, by_name = _KERNELS[model], _BY_NAME[model]
     if isinstance(sampler, kernels):
         return sampler
-    if isinstance(sampler, str) and sampler == "auto":
+    if is_auto(sampler):
         return None
     if isinstance(sampler, str) and sampler in by_name:
         return by_name[sampler]

@@ -19,6 +19,7 @@ from expfam.families.support import check_given
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
 from expfam.io.models import load_estimator, save_estimator
+from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
 from expfam.samplers.chain.callbacks import Progress, kept_open
 from expfam.samplers.chain.driver import sample
@@ -68,7 +69,7 @@ class Estimator(BaseEstimator):
         K = self.n_components
         if K is None and self.no_components is not None:
             return None
-        if isinstance(K, bool) or not isinstance(K, (int, np.integer)) or K < 1:
+        if K not in Integer(1):
             none = "" if self.no_components is None else f", or None for {self.no_components}"
             hint = f": write n_components={int(K)}" if isinstance(K, str) and K.strip().isdecimal() else ""
             raise ValueError(
@@ -294,27 +295,16 @@ def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) 
     return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
 
 
-def is_auto(value: Any) -> bool:
-    """Return whether a setting is left to the estimator; arrays are not."""
-    return isinstance(value, str) and value == "auto"
-
-
 def step_numbers(estimator: Any) -> tuple[int, int]:
     """Return `n_steps` and `n_warmup` of an estimator as numbers.
 
     ``n_steps="auto"`` is the estimator's `default_steps`; ``n_warmup="auto"`` is as many as `n_steps`, at most 100.
     Anything but these and non-negative integers raises ValueError.
     """
-    given = estimator.n_steps
-    n_steps = _step_number(estimator, "n_steps", estimator.default_steps if is_auto(given) else given)
-    given = estimator.n_warmup
-    return n_steps, _step_number(estimator, "n_warmup", min(n_steps, _MOST_WARMUP) if is_auto(given) else given)
-
-
-def _step_number(estimator: Any, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ValueError(f"{type(estimator).__name__}: {name} must be 'auto' or a non-negative integer; got {value!r}")
-    return int(value)
+    for name in ("n_steps", "n_warmup"):
+        check_value(f"{type(estimator).__name__}: {name}", getattr(estimator, name), ("auto", Integer(0)))
+    n_steps = int(estimator.default_steps if is_auto(estimator.n_steps) else estimator.n_steps)
+    return n_steps, min(n_steps, _MOST_WARMUP) if is_auto(estimator.n_warmup) else int(estimator.n_warmup)
 
 
 def log_scores(

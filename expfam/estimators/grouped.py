@@ -18,14 +18,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import DataError, SupportError
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, is_auto, log_scores, log_sum_exp, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, log_scores, log_sum_exp, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
-from expfam.params import refuse_unused
+from expfam.params import is_auto, refuse_unused
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream

@@ -13,14 +13,14 @@ from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators.base import FamilyEstimator, is_auto, log_scores, log_sum_exp
+from expfam.estimators.base import FamilyEstimator, log_scores, log_sum_exp
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
-from expfam.params import refuse_unused
+from expfam.params import check_value, is_auto, refuse_unused
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState
 from expfam.samplers.hierarchy.tuning import tuned_alpha, tuned_family, ward_state
@@ -172,8 +172,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         DataError, SupportError, CapabilityError, ResourceError, ValueError
             Before any work begins.
         """
-        if self.cut not in ("odds", "map"):
-            raise ValueError(f"cut must be 'odds' or 'map'; got {self.cut!r}")
+        check_value("BayesianHierarchy: cut", self.cut, ("odds", "map"))
         K = self._check_components()
         if K is not None:
             refuse_unused(self, ["cut"], why=f"n_components={K!r}", remedy="leave out n_components")

@@ -15,13 +15,14 @@ from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, is_auto, log_scores, log_sum_exp, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, log_scores, log_sum_exp, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.forecast.memory import forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
+from expfam.params import check_value, is_auto
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.hyper.slice import UpdateHyper
@@ -247,8 +248,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         """
         n_steps, n_warmup = step_numbers(self)
         self._check_learn_hyper(self.learn_hyper)
-        if self.partition not in ("point", "last"):
-            raise ValueError(f"partition must be 'point' or 'last'; got {self.partition!r}")
+        check_value("Mixture: partition", self.partition, ("point", "last"))
         if is_auto(self.learn_hyper):
             names = [name for name in family.learned_by_default if is_auto(getattr(family, name))]
         else:

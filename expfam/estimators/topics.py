@@ -17,14 +17,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, checked_input, is_auto, step_numbers
+from expfam.estimators.base import Estimator, checked_input, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
-from expfam.params import refuse_unused
+from expfam.params import Real, check_value, is_auto, refuse_unused
 from expfam.samplers.named import find_sampler
 from expfam.samplers.topics.gibbs import TopicGibbs
 from expfam.samplers.topics.held_out import collapsed_counts
@@ -595,8 +595,7 @@ def document_weights(
     components = np.asarray(components, dtype=np.float64)
     K = len(components)
     alpha = np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), K))
-    if rule not in ("collapsed", "variational"):
-        raise ValueError(f"rule must be 'collapsed' or 'variational'; got {rule!r}")
+    check_value("rule", rule, ("collapsed", "variational"))
     X = sparse.csr_array(as_matrix(X, family="document_weights", accepts_sparse=True, n_features=components.shape[1]))
     N = (_collapsed if rule == "collapsed" else _variational)(components, alpha, X, n_threads)
     N += alpha
@@ -687,8 +686,7 @@ def document_completion(
     >>> document_completion(good, 0.1, X)[0] > document_completion(bad, 0.1, X)[0]
     True
     """
-    if per not in ("token", "document"):
-        raise ValueError(f"per must be 'token' or 'document'; got {per!r}")
+    check_value("per", per, ("token", "document"))
     components = np.asarray(components, dtype=np.float64)
     seen, held, n_skipped = split_documents(X, share=share, unit=unit, seed=seed)
     if held.shape[0] == 0:
@@ -733,10 +731,8 @@ def split_documents(
     >>> split_documents([[0, 5, 0]], unit="token")[1].toarray()
     array([[0, 1, 0]])
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie between 0 and 1; got {share!r}")
-    if unit not in ("type", "token"):
-        raise ValueError(f"unit must be 'type' or 'token'; got {unit!r}")
+    check_value("share", share, Real(0, 1))
+    check_value("unit", unit, ("type", "token"))
     X = sparse.csr_array(X, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()

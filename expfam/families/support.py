@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataError, DataTypeError, SupportError
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,6 +306,22 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
             f"{family} needs counts that add up to less than 2**53, so that sums are exact; they add up to {total:.4g},"
             f" and row {row}, column {column} holds {largest:.4g}, the largest: divide the counts by a common unit"
         )
+
+
+def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, vector: bool = True) -> None:
+    """Raise ValueError unless `value` is "auto", a finite number or an array of one per column.
+
+    Numbers must be positive if `positive`; arrays are allowed if `vector`.
+    """
+    if is_auto(value):
+        return
+    rule = f"{'positive and ' * positive}finite: a number{', or one per column' * vector}"
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if array.ndim > int(vector) or not np.isfinite(array).all() or (positive and not (array > 0).all()):
+        raise ValueError(f"{family}: {name} must be {rule}; got {value!r}")
 
 
 def check_scales(variance: Floats, *, family: str) -> None:

@@ -10,7 +10,6 @@ of the Dirichlet, or the first K sticks of a process, in the given order. Every 
 from __future__ import annotations
 
 import dataclasses
-import operator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import betaln, expit, gammaln, logsumexp, psi
 
 from expfam.families.slice_sampling import slice_sample
+from expfam.params import POSITIVE, Integer, Real, check_settings, check_value
 
 _LOG_BOUND = 16.0  # learned concentrations stay within exp(+-16), because the target can be flat in its tails
 
@@ -26,6 +26,11 @@ class _Weights:
     """Base of all priors on weights; uses `offset`, `strength` and the two log methods."""
 
     hyper: ClassVar[dict] = {"alpha": "positive"}
+    _constraints: ClassVar[dict[str, Any]] = {"alpha": POSITIVE}
+
+    def __post_init__(self):
+        check_settings(self)
+
     if TYPE_CHECKING:  # the subclasses define these
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
@@ -110,8 +115,8 @@ class _Weights:
         `shape` and not `shape - 1`. The strength is restricted to the range from exp(-16) to exp(16). Slice sampling:
         Neal 2003.
         """
-        _check(shape > 0, self, "shape", shape, "must be positive")
-        _check(rate > 0, self, "rate", rate, "must be positive")
+        for name, value in (("shape", shape), ("rate", rate)):
+            check_value(f"{type(self).__name__}: {name}", value, POSITIVE)
         counts = _as_counts(counts)
         scale = self.strength / self.offset if self.max_components else 1.0
 
@@ -153,10 +158,7 @@ class SymmetricDirichlet(_Weights):
     n_components: int
     alpha: float | None = None
 
-    def __post_init__(self):
-        _check_count(self, "n_components", self.n_components)
-        if self.alpha is not None:
-            _check_positive(self, "alpha", self.alpha)
+    _constraints: ClassVar = {"n_components": Integer(1), "alpha": (POSITIVE, None)}
 
     @property
     def max_components(self) -> int:
@@ -462,9 +464,6 @@ class DirichletProcess(_StickBreaking):
 
     _discount: ClassVar[float] = 0.0
 
-    def __post_init__(self):
-        _check_positive(self, "alpha", self.alpha)
-
     @property
     def offset(self) -> float:
         """Return 0: an old cluster of n data has mass n."""
@@ -502,11 +501,7 @@ class PitmanYor(_StickBreaking):
     alpha: float = 1.0
     discount: float = 0.25
 
-    def __post_init__(self):
-        _check_positive(self, "alpha", self.alpha)
-        _check(
-            _is_number(self.discount) and 0 <= self.discount < 1, self, "discount", self.discount, "must lie in [0, 1)"
-        )
+    _constraints: ClassVar = {"discount": Real(0, 1, "[)")}
 
     @property
     def _discount(self):
@@ -582,27 +577,6 @@ def _as_counts(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _occupied(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     n = _as_counts(counts)
     return n[n > 0]
-
-
-def _is_number(value):
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def _check(holds, weights, name, value, rule):
-    if not holds:
-        raise ValueError(f"{type(weights).__name__}: {name} {rule}; got {value!r}")
-
-
-def _check_positive(weights, name, value):
-    _check(_is_number(value) and 0 < value < np.inf, weights, name, value, "must be a positive finite number")
-
-
-def _check_count(weights, name, value):
-    try:
-        valid = not isinstance(value, bool) and operator.index(value) >= 1
-    except TypeError:
-        valid = False
-    _check(valid, weights, name, value, "must be an integer of at least 1")
 
 
 __all__ = ["DirichletProcess", "PitmanYor", "SymmetricDirichlet"]

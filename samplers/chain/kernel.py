@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.model.data import Dataset
-from expfam.params import Settings
+from expfam.params import Settings, check_settings
 from expfam.protocols import Info
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
@@ -51,10 +51,11 @@ class Kernel(Settings):
     move: Any
 
     def check(self, model: Any, data: Dataset) -> None:
-        """Raise a `CapabilityError` if the kernel cannot work with the model and its data.
+        """Raise for settings out of range, and for a model or data that the kernel cannot work with.
 
-        The message names the kernel, the missing ability and the family.
+        The message of a `CapabilityError` names the kernel, the missing ability and the family.
         """
+        check_settings(self)
 
     def init(
         self,

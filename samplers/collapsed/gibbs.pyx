@@ -186,14 +186,10 @@ class CollapsedGibbs(Kernel):
     """
 
     state_type = CollapsedState
+    _constraints = {"order": ("sequential", "random")}
 
     def __init__(self, *, order="sequential"):
         self.order = order
-
-    def check(self, model, data):
-        """Refuse an unknown order."""
-        if self.order not in ("sequential", "random"):
-            raise ValueError(f"order must be 'sequential' or 'random'; got {self.order!r}")
 
     def init_state(self, model, data, labels, *, seed):
         """Make a collapsed state of the labels."""

@@ -40,10 +40,10 @@ from expfam.samplers.states.collapsed cimport CollapsedState, slot_claim, slot_f
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
-from expfam.params import refuse_unused
+from expfam.params import Integer, refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.collapsed.published import asynchronous_sweep, published_sweep
-from expfam.samplers.proposals.base import MODES as _MODES
+from expfam.samplers.proposals.base import MODES
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import resolve_n_threads
@@ -385,6 +385,7 @@ class CollapsedMetropolis(Kernel):
     """
 
     state_type = CollapsedState
+    _constraints = {"mode": ("auto", *MODES), "n_blocks": (Integer(1), "auto")}
 
     def __init__(self, proposal, *, mode="auto", n_blocks="auto", n_threads=None):
         self.proposal, self.mode, self.n_blocks, self.n_threads = proposal, mode, n_blocks, n_threads
@@ -405,8 +406,7 @@ class CollapsedMetropolis(Kernel):
 
     def check(self, model, data):
         """Refuse settings out of range, and modes that proposal or weights do not allow."""
-        if self.mode != "auto" and self.mode not in _MODES:
-            raise ValueError(f"mode must be 'auto' or one of {_MODES}; got {self.mode!r}")
+        super().check(model, data)
         proposal = self.choose_proposal(model, data)
         if getattr(proposal, "kind", None) != "assignment":
             raise CapabilityError(f"{type(self).__name__} needs a proposal of kind 'assignment'; got {proposal!r}")
@@ -419,8 +419,6 @@ class CollapsedMetropolis(Kernel):
                 f"mode {mode!r} needs weights with a fixed number of components, not {model.weights!r}:"
                 " use 'crossfit' or 'removed'"
             )
-        if self.n_blocks != "auto" and not (isinstance(self.n_blocks, (int, np.integer)) and self.n_blocks >= 1):
-            raise ValueError(f"n_blocks must be a positive integer or 'auto'; got {self.n_blocks!r}")
         if self.mode != "auto" and mode != "crossfit":
             refuse_unused(self, ["n_blocks"], why=f"mode={mode!r}", remedy="take mode='crossfit'")
         resolve_n_threads(self.n_threads)

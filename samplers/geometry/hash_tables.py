@@ -7,13 +7,13 @@ nearly the same signs. Counts are hashed by weighted MinHash. Labels are not rea
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError
-from expfam.params import Settings
+from expfam.params import Integer, Settings, check_settings
 from expfam.samplers.geometry.neighbourhood import neighbourhood
 from expfam.structures.ground.rng import generator
 from expfam.structures.hashing.min_hash import WeightedMinHash
@@ -34,6 +34,12 @@ class HashTables(Settings):
     counts, categories and binary data, signs for other data.
     """
 
+    _constraints: ClassVar = {
+        "n_bits": (Integer(1, 62), "auto"),
+        "n_tables": Integer(1, 1000),
+        "method": ("auto", "sign", "minhash"),
+    }
+
     def __init__(
         self,
         *,
@@ -45,12 +51,7 @@ class HashTables(Settings):
 
     def check(self, data: Dataset) -> None:
         """Refuse settings out of range, and MinHash for data that may be negative."""
-        if self.n_bits != "auto" and not (isinstance(self.n_bits, (int, np.integer)) and 1 <= self.n_bits <= 62):
-            raise ValueError(f"n_bits must be an integer in 1..62 or 'auto'; got {self.n_bits!r}")
-        if not isinstance(self.n_tables, (int, np.integer)) or not 1 <= self.n_tables <= 1000:
-            raise ValueError(f"n_tables must be an integer in 1..1000; got {self.n_tables!r}")
-        if self.method not in ("auto", "sign", "minhash"):
-            raise ValueError(f"method must be 'auto', 'sign' or 'minhash'; got {self.method!r}")
+        check_settings(self)
         if self.chosen(data) == "minhash" and data.family.support not in (*_DISCRETE, "nonnegative"):
             raise CapabilityError(f"MinHash needs data that are not negative, not {data.family.support!r} ones")
 

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t
 from expfam.samplers.collapsed.gibbs cimport Sweep
 
 from expfam.model.pseudo_counts import draw_pseudocounts
+from expfam.params import Integer
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs, law_of, run_sweep
 from expfam.samplers.grouped.gibbs_state import GroupedState
 from expfam.samplers.grouped.rows import check_grouped, first_clusters
@@ -50,6 +51,7 @@ class GroupedGibbs(CollapsedGibbs):
 
     state_type = GroupedState
     takes_groups = True
+    _constraints = {"learn_every": Integer(1)}
 
     def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
         super().__init__(order=order)
@@ -59,9 +61,6 @@ class GroupedGibbs(CollapsedGibbs):
         """Raise for models that are no admixtures, data without groups, and settings out of range."""
         super().check(model, data)
         check_grouped(model, data, "GroupedGibbs")
-        every = self.learn_every
-        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"GroupedGibbs: learn_every must be an integer of at least 1; got {every!r}")
 
     def first_labels(self, start, model, data, seed, n_clusters):
         """Return the clusters that a start gives the rows, as for a mixture: (N,) int32."""

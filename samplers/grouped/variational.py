@@ -8,7 +8,7 @@ responsibilities of its rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,7 @@ from expfam.samplers.variational.local_step import PhiSizes
 from expfam.samplers.variational.schedules import Schedule, Stochastic, automatic_schedule
 from expfam.samplers.variational.soft_stream import warn_of_few
 from expfam.samplers.variational.state import stored_rows
+from expfam.samplers.variational.stream_kernel import LOCAL_ITERATIONS
 from expfam.structures.ground.stored import TINY, integers, matrix, numbers
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class GroupedVariational(CandidatePasses):
 
     takes_weight = True
     takes_groups = True
+    _constraints: ClassVar = LOCAL_ITERATIONS
 
     def __init__(
         self,
@@ -133,9 +135,8 @@ class GroupedVariational(CandidatePasses):
         self.schedule_of(model.n_components, data).check(data.groups.n_groups)
 
     def _check_settings(self, model, data):
+        super()._check_settings(model, data)
         check_grouped(model, data, "GroupedVariational")
-        least = {"max_iterations": 1, "n_restarts": 0, "restart_iterations": 1}
-        self._check_ranges(least=least, tolerances=("tol", "bound_tol"), choices={"dtype": ("float32", "float64")})
         if data.n_statistics > _NARROW:
             model.family.require("variational", "GroupedVariational")
 

@@ -26,15 +26,12 @@ from expfam.samplers.hierarchy.tree import HierarchyTree
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.hierarchy.scores import OddsScores
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
-from expfam.params import refuse_unused
+from expfam.params import Integer, refuse_unused
 from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_memory, with_model_arrays
 from expfam.samplers.hierarchy.stored_forest import check_forest, check_index, check_partners
 from expfam.structures.data_cells import DataCells
 from expfam.structures.merge_queue import MergeQueue
 
-_ORDERS = ("odds", "odds_size")
-_DUPLICATES = ("exact", "collapse")
-_INDEXES = ("exact", "overlap", None)
 _GRAPHS = {"knn": neighbour_graph, "hash": hash_graph}
 _PARTNERS = {kind.__name__: kind for kind in (AllPartners, GraphPartners, IndexPartners)}
 _FEWER = 0.8  # of the leaves are distinct, where copies are looked for in groups
@@ -368,6 +365,10 @@ class HierarchicalClustering(Kernel):
     """
 
     state_type = MergeState
+    _constraints = {
+        "order": ("odds", "odds_size"), "duplicates": ("exact", "collapse"), "index": ("exact", "overlap", None),
+        "n_neighbors": Integer(1), "n_kept": Integer(1), "n_merges": Integer(1),
+    }
 
     def __init__(
         self,
@@ -391,13 +392,7 @@ class HierarchicalClustering(Kernel):
                 "order='best' makes several trees and keeps the best one: give such a kernel to"
                 " BayesianHierarchy(sampler=...), or take order='odds' or 'odds_size'"
             )
-        for name, known in (("order", _ORDERS), ("duplicates", _DUPLICATES), ("index", _INDEXES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {list(known)}; got {getattr(self, name)!r}")
-        for name in ("n_kept", "n_merges", "n_neighbors"):
-            value = getattr(self, name)
-            if value != int(value) or value < 1:
-                raise ValueError(f"{name} must be a positive integer; got {value!r}")
+        super().check(model, data)
         if isinstance(self.candidates, str) and self.candidates not in _GRAPHS:
             raise ValueError(f"candidates must be None, 'knn', 'hash' or a sparse matrix; got {self.candidates!r}")
         self.refuse_unused()

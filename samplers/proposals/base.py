@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from expfam.params import Settings
+from expfam.params import Settings, check_settings
 
 MODES = ("crossfit", "removed", "included", "frozen", "published", "asynchronous")
 
@@ -70,6 +70,10 @@ class Proposal(Settings):
             0 if the subclass does not override the method: the forecast of a run then leaves the proposal out.
         """
         return 0
+
+    def check(self, model: Any, data: Any) -> None:
+        """Raise an error where settings, family or data do not allow the proposal."""
+        check_settings(self)
 
     def bind(self, model: Any, data: Any, *, seed: int) -> Any:
         """Make the bound proposal for one model and data set."""

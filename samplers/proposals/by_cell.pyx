@@ -5,8 +5,6 @@ the C struct are made here. Data of a group share a law, so its cost is paid onc
 and 16 bytes for each group and cluster. A draw from the alias table of a group is O(1).
 """
 
-import numbers
-
 import numpy as np
 from scipy import sparse
 
@@ -19,6 +17,7 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEW, EXPFAM_OK, EXPFAM_RANGE, p
 from expfam.structures.alias cimport AliasArena, alias_arena, alias_arena_draw, alias_arena_probability
 
 from expfam.errors import DataError
+from expfam.params import Real, check_settings
 from expfam.samplers.proposals.base import Proposal
 
 _SMALLEST_FLOOR = 1e-6               # tables hold probabilities as multiples of 2**-32
@@ -62,6 +61,7 @@ class CellProposal(Proposal):
 
     modes = frozenset({"crossfit", "frozen"})
     floor = 0.02
+    _constraints = {"floor": Real(_SMALLEST_FLOOR, 1, "[)")}
 
     def __init__(self, *, floor=0.02):
         self.floor = floor
@@ -106,9 +106,7 @@ class CellProposal(Proposal):
         DataError
             `groups` does not return a group number for each datum; the message names the class.
         """
-        floor = self.floor
-        if not isinstance(floor, numbers.Real) or not _SMALLEST_FLOOR <= floor < 1:
-            raise ValueError(f"{type(self).__name__}: floor must lie in [{_SMALLEST_FLOOR}, 1); got {floor!r}")
+        check_settings(self)
         return BoundGrouped(self, data)
 
 

@@ -12,12 +12,13 @@ statistics while a chain is to be exact. A draw costs O(K l / 64 + K) and O(shor
 
 from __future__ import annotations
 
-import operator
-from typing import Any, Literal
+import numbers
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
 
+from expfam.params import Integer, Real, check_settings
 from expfam.samplers.proposals._hash import BoundHash, layout
 from expfam.samplers.proposals._hash_counts import LENGTHS, CountHash
 from expfam.samplers.proposals._hash_real import BLOCK_BYTES, RealHash
@@ -75,6 +76,15 @@ class HashProposal(Proposal):
     """
 
     modes = frozenset(MODES)
+    _constraints: ClassVar = {
+        "n_bits": Integer(1, 4096),
+        "shortlist": Integer(0, 1 << 20),
+        "entries": ("rademacher", "gaussian8"),
+        "temperature": ("auto", Real(0, 1, "(]")),
+        "bound": (None, "hoeffding", "kl"),
+        "floor": Real(0, 1, why="or clusters off the list have no probability"),
+        "memory_limit": Integer(0, 1 << 62),
+    }
 
     def __init__(
         self,
@@ -92,19 +102,11 @@ class HashProposal(Proposal):
         self.bound, self.balance, self.floor, self.memory_limit = bound, balance, floor, memory_limit
 
     def _check(self):
-        _check_integer("n_bits", self.n_bits, 1, 4096)
-        _check_integer("shortlist", self.shortlist, 0, 1 << 20)
-        _check_integer("memory_limit", self.memory_limit, 0, 1 << 62)
-        if self.entries not in ("rademacher", "gaussian8"):
-            raise ValueError(f"entries must be 'rademacher' or 'gaussian8'; got {self.entries!r}")
-        if self.temperature != "auto" and (isinstance(self.temperature, str) or not 0 < self.temperature <= 1):
-            raise ValueError(f"temperature must be 'auto' or lie in (0, 1]; got {self.temperature!r}")
-        if self.bound not in (None, "hoeffding", "kl"):
-            raise ValueError(f"bound must be None, 'hoeffding' or 'kl'; got {self.bound!r}")
-        if not 0 < self.floor < 1:
-            raise ValueError(
-                f"floor must lie in (0, 1), or clusters off the list have no probability; got {self.floor!r}"
-            )
+        for name in ("n_bits", "shortlist", "memory_limit"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+                raise TypeError(f"HashProposal: {name} must be an integer; got {value!r}")
+        check_settings(self)
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse settings out of range, and families without codes."""
@@ -150,15 +152,6 @@ class HashProposal(Proposal):
             if self.shortlist:
                 total += 8 * width * (3 * F + 2 * data.n_features**2 * (3 * data.n_features < F))
         return int(total)
-
-
-def _check_integer(name, value, low, high):
-    try:
-        value = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer; got {value!r}") from None
-    if not low <= value <= high:
-        raise ValueError(f"{name} must lie in [{low}, {high}]; got {value}")
 
 
 def _count_nonzero(X):

@@ -15,8 +15,6 @@ under the same statistics. Linear scores are worst for empty clusters; these alw
 A draw costs O(K F / 64) instructions and one block of predictives. The row of a cluster costs O(F), besides its Theta.
 """
 
-import numbers
-
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_New
@@ -41,10 +39,10 @@ from expfam.structures.top_l cimport top_row, top_work_size
 
 from expfam.errors import CapabilityError, ResourceError
 from expfam.families.support import dense_rows
+from expfam.params import Integer, Real
 from expfam.samplers.proposals.base import Proposal
 from expfam.samplers.proposals.snapshot import Snapshot
-from expfam.structures.ground.stored import TINY, integers
-from expfam.structures.ground.stored import numbers as stored_numbers
+from expfam.structures.ground.stored import TINY, integers, numbers
 
 # Up to this F the sum 127 * 127 * F is below 2**24, so integer scores are converted to floats without rounding.
 cdef Py_ssize_t LARGEST_F = 1024
@@ -100,6 +98,10 @@ class Int8Proposal(Proposal):
     """
 
     modes = frozenset({"frozen", "crossfit", "removed", "included"})
+    _constraints = {
+        "shortlist": Integer(0, LARGEST_SHORTLIST), "temperature": ("auto", Real(0, 1, "(]")),
+        "floor": Real(0, 1, why="for q must not vanish anywhere"),
+    }
 
     def __init__(self, *, shortlist=16, temperature="auto", floor=0.01):
         self.shortlist, self.temperature, self.floor = shortlist, temperature, floor
@@ -122,7 +124,7 @@ class Int8Proposal(Proposal):
         ResourceError
             The rounded data need more than 1 GiB.
         """
-        _check_settings(self)
+        super().check(model, data)
         model.family.require("variational", "Int8Proposal")
         if data.n_statistics > LARGEST_F:
             raise CapabilityError(
@@ -148,20 +150,6 @@ def _padded(F):
 
 def _table_bytes(data):
     return data.n_rows * (_padded(data.n_statistics) + 8)
-
-
-def _check_settings(settings):
-    shortlist, temperature, floor = settings.shortlist, settings.temperature, settings.floor
-    is_count = isinstance(shortlist, numbers.Integral) and not isinstance(shortlist, bool)
-    if not is_count or not 0 <= shortlist <= LARGEST_SHORTLIST:
-        raise ValueError(f"Int8Proposal: shortlist must be an integer from 0 to {LARGEST_SHORTLIST}; got {shortlist!r}")
-    if isinstance(temperature, str):
-        if temperature != "auto":
-            raise ValueError(f"Int8Proposal: temperature must be 'auto' or lie in (0, 1]; got {temperature!r}")
-    elif not isinstance(temperature, numbers.Real) or not 0 < temperature <= 1:
-        raise ValueError(f"Int8Proposal: temperature must be 'auto' or lie in (0, 1]; got {temperature!r}")
-    if not isinstance(floor, numbers.Real) or not 0 < floor < 1:
-        raise ValueError(f"Int8Proposal: floor must lie in (0, 1), for q must not vanish anywhere; got {floor!r}")
 
 
 # ---- the working object ----------------------------------------------------------------------------------------------
@@ -956,9 +944,9 @@ cdef class BoundInt8:
     def from_arrays(self, arrays):
         """Restore the fixed numbers from the arrays of `to_arrays`; a `refresh` must follow."""
         F = self.s.F
-        centre, mean = (stored_numbers(arrays, name, (F,)) for name in ("centre", "mean"))
-        balance, varies = stored_numbers(arrays, "balance", (F,), low=TINY), integers(arrays, "varies", (F,), 0, 2)
-        temperature = float(stored_numbers(arrays, "temperature", (), low=TINY))
+        centre, mean = (numbers(arrays, name, (F,)) for name in ("centre", "mean"))
+        balance, varies = numbers(arrays, "balance", (F,), low=TINY), integers(arrays, "varies", (F,), 0, 2)
+        temperature = float(numbers(arrays, "temperature", (), low=TINY))
         self._set_fixed(centre, mean, balance, varies.astype(bool))
         self.s.temperature = temperature
 

@@ -7,7 +7,6 @@ are short and a draw is O(1). A refresh costs one matrix product with a row for 
 cluster, and a few nanoseconds for each entry of the product.
 """
 
-import numbers
 import warnings
 
 import numpy as np
@@ -25,6 +24,7 @@ from expfam.structures.simd.prototypes cimport expfam_above, expfam_biased_tops
 from expfam.structures.alias cimport ALIAS_OK, AliasTable, alias_build, alias_cell, alias_law
 
 from expfam.errors import CapabilityError, DataError
+from expfam.params import Integer, Real
 from expfam.samplers.geometry.neighbourhood import is_taken_as_it_is, means_groups, neighbourhood
 from expfam.samplers.proposals.base import Proposal
 from expfam.structures.ground.rng import generator
@@ -84,22 +84,19 @@ class PrototypeProposal(Proposal):
     """
 
     modes = frozenset({"frozen"})
+    _constraints = {
+        "data_cells": ("tree", "means", DataCells), "max_group": (Integer(1), "auto"),
+        "n_anchors": Integer(0), "floor": Real(_SMALLEST_FLOOR, 1, "[)"),
+    }
 
     def __init__(self, *, data_cells="means", max_group="auto", n_anchors=4, floor=0.02):
         self.data_cells, self.max_group, self.n_anchors, self.floor = data_cells, max_group, n_anchors, floor
 
     def check(self, model, data):
-        """Refuse settings out of range; the message names the parameter."""
-        if not isinstance(self.data_cells, DataCells) and self.data_cells not in ("tree", "means"):
-            raise ValueError(f"data_cells must be 'tree', 'means' or a DataCells; got {self.data_cells!r}")
+        """Refuse settings out of range, and cells of other data."""
+        super().check(model, data)
         if isinstance(self.data_cells, DataCells) and len(self.data_cells.group) != data.n_rows:
             raise DataError(f"data_cells has {len(self.data_cells.group)} data; there are {data.n_rows}")
-        if self.max_group != "auto" and not (isinstance(self.max_group, numbers.Integral) and self.max_group >= 1):
-            raise ValueError(f"max_group must be a positive integer or 'auto'; got {self.max_group!r}")
-        if not isinstance(self.n_anchors, numbers.Integral) or self.n_anchors < 0:
-            raise ValueError(f"n_anchors must be an integer of at least 0; got {self.n_anchors!r}")
-        if not isinstance(self.floor, numbers.Real) or not _SMALLEST_FLOOR <= self.floor < 1:
-            raise ValueError(f"floor must lie in [{_SMALLEST_FLOOR}, 1); got {self.floor!r}")
 
     def largest_group(self, n_clusters):
         """Return the maximal size of a group; "auto" depends only on the number of clusters."""

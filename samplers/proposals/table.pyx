@@ -537,14 +537,14 @@ class TableProposal(Proposal):
     """
 
     modes = frozenset({"crossfit", "removed", "included", "frozen"})
+    _constraints = {"dtype": ("uint8", "float32")}
 
     def __init__(self, *, dtype="uint8"):
         self.dtype = dtype
 
     def check(self, model, data):
         """Refuse families and data that the table cannot hold."""
-        if self.dtype not in ("uint8", "float32"):
-            raise ValueError(f"dtype must be 'uint8' or 'float32'; got {self.dtype!r}")
+        super().check(model, data)
         kind = getattr(model.family, "count_model", None)
         if kind not in _MODELS:
             raise CapabilityError(

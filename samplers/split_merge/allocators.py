@@ -7,7 +7,7 @@ object of the same kind: it returns the sides of the rows that it is shown, and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from expfam.errors import CapabilityError
-from expfam.params import Settings
+from expfam.params import POSITIVE, Integer, Settings, check_settings
 from expfam.samplers.geometry.hash_tables import coordinates
 from expfam.structures.hashing.sign_hash import SignHash
 
@@ -51,6 +51,7 @@ class Allocator(Settings):
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
         """Raise an error where settings, family or data do not allow the allocator."""
+        check_settings(self)
 
     def bind(self, model: MixtureModel, data: Dataset, *, seed: int) -> BoundAllocator:
         """Return the working object for one model and data set."""
@@ -158,14 +159,10 @@ class RestrictedGibbsAllocator(Allocator):
     Jain and Neal 2004, with masses n + offset.
     """
 
+    _constraints: ClassVar = {"n_scans": Integer(0), "launch": ("coin", "sequential")}
+
     def __init__(self, *, n_scans: int = 3, launch: Literal["coin", "sequential"] = "coin") -> None:
         self.n_scans, self.launch = n_scans, launch
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise a ValueError for an invalid number of scans or an unknown launch."""
-        _at_least("n_scans", self.n_scans, 0)
-        if self.launch not in ("coin", "sequential"):
-            raise ValueError(f"launch must be 'coin' or 'sequential'; got {self.launch!r}")
 
     def assign(
         self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
@@ -207,13 +204,10 @@ class CodeAllocator(Allocator):
     CodeAllocator(beta=0.35)
     """
 
+    _constraints: ClassVar = {"beta": POSITIVE}
+
     def __init__(self, *, beta: float = 0.35) -> None:
         self.beta = beta
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise a ValueError where `beta` is not positive and finite."""
-        if not 0 < self.beta < np.inf:
-            raise ValueError(f"beta must be positive; got {self.beta!r}")
 
     def memory_per_row(self, data: Dataset) -> int:
         """Return the bytes per row of the codes and of the coordinates that they are made from."""
@@ -247,13 +241,10 @@ class DelayedAllocator(Allocator):
     ratio of the sub-problem of the first items; the ratio of the reverse move is its inverse.
     """
 
+    _constraints: ClassVar = {"first": Integer(1), "factor": Integer(2)}
+
     def __init__(self, *, first: int = 24, factor: int = 6) -> None:
         self.first, self.factor = first, factor
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise a ValueError for stages that do not grow."""
-        _at_least("first", self.first, 1)
-        _at_least("factor", self.factor, 2)
 
     def assign(
         self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
@@ -283,12 +274,10 @@ class FrozenAllocator(Allocator):
     FrozenAllocator(n_rounds=1)
     """
 
+    _constraints: ClassVar = {"n_rounds": Integer(0)}
+
     def __init__(self, *, n_rounds: int = 2) -> None:
         self.n_rounds = n_rounds
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise a ValueError unless `n_rounds` is an integer of at least 0."""
-        _at_least("n_rounds", self.n_rounds, 0)
 
     def assign(
         self, bound: _Bound, Phi: Any, rng: np.random.Generator, forced: npt.NDArray[np.int8] | None
@@ -386,8 +375,3 @@ def urn_log_q(n_a: Any, n_b: Any, offset: float) -> Any:
     c = offset
     ends = gammaln(n_a + c) + gammaln(n_b + c) - gammaln(n_a + n_b + 2 * c)
     return ends - 2 * gammaln(1.0 + c) + gammaln(2.0 + 2 * c)
-
-
-def _at_least(name, value, least):
-    if not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}; got {value!r}")

@@ -7,11 +7,11 @@ splitting. Pairs are drawn in batches, O(1) each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from expfam.params import Settings
+from expfam.params import Integer, Settings, check_settings
 from expfam.samplers.geometry.hash_tables import HashTables, warn_of_large_buckets
 from expfam.structures.hashing.lsh import LshTables
 
@@ -50,6 +50,7 @@ class Anchors(Settings):
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
         """Raise an error where settings, family or data do not allow the law."""
+        check_settings(self)
 
     def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
         """Return the working object for one data set."""
@@ -81,12 +82,15 @@ class HashedAnchors(Anchors):
     n_tables: int
     method: Literal["auto", "sign", "minhash"]
 
+    _constraints: ClassVar = HashTables._constraints
+
     def tables(self) -> HashTables:
         """Return the settings of the hash tables."""
         return HashTables(n_bits=self.n_bits, n_tables=self.n_tables, method=self.method)
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error for settings out of range."""
+        """Raise an error for settings out of range, and for MinHash of data that may be negative."""
+        super().check(model, data)
         self.tables().check(data)
 
     def memory_per_row(self, data: Dataset) -> int:
@@ -127,6 +131,8 @@ class NearAnchors(HashedAnchors):
     of a bucket belong to other clusters, and moves of their pairs are refused.
     """
 
+    _constraints: ClassVar = {"n_candidates": Integer(1)}
+
     def __init__(
         self,
         *,
@@ -138,12 +144,6 @@ class NearAnchors(HashedAnchors):
     ) -> None:
         self.n_candidates = n_candidates
         self.n_bits, self.n_tables, self.method, self.n_threads = n_bits, n_tables, method, n_threads
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise an error for settings out of range."""
-        if not isinstance(self.n_candidates, (int, np.integer)) or self.n_candidates < 1:
-            raise ValueError(f"n_candidates must be an integer of at least 1; got {self.n_candidates!r}")
-        super().check(model, data)
 
     def bind(self, data: Dataset, *, seed: int) -> BoundAnchors:
         """Return the working object for one data set."""

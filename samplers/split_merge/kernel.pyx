@@ -29,6 +29,7 @@ from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.members cimport MemberLists
 
 from expfam.errors import ArchiveError, CapabilityError, PluginError
+from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.split_merge.budget import MoveSchedule, most_moves
 from expfam.samplers.split_merge.moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
@@ -405,6 +406,7 @@ class CollapsedSplitMerge(Kernel):
     """
 
     state_type = CollapsedState
+    _constraints = {"n_moves": (Integer(1), "auto"), "every": (Integer(1), "auto")}
 
     def __init__(self, moves, *, n_moves="auto", every="auto", n_threads=None):
         self.moves, self.n_moves, self.every, self.n_threads = moves, n_moves, every, n_threads
@@ -415,10 +417,7 @@ class CollapsedSplitMerge(Kernel):
 
     def check(self, model, data):
         """Raise an error for settings out of range, and for moves that do not fit family or data."""
-        for name in ("n_moves", "every"):
-            value = getattr(self, name)
-            if value != "auto" and not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise ValueError(f"{name} must be a positive integer or 'auto'; got {value!r}")
+        super().check(model, data)
         resolve_n_threads(self.n_threads)
         for move in self.choose_moves(model, data):
             if not getattr(move, "kind", None) in _KINDS:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from expfam.errors import CapabilityError
-from expfam.params import Settings
+from expfam.params import POSITIVE, Real, Settings, check_settings
 from expfam.samplers.geometry.hash_tables import HashTables
 from expfam.samplers.split_merge.allocators import (
     CodeAllocator,
@@ -47,14 +47,14 @@ class Move(Settings):
     """
 
     kind = ""
+    _constraints: ClassVar = {"weight": POSITIVE}
 
     def __init__(self, *, weight: float = 1.0) -> None:
         self.weight = weight
 
     def check(self, model: MixtureModel, data: Dataset) -> None:
         """Raise an error where settings, family or data do not allow the move."""
-        if not 0 < self.weight < np.inf:
-            raise ValueError(f"weight of {type(self).__name__} must be positive; got {self.weight!r}")
+        check_settings(self)
 
     def memory_per_row(self, model: MixtureModel, data: Dataset) -> int:
         """Return the bytes per row that the move's parts hold, and need while they are made."""
@@ -105,6 +105,7 @@ class AnchoredMoves(Move):
     """
 
     kind = "anchored"
+    _constraints: ClassVar = {"rho": Real(0, 1, "(]"), "most": Real(0, ends="(]")}
 
     def __init__(
         self,
@@ -124,10 +125,6 @@ class AnchoredMoves(Move):
         super().check(model, data)
         _check_part(self.anchors, "anchors", model, data)
         _check_part(self.allocator, "allocator", model, data)
-        if isinstance(self.rho, (str, bool)) or not 0 < self.rho <= 1:
-            raise ValueError(f"rho must lie in (0, 1]; got {self.rho!r}")
-        if not self.most > 0:
-            raise ValueError(f"most must be positive; got {self.most!r}")
 
 
 class MemberMoves(Move):

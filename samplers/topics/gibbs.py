@@ -7,7 +7,7 @@ computes in float64; each word has its own random stream.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from scipy import sparse
 
 from expfam.errors import ArchiveError, CapabilityError, DataError
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
+from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
 from expfam.samplers.topics.corpus import check_admixture, count_tokens, memory_of_tokens
@@ -214,16 +215,15 @@ class TopicGibbs(Kernel):
     """
 
     state_type = TokenState
+    _constraints: ClassVar = {"learn_every": Integer(1)}
 
     def __init__(self, *, learn_alpha: bool = True, learn_eta: bool = False, learn_every: int = 10) -> None:
         self.learn_alpha, self.learn_eta, self.learn_every = learn_alpha, learn_eta, learn_every
 
     def check(self, model: Any, data: Dataset) -> None:
         """Raise an error for models that are no admixtures of words, and for fractional counts."""
+        super().check(model, data)
         check_admixture(model, "TopicGibbs")
-        every = self.learn_every
-        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"TopicGibbs: learn_every must be an integer of at least 1; got {every!r}")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
         values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)

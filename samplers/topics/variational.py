@@ -7,22 +7,22 @@ the topics follows from the sums. Only the start and the order of batches are ra
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
+from expfam.params import Integer
 from expfam.samplers.topics.corpus import check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior, pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
 from expfam.samplers.topics.stream import TopicStream
-from expfam.samplers.variational.checks import check_settings
 from expfam.samplers.variational.held_rows import Batch, HeldRows
 from expfam.samplers.variational.learner import weight_of
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, Stochastic
-from expfam.samplers.variational.stream_kernel import StreamKernel
+from expfam.samplers.variational.stream_kernel import LOCAL_ITERATIONS, StreamKernel
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, numbers
 from expfam.structures.ground.threads import segments
@@ -101,6 +101,13 @@ class TopicVariational(StreamKernel):
     """
 
     takes_weight = True
+    _constraints: ClassVar = {
+        **LOCAL_ITERATIONS,
+        "n_active": (Integer(1), None),
+        "local": ("auto", "active", "dense", "tokens"),
+        "documents": ("cold", "warm", "best"),
+        "n_restarts": Integer(0, 64),
+    }
 
     def __init__(
         self,
@@ -132,22 +139,10 @@ class TopicVariational(StreamKernel):
         self.schedule_of().check(data.n_rows)
 
     def _check_settings(self, model, data):
+        super()._check_settings(model, data)
         check_admixture(model, "TopicVariational")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
-        check_settings(
-            self,
-            least={"n_active": 1, "n_restarts": 0, "restart_iterations": 1, "max_iterations": 1},
-            others={"n_active": (None,)},
-            tolerances=("tol", "bound_tol"),
-            choices={
-                "local": ("auto", "active", "dense", "tokens"),
-                "documents": ("cold", "warm", "best"),
-                "dtype": ("float32", "float64"),
-            },
-        )
-        if self.n_restarts > 64:
-            raise ValueError(f"TopicVariational: n_restarts must be at most 64; got {self.n_restarts}")
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule):
             raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")

@@ -28,6 +28,7 @@ from expfam.errors import CapabilityError
 from expfam.families.support import dense_rows
 from expfam.model.partitions import fitted_labels
 from expfam.model.statistics import weighted_statistics
+from expfam.params import Real
 from expfam.samplers.uncollapsed.dense import sparse_arrays
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
@@ -213,6 +214,7 @@ class ExpectationMaximization(UncollapsedKernel):
 
     state_type = ExpectationState
     takes_weight = True
+    _constraints = {"tol": Real(0, ends="[]")}
 
     def __init__(self, *, tol=1e-4, truncation=100, n_threads=None):
         super().__init__(theta="map", truncation=truncation, n_threads=n_threads)
@@ -225,8 +227,6 @@ class ExpectationMaximization(UncollapsedKernel):
             raise CapabilityError(
                 f"{type(self).__name__} needs log_prior(), which family {model.family.name!r} does not implement"
             )
-        if not self.tol >= 0:
-            raise ValueError(f"tol must be non-negative; got {self.tol!r}")
 
     def init_state(self, model, data, labels, *, seed):
         """Make a state with the statistics of labels; the first step makes its parameters."""

@@ -8,14 +8,14 @@ the stationary law: drawn parameters leave the posterior invariant; their modes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.model.partitions import fitted_labels
-from expfam.params import refuse_unused
+from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 _ABILITY = {"draw": "draw", "map": "map", "mean": "variational"}  # ability of the family that each `theta` needs
-_DRAWS = ("auto", "dense", "tree", "rejection")
 
 
 class UncollapsedKernel(Kernel):
@@ -65,6 +64,7 @@ class UncollapsedKernel(Kernel):
     """
 
     state_type = UncollapsedState
+    _constraints: ClassVar = {"theta": tuple(_ABILITY)}
 
     def __init__(
         self,
@@ -77,8 +77,7 @@ class UncollapsedKernel(Kernel):
 
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse settings out of range, and families that cannot make parameters from statistics."""
-        if self.theta not in _ABILITY:
-            raise ValueError(f"theta must be one of {list(_ABILITY)}; got {self.theta!r}")
+        super().check(model, data)
         model.family.require(_ABILITY[self.theta], type(self).__name__)
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
             raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
@@ -148,6 +147,8 @@ class UncollapsedGibbs(UncollapsedKernel):
     priors". The chain mixes more slowly than collapsed sweeps, much more slowly on short documents.
     """
 
+    _constraints: ClassVar = {"draw": ("auto", "dense", "tree", "rejection"), "tau": Real(0, ends="(]")}
+
     def __init__(
         self,
         *,
@@ -163,10 +164,6 @@ class UncollapsedGibbs(UncollapsedKernel):
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse settings out of range, and families that cannot make parameters from statistics."""
         super().check(model, data)
-        if self.draw not in _DRAWS:
-            raise ValueError(f"draw must be one of {list(_DRAWS)}; got {self.draw!r}")
-        if not self.tau > 0:
-            raise ValueError(f"tau must be positive; got {self.tau!r}")
         if self.draw == "dense":
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
 

@@ -26,6 +26,7 @@ from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfa
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
 
 from expfam.errors import CapabilityError, ExactnessWarning
+from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
@@ -453,6 +454,8 @@ class UncollapsedMetropolis(UncollapsedKernel):
     law is a function of the parameters, and the labels are drawn given these.
     """
 
+    _constraints = {"steps": Integer(1), "refresh": ("always", "never", Integer(1))}
+
     def __init__(
         self, proposal="prototype", *, steps=2, redraw=True, refresh="always", theta="draw", truncation=100,
         n_threads=None,
@@ -467,12 +470,6 @@ class UncollapsedMetropolis(UncollapsedKernel):
     def check(self, model, data):
         """Refuse settings out of range, and proposals that cannot work."""
         super().check(model, data)
-        if not isinstance(self.steps, (int, np.integer)) or self.steps < 1:
-            raise ValueError(f"steps must be a positive integer; got {self.steps!r}")
-        if self.refresh not in ("always", "never") and not (
-            isinstance(self.refresh, (int, np.integer)) and self.refresh >= 1
-        ):
-            raise ValueError(f"refresh must be 'always', 'never' or a positive integer; got {self.refresh!r}")
         resolve_n_threads(self.n_threads)
         proposal = self.choose_proposal(model, data)
         if getattr(proposal, "kind", None) != "assignment" or "frozen" not in proposal.modes:

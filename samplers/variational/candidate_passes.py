@@ -6,11 +6,11 @@ run has converged only when a pass over all clusters gained nothing.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from expfam.samplers.variational.checks import check_settings
+from expfam.params import Integer, is_auto
 from expfam.samplers.variational.held_rows import HeldSoft
 from expfam.samplers.variational.learner import Pass
 from expfam.samplers.variational.schedules import Memoized, Schedule
@@ -36,11 +36,15 @@ class CandidatePasses(StreamKernel):
     n_candidates: int | Literal["auto"] | None
     full_every: int
 
-    def _check_ranges(self, *, least, tolerances, choices):
-        """Raise ValueError for a schedule that is none, and for settings out of their ranges."""
-        least = {"n_active": 1, "n_candidates": 1, "full_every": 1, **least}
-        others = {"n_active": (None,), "n_candidates": (None, "auto")}
-        check_settings(self, least=least, others=others, tolerances=tolerances, choices=choices)
+    _constraints: ClassVar = {
+        "n_active": (Integer(1), None),
+        "n_candidates": ("auto", Integer(1), None),
+        "full_every": Integer(1),
+    }
+
+    def _check_settings(self, model, data):
+        """Raise ValueError for settings out of range, and for a schedule that is none."""
+        super()._check_settings(model, data)
         if not (isinstance(self.schedule, Schedule) or self.has_auto_schedule()):
             raise ValueError(
                 f"{type(self).__name__}: schedule must be 'auto', Full(), Memoized() or Stochastic(); got"
@@ -49,7 +53,7 @@ class CandidatePasses(StreamKernel):
 
     def has_auto_schedule(self) -> bool:
         """Tell whether the sizes choose the schedule."""
-        return isinstance(self.schedule, str) and self.schedule == "auto"
+        return is_auto(self.schedule)
 
     def stream_schedule(self) -> Any:
         """Return the schedule of a run that learns chunks."""

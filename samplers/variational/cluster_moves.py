@@ -9,11 +9,12 @@ numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from expfam.errors import CapabilityError, SupportError
+from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.geometry.coordinates import Rows, nearest
 from expfam.samplers.starts.rules import distant_rows
@@ -75,6 +76,7 @@ class ClusterMoves(Kernel):
 
     state_type = VariationalState
     takes_weight = True
+    _constraints: ClassVar = {"n_trials": Integer(0), "n_refinements": Integer(0)}
 
     def __init__(
         self,
@@ -91,13 +93,6 @@ class ClusterMoves(Kernel):
     def init_state(self, model: MixtureModel, data: Dataset, labels: Any, *, seed: int) -> NoReturn:
         """Raise CapabilityError: the kernel of the passes makes the state."""
         raise CapabilityError("ClusterMoves cannot begin a state: use Cycle(SparseVariational(), ClusterMoves())")
-
-    def check(self, model: MixtureModel, data: Dataset) -> None:
-        """Raise ValueError for numbers of trials out of their ranges."""
-        for name in ("n_trials", "n_refinements"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"ClusterMoves: {name} must be a non-negative integer; got {value!r}")
 
     def move(self, state: VariationalState) -> tuple[int, int, dict[str, Any]]:
         """Make one pass and all trials; return (trials, accepted, accepted of each kind)."""

@@ -9,13 +9,13 @@ O(N L F) for the sums; memory is O(K F + N L).
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from expfam.errors import CapabilityError, DataWarning
 from expfam.model.partitions import fitted_labels
-from expfam.params import refuse_unused
+from expfam.params import NON_NEGATIVE, Integer, refuse_unused
 from expfam.samplers.variational.candidate_passes import CandidatePasses
 from expfam.samplers.variational.local_step import PhiSizes, SparsePass
 from expfam.samplers.variational.schedules import Full, Memoized, Schedule, automatic_schedule
@@ -92,6 +92,14 @@ class SparseVariational(CandidatePasses):
 
     state_type = VariationalState
     takes_weight = True
+    _constraints: ClassVar = {
+        "objective": ("vb", "map"),
+        "memo": ("auto", "statistics", "rows"),
+        "tol": NON_NEGATIVE,
+        "dtype": ("float32", "float64"),
+        "truncation": Integer(1),
+        "sticks": ("open", "closed"),
+    }
 
     def __init__(
         self,
@@ -134,13 +142,7 @@ class SparseVariational(CandidatePasses):
             model.family.require("variational", "SparseVariational")
 
     def _check_settings(self, model, data):
-        choices = {
-            "objective": ("vb", "map"),
-            "memo": ("auto", "statistics", "rows"),
-            "dtype": ("float64", "float32"),
-            "sticks": ("open", "closed"),
-        }
-        self._check_ranges(least={"truncation": 1}, tolerances=("tol",), choices=choices)
+        super()._check_settings(model, data)
         if isinstance(self.schedule, Schedule) and not isinstance(self.schedule, Memoized):
             refuse_unused(self, ["memo"], why=f"the schedule {self.schedule!r}", remedy="use Memoized()")
 

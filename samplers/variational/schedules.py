@@ -5,10 +5,12 @@ A schedule is frozen settings. Its batches depend only on the number of rows, th
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
-from expfam.params import Settings, refuse_unused
+from expfam.params import NON_NEGATIVE, POSITIVE, Integer, Real, Settings, check_settings, refuse_unused
 from expfam.structures.ground.rng import generator
 
 _MOST_BATCHES = 20
@@ -21,12 +23,9 @@ class Schedule(Settings):
     `check` compares the settings with the data.
     """
 
-    def check_settings(self) -> None:
-        """Raise ValueError for settings out of their ranges."""
-
     def check(self, n_rows: int) -> None:
-        """Raise ValueError for settings that these data do not allow."""
-        self.check_settings()
+        """Raise ValueError for settings out of range, and for those that these data do not allow."""
+        check_settings(self)
 
     def n_batches_of(self, n_rows: int) -> int:
         """Return the number of batches of a pass."""
@@ -68,13 +67,10 @@ class Memoized(Schedule):
     Hinton 1998 for the incremental view. The bound never falls, from the labels of the start on.
     """
 
+    _constraints: ClassVar = {"n_batches": Integer(1), "run_length": Integer(1)}
+
     def __init__(self, n_batches: int = 20, *, run_length: int = 1) -> None:
         self.n_batches, self.run_length = n_batches, run_length
-
-    def check_settings(self) -> None:
-        """Raise ValueError unless number of batches and length of runs are positive integers."""
-        _check_count("Memoized", "n_batches", self.n_batches)
-        _check_count("Memoized", "run_length", self.run_length)
 
     def n_batches_of(self, n_rows: int) -> int:
         """Return the number of batches of a pass: at most one for each run of rows."""
@@ -119,6 +115,14 @@ class Stochastic(Schedule):
     Hoffman, Blei, Wang and Paisley 2013, "Stochastic variational inference".
     """
 
+    _constraints: ClassVar = {
+        "batch_size": Integer(1),
+        "kappa": Real(0.5, 1, "(]"),
+        "delay": NON_NEGATIVE,
+        "n_total": (POSITIVE, None),
+        "run_length": Integer(1),
+    }
+
     def __init__(
         self,
         batch_size: int = 1024,
@@ -135,17 +139,6 @@ class Stochastic(Schedule):
         """Raise for settings that these data do not allow; `n_total` is for chunks alone."""
         super().check(n_rows)
         refuse_unused(self, ["n_total"], why=f"a fit of {n_rows} rows at once", remedy="learn chunks")
-
-    def check_settings(self) -> None:
-        """Raise ValueError for sizes and exponents out of their ranges."""
-        _check_count("Stochastic", "batch_size", self.batch_size)
-        _check_count("Stochastic", "run_length", self.run_length)
-        if self.n_total is not None and not 0 < self.n_total < np.inf:
-            raise ValueError(f"Stochastic: n_total must be positive and finite, or None; got {self.n_total!r}")
-        if not 0.5 < self.kappa <= 1:
-            raise ValueError(f"Stochastic: kappa must lie in (0.5, 1]; got {self.kappa!r}")
-        if not 0 <= self.delay < np.inf:
-            raise ValueError(f"Stochastic: delay must be finite and non-negative; got {self.delay!r}")
 
     def n_batches_of(self, n_rows: int) -> int:
         """Return the number of batches of a pass; the last one may be smaller."""
@@ -181,11 +174,6 @@ def _divided(n_rows, n_batches, run_length, rng):
         return chosen
     rows = [(runs[:, None] * run_length + np.arange(run_length)).ravel() for runs in chosen]
     return [part[part < n_rows] for part in rows]
-
-
-def _check_count(owner, name, value):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{owner}: {name} must be an integer of at least 1; got {value!r}")
 
 
 __all__ = ["Full", "Memoized", "Schedule", "Stochastic", "automatic_schedule"]

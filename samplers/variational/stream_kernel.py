@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from expfam.params import NON_NEGATIVE, Integer, check_settings, refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
+# settings of the kernels that iterate on each document or group
+LOCAL_ITERATIONS = {
+    "max_iterations": Integer(1),
+    "tol": NON_NEGATIVE,
+    "n_restarts": Integer(0),
+    "restart_iterations": Integer(1),
+    "bound_tol": NON_NEGATIVE,
+    "dtype": ("float32", "float64"),
+}
+
 
 class StreamKernel(Kernel):
     """Base of kernels that make streams.
 
-    Subclasses write `stream_schedule`, `_check_settings` and `_empty_stream`, and override `_stream_start` if the start
-    must be changed for a stream.
+    Subclasses write `stream_schedule` and `_empty_stream`, and override `_stream_start` if the start must be changed
+    for a stream.
     """
 
     def stream_schedule(self) -> Any:
@@ -22,8 +33,10 @@ class StreamKernel(Kernel):
         raise NotImplementedError
 
     def _check_settings(self, model, data):
-        """Raise for settings out of their ranges, and for unsuitable models and data."""
-        raise NotImplementedError
+        """Raise for settings out of range; subclasses add unsuitable models and data."""
+        check_settings(self)
+        if getattr(self, "n_restarts", None) == 0:
+            refuse_unused(self, ["restart_iterations"], why="n_restarts=0", remedy="give n_restarts")
 
     def _empty_stream(self, model, data, seed):
         """Return a stream that has learned nothing; `data` is its first chunk."""
@@ -36,7 +49,7 @@ class StreamKernel(Kernel):
     def check_stream(self, model: Any, data: Dataset) -> None:
         """Raise as `check` does, for a run that learns chunks; `data` is one of them."""
         self._check_settings(model, data)
-        self.stream_schedule().check_settings()
+        check_settings(self.stream_schedule())
 
     def stream(
         self, model: Any, data: Dataset, *, seed: Any = None, start: Any = "auto", n_clusters: int | None = None
@@ -79,4 +92,4 @@ class StreamKernel(Kernel):
         return stream
 
 
-__all__ = ["StreamKernel"]
+__all__ = ["LOCAL_ITERATIONS", "StreamKernel"]

@@ -12,7 +12,7 @@ are merged.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
-from expfam.params import Settings
+from expfam.params import NON_NEGATIVE, Integer, Settings, check_settings
 from expfam.samplers.chain.driver import advance
 from expfam.samplers.collapsed.gibbs import CollapsedGibbs
 from expfam.samplers.starts.greedy_merge import merged_labels
@@ -78,6 +78,13 @@ class Progressive(Settings):
     start.
     """
 
+    _constraints: ClassVar = {
+        "n_rows": (Integer(1), None),
+        "steps": Integer(1),
+        "tol": NON_NEGATIVE,
+        "max_rounds": Integer(1),
+    }
+
     def __init__(
         self,
         *,
@@ -107,14 +114,7 @@ class Progressive(Settings):
 
     def check(self, model: Any, data: Dataset) -> None:
         """Refuse settings out of range, and models that the kernel refuses."""
-        for name in ("n_rows", "steps", "max_rounds"):
-            value = getattr(self, name)
-            if name == "n_rows" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"Progressive: {name} must be an integer of at least 1; got {value!r}")
-        if not 0 <= self.tol < math.inf:
-            raise ValueError(f"Progressive: tol must be finite and non-negative; got {self.tol!r}")
+        check_settings(self)
         self.runner().check(model, data)
 
     def runner(self) -> Any:

@@ -59,9 +59,8 @@ def test_automatic_numbers_of_steps():
         assert step_numbers(estimator(n_steps=300)) == (300, 100)
         assert step_numbers(estimator(n_steps=np.int64(9), n_warmup=0)) == (9, 0)
         for bad in ({"n_steps": 5.0}, {"n_steps": True}, {"n_warmup": -1}, {"n_steps": "many"}):
-            with pytest.raises(
-                ValueError, match=f"{estimator.__name__}: {next(iter(bad))} must be 'auto' or a non-neg"
-            ):
+            said = f"{estimator.__name__}: {next(iter(bad))} must be 'auto' or an integer of at least 0"
+            with pytest.raises(ValueError, match=said):
                 step_numbers(estimator(**bad))
     assert Mixture("poisson", 2, n_steps=120).fit(X).trace_.n_warmup == 100
 

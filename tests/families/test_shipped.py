@@ -101,7 +101,7 @@ def test_draws_on_the_sphere_have_scipy_s_moments():
         (lambda: Bernoulli(a=0.0), "bernoulli: a must be positive and finite"),
         (lambda: Exponential(b=[1.0, -2.0]), "exponential: b must be positive and finite"),
         (lambda: NegativeBinomial(r=np.inf), "negative_binomial: r must be positive"),
-        (lambda: VonMisesFisher(kappa="big"), 'von_mises_fisher: kappa must be positive or "auto"'),
+        (lambda: VonMisesFisher(kappa="big"), "von_mises_fisher: kappa must be positive and finite"),
     ],
 )
 def test_hyper_parameters_are_checked_when_given(make, said):

@@ -285,16 +285,16 @@ def test_weights_are_frozen_values():
     [
         (lambda: SymmetricDirichlet(0), "SymmetricDirichlet: n_components must be an integer of at least 1; got 0"),
         (lambda: SymmetricDirichlet(2.5), "n_components .* got 2.5"),
-        (lambda: SymmetricDirichlet(3, alpha=-1.0), "alpha must be a positive finite number; got -1.0"),
+        (lambda: SymmetricDirichlet(3, alpha=-1.0), "alpha must be a positive finite number or None; got -1.0"),
         (lambda: DirichletProcess(alpha=0), "DirichletProcess: alpha must be a positive finite number; got 0"),
         (lambda: DirichletProcess(alpha=np.nan), "alpha .* got nan"),
         (lambda: DirichletProcess(alpha="1"), "alpha .* got '1'"),
         (lambda: PitmanYor(alpha=np.inf), "alpha .* got inf"),
-        (lambda: PitmanYor(discount=1.0), r"PitmanYor: discount must lie in \[0, 1\); got 1.0"),
+        (lambda: PitmanYor(discount=1.0), r"PitmanYor: discount must be a number in \[0, 1\); got 1.0"),
         (lambda: PitmanYor(discount=-0.1), "discount .* got -0.1"),
         (lambda: DirichletProcess().log_prior([1, -2]), "non-negative; cluster 1 holds -2"),
         (lambda: SymmetricDirichlet(3).expected_log([1.0, 2.0]), r"shape \(3,\); got \(2,\)"),
-        (lambda: DirichletProcess().update_hyper([1], None, rate=0), "rate must be positive; got 0"),
+        (lambda: DirichletProcess().update_hyper([1], None, rate=0), "rate must be a positive finite number; got 0"),
     ],
 )
 def test_bad_values_are_named(make, words):

@@ -18,7 +18,8 @@ from expfam.errors import DataTypeError, DataWarning
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.gaussian.definite import invert_definite
-from expfam.families.support import check_scales, dense_rows
+from expfam.families.support import check_hyper, check_scales, dense_rows
+from expfam.params import is_auto
 from expfam.structures.ground.threads import single_blas
 
 if TYPE_CHECKING:
@@ -170,27 +171,6 @@ def _listed(columns, most=4):
 
 
 # ---- hyper-parameters ----------------------------------------------------------------------------------------------
-
-
-def is_auto(value: Any) -> bool:
-    """Return whether a hyper-parameter is "auto", to be chosen from the data."""
-    return isinstance(value, str) and value == "auto"
-
-
-def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, vector: bool = True) -> None:
-    """Raise ValueError unless `value` is "auto", a finite number or an array of one per column.
-
-    Numbers must be positive if `positive`; arrays are allowed if `vector`.
-    """
-    if is_auto(value):
-        return
-    rule = f"{'positive and ' * positive}finite: a number{', or one per column' * vector}"
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.array(np.nan)
-    if array.ndim > int(vector) or not np.isfinite(array).all() or (positive and not (array > 0).all()):
-        raise ValueError(f"{family}: {name} must be {rule}; got {value!r}")
 
 
 def check_scale(family: str, value: Any, dof: float | None) -> None:

@@ -12,11 +12,11 @@ from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
     RealFamily,
-    check_hyper,
-    is_auto,
     per_column,
     usable_variance,
 )
+from expfam.families.support import check_hyper
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt

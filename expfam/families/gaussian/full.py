@@ -18,11 +18,9 @@ from expfam.families.gaussian.columns import (
     PRIOR_SHARE,
     RealFamily,
     check_dof,
-    check_hyper,
     check_scale,
     factor,
     inverse,
-    is_auto,
     log_det,
     log_det_or_none,
     per_column,
@@ -31,7 +29,8 @@ from expfam.families.gaussian.columns import (
     unsvec,
     usable_variance,
 )
-from expfam.families.support import check_ratio
+from expfam.families.support import check_hyper, check_ratio
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,12 +13,12 @@ from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
     RealFamily,
-    check_hyper,
-    is_auto,
     per_column,
     require_dense,
     usable_variance,
 )
+from expfam.families.support import check_hyper
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt

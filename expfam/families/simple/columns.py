@@ -3,20 +3,12 @@
 import numpy as np
 
 from expfam.errors import DataError
+from expfam.families.support import check_hyper
 
 
 def _check_positive(family, names=None):
     for name in names or family.get_params():
-        value = getattr(family, name)
-        if isinstance(value, str):
-            if value == "auto":
-                continue
-            raise ValueError(f'{family.name}: {name} must be positive or "auto"; got {value!r}')
-        numbers = np.asarray(value, dtype=np.float64)
-        if numbers.ndim > 1 or not (np.isfinite(numbers) & (numbers > 0)).all():
-            raise ValueError(
-                f"{family.name}: {name} must be positive and finite, one number or one for each column; got {value!r}"
-            )
+        check_hyper(family.name, name, getattr(family, name))
 
 
 def _resolved(family, X, **auto):

@@ -717,13 +717,13 @@ def test_refusals():
         with pytest.raises(CapabilityError, match="needs the prior of a DirichletProcess"):
             HierarchicalClustering().init(MixtureModel(Poisson(), weights), X)
     model = MixtureModel(Poisson(), DirichletProcess())
-    with pytest.raises(ValueError, match="order must be one of"):
+    with pytest.raises(ValueError, match="order must be 'odds' or 'odds_size'"):
         HierarchicalClustering(order="best of all").init(model, X)
     with pytest.raises(ValueError, match="starts from its data or from labels"):
         HierarchicalClustering().init(model, X, start="kmeans++")
     with pytest.raises(ValueError, match="makes leaves of its own"):
         HierarchicalClustering(duplicates="collapse").init(model, X, start=np.zeros(6, dtype=int))
-    with pytest.raises(ValueError, match="n_merges must be a positive integer"):
+    with pytest.raises(ValueError, match="n_merges must be an integer of at least 1"):
         HierarchicalClustering(n_merges=0).init(model, X)
 
 

@@ -657,6 +657,7 @@ def test_misuse_is_refused():
         ({"n_bits": 0}, ValueError, "n_bits"),
         ({"n_bits": 5000}, ValueError, "n_bits"),
         ({"n_bits": 1.5}, TypeError, "n_bits"),
+        ({"n_bits": True}, TypeError, "n_bits"),
         ({"shortlist": -1}, ValueError, "shortlist"),
         ({"entries": "uniform"}, ValueError, "entries"),
         ({"temperature": 0.0}, ValueError, "temperature"),

@@ -579,8 +579,8 @@ def test_anchors_out_of_range_are_refused():
 BAD = [
     (lambda: SplitMerge("smart"), ValueError, "preset must be one of"),
     (lambda: SplitMerge(n_moves=0), ValueError, "n_moves must be"),
-    (lambda: SplitMerge(rho=0.0), ValueError, r"rho must lie in \(0, 1\]; got 0.0"),
-    (lambda: SplitMerge(rho=1.5), ValueError, "rho must lie"),
+    (lambda: SplitMerge(rho=0.0), ValueError, r"rho must be a number in \(0, 1\]; got 0.0"),
+    (lambda: SplitMerge(rho=1.5), ValueError, "rho must be"),
     (lambda: SplitMerge("mondrian", rho=0.5), ValueError, "preset 'mondrian' has no moves between anchors"),
     (lambda: SplitMerge(anchors=NearAnchors(n_bits=63)), ValueError, "n_bits must be .* got 63"),
     (lambda: SplitMerge(anchors=NearAnchors(n_candidates=0)), ValueError, "n_candidates must be .* got 0"),
@@ -595,8 +595,8 @@ BAD = [
     (lambda: SplitMerge(allocator=CodeAllocator(beta=0.0)), ValueError, "beta"),
     (lambda: SplitMerge(allocator=FrozenAllocator(n_rounds=-1)), ValueError, "n_rounds"),
     (lambda: CollapsedSplitMerge([]), ValueError, "at least one kind"),
-    (lambda: CollapsedSplitMerge([MemberMoves(weight=0.0)]), ValueError, "weight of MemberMoves"),
-    (lambda: CollapsedSplitMerge([AnchoredMoves(most=0.0)]), ValueError, "most must be positive"),
+    (lambda: CollapsedSplitMerge([MemberMoves(weight=0.0)]), ValueError, "MemberMoves: weight must be a positive"),
+    (lambda: CollapsedSplitMerge([AnchoredMoves(most=0.0)]), ValueError, "most must be a positive"),
     (lambda: CollapsedSplitMerge([UniformAnchors()]), CapabilityError, "needs moves of the kinds"),
     (lambda: SplitMerge(n_threads=0), ValueError, "n_threads"),
 ]

@@ -457,7 +457,7 @@ t.test_words_that_no_active_topic_explains_are_computed_by_logs()
         ({"n_active": 0}, "n_active"),
         ({"n_active": 1.5}, "n_active"),
         ({"n_restarts": -1}, "n_restarts"),
-        ({"n_restarts": 65}, "at most 64"),
+        ({"n_restarts": 65}, "an integer in 0..64"),
         ({"max_iterations": 0}, "max_iterations"),
         ({"tol": -1.0}, "tol"),
         ({"local": "sparse"}, "local"),

@@ -240,7 +240,7 @@ def test_refusals():
         ExpectationMaximization().init(MixtureModel(Bare(), SymmetricDirichlet(2)), COUNTS, seed=0)
     with pytest.raises(CapabilityError, match=r"needs log_prior\(\)"):
         ExpectationMaximization().init(MixtureModel(NoDensity(), SymmetricDirichlet(2)), COUNTS, seed=0)
-    with pytest.raises(ValueError, match="tol must be non-negative"):
+    with pytest.raises(ValueError, match="tol must be a non-negative number"):
         ExpectationMaximization(tol=-1.0).init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)
     cycle = Cycle(ExpectationMaximization(), CollapsedGibbs())
     state = cycle.init(MixtureModel(Poisson(), SymmetricDirichlet(2)), COUNTS, seed=0)

@@ -291,9 +291,9 @@ def test_stochastic_em_is_the_mode_then_a_draw():
 def test_wrong_settings_are_refused():
     model, X = MixtureModel(Poisson(), SymmetricDirichlet(3)), COUNTS
     for kernel, words in [
-        (UncollapsedGibbs(draw="fast"), "draw must be one of"),
-        (UncollapsedGibbs(tau=0.0), "tau must be positive"),
-        (UncollapsedGibbs(theta="guess"), "theta must be one of"),
+        (UncollapsedGibbs(draw="fast"), "draw must be 'auto', 'dense'"),
+        (UncollapsedGibbs(tau=0.0), "tau must be a positive number"),
+        (UncollapsedGibbs(theta="guess"), "theta must be .draw., .map. or .mean."),
         (StochasticEM(theta="draw"), "UncollapsedGibbs draws parameters"),
     ]:
         with pytest.raises(ValueError, match=words):
