@@ -119,6 +119,27 @@ def test_each_pair_is_scored_about_once():
     assert 299**2 <= queue.n_scores <= 1.01 * 299**2
 
 
+@pytest.mark.parametrize("n_patterns", [1, 7])
+def test_equal_items_cost_few_more_scores_than_others(n_patterns):
+    """If every merge of equal items asked for the partners of all, there would be N**3 scores or so."""
+    n = 240
+    x, size = np.random.default_rng(0).normal(size=(n_patterns, 3))[np.arange(n) % n_patterns], np.ones(n)
+
+    def partners(k, ids):
+        slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))
+        weight = size[k] * size[slots] / (size[k] + size[slots])
+        return slots, -weight * ((x[k] - x[slots]) ** 2).sum(axis=1), -np.inf
+
+    def absorb(k, l):
+        x[k] = (size[k] * x[k] + size[l] * x[l]) / (size[k] + size[l])
+        size[k] += size[l]
+
+    queue = MergeQueue(n, partners)
+    queue.run(absorb)
+    assert (n - 1) ** 2 <= queue.n_scores <= 1.1 * (n - 1) ** 2
+    assert queue.n_scans < 5 * n
+
+
 def test_it_widens_when_nothing_is_left():
     clusters = Clusters(20, 3, forbid=True)
     clusters.x[:, 0] = 0
