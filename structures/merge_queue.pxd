@@ -2,8 +2,14 @@
 
 from libc.stdint cimport int64_t
 
+cdef enum:
+    MERGE_OK = 0
+    MERGE_NUMERICAL = -1        # a score is NaN or +inf; the pair is (bad_k, bad_l)
+    MERGE_PYTHON = -3           # the exception is stored in `pending`
+    MERGE_NONE = 1              # no pair is left that may be merged
+
 # Find the older partners of slot k, those with 0 <= ids[slot] < ids[k] (dead slots have id -1). Write their slots and
-# scores, each partner once, at most n_items. Return their number, or a status < 0 of merge_table.pxd. The best n_kept
+# scores, each partner once, at most n_items. Return their number, or a status < 0. The best n_kept
 # partners, ties by smaller id, must be among them, and no other partner may have a score above rest[0].
 ctypedef Py_ssize_t (*older_partners)(void *self, Py_ssize_t k, const int64_t *ids, Py_ssize_t n_kept,
                                       Py_ssize_t *slots, double *scores, double *rest) noexcept nogil
@@ -35,8 +41,8 @@ cdef class MergeQueue:
     cdef int64_t[::1] _tie                  # (n_items,) least older id of a pair that reaches the key, -1 if not known
     cdef Py_ssize_t _n_leaves               # number of leaves of the tournament: a power of 2
     cdef Py_ssize_t[::1] _winner            # (2 _n_leaves,) slot of the best entry below each node, -1 for none
-    cdef int64_t[::1] _next                 # (2 n_items,) itself for a live id; for a dead one a later id, up to the next live
-    cdef Py_ssize_t[::1] _ahead             # (n_items,) circular lists of entries that wait for the same id; itself if alone
+    cdef int64_t[::1] _next                 # (2 n_items,) a live id itself; of a dead one, an id up to the next live
+    cdef Py_ssize_t[::1] _ahead             # (n_items,) circular lists of entries that wait for one id; itself if alone
     cdef Py_ssize_t[::1] _behind            # (n_items,)
     cdef Py_ssize_t[::1] _slots             # (n_items,) scratch of scans
     cdef double[::1] _scores                # (n_items,) scratch of scans

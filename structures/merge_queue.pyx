@@ -1,9 +1,12 @@
 """Queue of the best pair to merge, for any way of finding partners.
 
-The queue runs the same greedy search as `merge_table`, but each pair is owned by its younger cluster. A new cluster
-finds its partners once, and all of them are older; no other entry changes. So a merge costs one search and O(log N),
-where a table reads every live cluster. An index or a graph can find partners without reading all pairs. If all pairs
-are scored, there are about (N - 1)**2 scores.
+Greedy agglomeration repeatedly merges the live pair with the highest score. Of equal scores the smallest (older id,
+younger id) wins; the items have the ids 0..N-1, and the t-th merge makes the cluster N + t. The algorithm uses neither
+reducibility nor monotonicity of the scores.
+
+Each pair is owned by its younger cluster. A new cluster finds its partners once, and all of them are older; no other
+entry changes. So a merge costs one search and O(log N). An index or a graph can find partners without reading all
+pairs. If all pairs are scored, there are about (N - 1)**2 scores. Memory is O(N).
 
 Each live cluster has an entry, which lists the best partners that were found and has a floor. Invariant: every owned
 pair of two live clusters is either in the list, or its score is at most the floor and it comes after all listed pairs
@@ -14,16 +17,13 @@ best entry.
 A list keeps the last of its pairs after the other cluster has merged: what is left comes after that pair in the order.
 Without this rule N equal items would cost N**3 scores. All their entries list the same few oldest partners, which are
 merged first, and all floors tie, so that each merge would need the partners of all entries. With it, an entry of equal
-scores waits for the oldest live cluster that may still be its partner. Entries that wait for the same one form a list by
-ascending id, of which only the front is in the tournament: as long as its bound does not fall, it comes before all
-others of the list.
+scores waits for the oldest live cluster that may still be its partner. Entries that wait for the same one form a list
+by ascending id. Only the front is in the tournament: as long as its score does not fall, it comes before the others.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.math cimport INFINITY, isnan, nextafter
-
-from expfam.structures.merge_table cimport MERGE_NONE, MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
 
 import threading
 
@@ -59,6 +59,9 @@ cdef Py_ssize_t copy_partners(MergeQueue queue, Py_ssize_t k, Py_ssize_t *slots,
         if not 0 <= slot[i] < queue.n_items:
             raise IndexError(f"partners({k}) returned slots {min(slot)} to {max(slot)}: "
                              f"there are 0 to {queue.n_items - 1}")
+        if not 0 <= queue._id[slot[i]] < queue._id[k]:
+            raise ValueError(f"partners({k}) returned slot {slot[i]}, which holds no older cluster: "
+                             "leave out slots that have no id from 0 to below ids[k]")
         slots[i] = slot[i]
         scores[i] = score[i]
     rest[0] = bound
@@ -112,7 +115,9 @@ cdef class MergeQueue:
     Notes
     -----
     The merges are those of the plain greedy search over all pairs that `partners` returns. Of equal scores it merges
-    the pair with the smallest older id, then the one with the smallest younger id.
+    the pair with the smallest older id, then the one with the smallest younger id. Bayesian hierarchical clustering
+    (Heller & Ghahramani 2005) needs such a queue, because its scores are not reducible and the nearest-neighbour chain
+    finds another tree.
 
     Examples
     --------
@@ -124,14 +129,18 @@ cdef class MergeQueue:
     >>> def partners(k, ids):
     ...     slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))
     ...     return slots, -np.abs(x[k] - x[slots]), -np.inf
+    >>> def absorb(k, l):
+    ...     x[k] = (x[k] + x[l]) / 2
     >>> queue = MergeQueue(4, partners)
     >>> queue.best()
     (2, 3, -0.5)
-    >>> x[2] = 5.25
-    >>> queue.merge(2, 3)
-    4
-    >>> queue.best()
-    (0, 1, -1.0)
+    >>> children, scores = queue.run(absorb)
+    >>> children
+    array([[2, 3],
+           [0, 1],
+           [4, 5]])
+    >>> scores
+    array([-0.5 , -1.  , -4.75])
     """
 
     def __init__(self, n_items, partners, *, n_kept=4, n_threads=None):
@@ -250,7 +259,7 @@ cdef class MergeQueue:
         return i
 
     cdef void _forget_dead(self, Py_ssize_t a) noexcept nogil:
-        """Remove the pairs at the head of a list whose other cluster has merged; keep the last pair in any case."""
+        """Remove the first pairs of a list while they are dead, but never the last pair."""
         cdef Py_ssize_t i, n_dead = 0
         while n_dead < self._n_listed[a] - 1 and self._id[self._kept_slot[a, n_dead]] != self._kept_id[a, n_dead]:
             n_dead += 1
@@ -272,7 +281,7 @@ cdef class MergeQueue:
         self._key[a] = self._floor[a]
         self._tie[a] = -1
         if self._n_listed[a] and self._kept_score[a, 0] == self._floor[a]:
-            self._tie[a] = self._next_live(self._kept_id[a, 0])     # equal scores are left of younger partners only
+            self._tie[a] = self._next_live(self._kept_id[a, 0] + 1)     # older ones come before the last pair
             if self._tie[a] >= self._id[a]:
                 self._key[a] = nextafter(self._floor[a], -INFINITY)
                 self._tie[a] = -1
@@ -307,7 +316,7 @@ cdef class MergeQueue:
     # ---- waiting lists ----------------------------------------------------------------------------------------------
 
     cdef bint _may_wait(self, Py_ssize_t front, Py_ssize_t a) noexcept nogil:
-        """Say whether deferred entry a, with all that wait behind it, comes after all that wait behind `front`."""
+        """Say whether deferred entry a comes after all that wait behind `front`."""
         return (front >= 0 and self._key[a] == self._key[front] and self._tie[a] == self._tie[front]
                 and self._id[a] > self._id[self._ahead[front]])
 
@@ -620,11 +629,14 @@ cdef class MergeQueue:
                     f"needs {target.shape}"
                 )
             target[...] = arrays[name]
-        for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items), ("id", -1, 2 * n_items),
-                                ("kept_id", -1, 2 * n_items)):
+        for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items), ("id", -1, 2 * n_items - 1),
+                                ("kept_id", -1, 2 * n_items - 1)):
             if arrays[name].size and not (low <= arrays[name].min() and arrays[name].max() < high):
                 raise ValueError(f"array {name!r} must hold numbers from {low} to {high - 1}: it was damaged")
         self.n_live, self.n_merges, self.n_scores, self.n_scans = counters
+        if not 0 < self.n_live == np.count_nonzero(arrays["id"] >= 0) == n_items - self.n_merges:
+            raise ValueError(f"array 'counters' names {self.n_live} live clusters after {self.n_merges} merges of "
+                             f"{n_items} items, and 'id' has other ones: it was damaged")
         self._find_next()
         self._bind(partners)
         for a in range(n_items):

@@ -1,4 +1,4 @@
-"""Partners by Ward's criterion, for a `MergeQueue`: all pairs are scored, compiled, in O(N) memory."""
+"""Partners of a `MergeQueue` by Ward's criterion: all pairs, by compiled code, in O(N) memory."""
 
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int64_t
@@ -49,7 +49,7 @@ cdef void add_center(ward_state *s, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 
 cdef class WardPartners:
-    """Partners of a `MergeQueue` by Ward's method: all pairs, and the growth of the sum of squares.
+    """Partners of a `MergeQueue` by Ward's method, with the scores of all pairs.
 
     A score is minus the growth of the within-cluster sum of squares.
 

@@ -211,7 +211,7 @@ class _Gains:
         return gammaln(n + self.offset) - gammaln(1.0 + self.offset)
 
     def partners(self, k, ids):
-        """Return the older clusters that may merge with cluster k, and their gains, for a `MergeQueue`."""
+        """Return the partners of cluster k for a `MergeQueue`, with their gains."""
         if self.near is None:
             slots = np.nonzero((ids >= 0) & (ids < ids[k]))[0]
         else:
