@@ -1,4 +1,4 @@
-"""Partners of a `MergeQueue` by Ward's criterion: all pairs, by compiled code, in O(N) memory."""
+"""Partners of a `MergeQueue` by Ward's criterion: all pairs, compiled, in O(N) memory."""
 
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int64_t
