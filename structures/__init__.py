@@ -6,8 +6,8 @@ from expfam.lazy import load_name
 
 _HOMES: dict[str, list[str]] = {
     "expfam.structures.inverted_index": ["InvertedIndex"],
-    "expfam.structures.merge_table": ["MergeTable", "WardScores"],
     "expfam.structures.merge_queue": ["MergeQueue"],
+    "expfam.structures.ward": ["WardPartners"],
     "expfam.structures.alias": ["AliasArena", "AliasTable"],
     "expfam.structures.members": ["MemberLists"],
     "expfam.structures.top_l": ["select_top"],

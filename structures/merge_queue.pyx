@@ -1,23 +1,29 @@
 """Queue of the best pair to merge, for any way of finding partners.
 
-The queue runs the same greedy search as `merge_table`, but each pair is owned by its younger cluster. A new cluster
-finds its partners once, and all of them are older; no other entry changes. So a merge costs one search and O(log N),
-where a table reads every live cluster. An index or a graph can find partners without reading all pairs. If all pairs
-are scored, there are about (N - 1)**2 scores.
+Greedy agglomeration repeatedly merges the live pair with the highest score. Of equal scores the smallest (older id,
+younger id) wins; the items have the ids 0..N-1, and the t-th merge makes the cluster N + t. The algorithm uses neither
+reducibility nor monotonicity of the scores.
+
+Each pair is owned by its younger cluster. A new cluster finds its partners once, and all of them are older; no other
+entry changes. So a merge costs one search and O(log N). An index or a graph can find partners without reading all
+pairs. If all pairs are scored, there are about (N - 1)**2 scores. Memory is O(N).
 
 Each live cluster has an entry, which lists the best partners that were found and has a floor. Invariant: every owned
 pair of two live clusters is either in the list, or its score is at most the floor and it comes after all listed pairs
 in the order (score descending, older id ascending). A merge only deletes pairs. An entry whose listed scores are all
 below its floor is deferred: its partners are found again only when its floor could win. A tournament tree holds the
 best entry.
+
+A list keeps the last of its pairs after the other cluster has merged: what is left comes after that pair in the order.
+Without this rule N equal items would cost N**3 scores. All their entries list the same few oldest partners, which are
+merged first, and all floors tie, so that each merge would need the partners of all entries. With it, an entry of equal
+scores waits for the oldest live cluster that may still be its partner. Entries that wait for the same one form a list
+by ascending id. Only the front is in the tournament: as long as its score does not fall, it comes before the others.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from libc.math cimport INFINITY, isnan
-from libc.string cimport memcpy
-
-from expfam.structures.merge_table cimport MERGE_NONE, MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
+from libc.math cimport INFINITY, isnan, nextafter
 
 import threading
 
@@ -43,17 +49,21 @@ cdef merge_partners_v1 partners_of(capsule) except *:
 
 cdef Py_ssize_t copy_partners(MergeQueue queue, Py_ssize_t k, Py_ssize_t *slots, double *scores,
                               double *rest) except -1:
-    found, values, bound = queue._partners(k, np.asarray(queue._id))
+    cdef Py_ssize_t i
+    found, values, bound = queue._partners(k, queue._id_array)
     cdef const Py_ssize_t[::1] slot = np.ascontiguousarray(found, dtype=np.intp)
     cdef const double[::1] score = np.ascontiguousarray(values, dtype=np.float64)
     if slot.shape[0] != score.shape[0] or slot.shape[0] > queue.n_items:
         raise ValueError(f"partners({k}) returned {slot.shape[0]} slots and {score.shape[0]} scores")
-    if slot.shape[0]:
-        if not 0 <= min(slot) <= max(slot) < queue.n_items:
+    for i in range(slot.shape[0]):
+        if not 0 <= slot[i] < queue.n_items:
             raise IndexError(f"partners({k}) returned slots {min(slot)} to {max(slot)}: "
                              f"there are 0 to {queue.n_items - 1}")
-        memcpy(slots, &slot[0], slot.shape[0] * sizeof(Py_ssize_t))
-        memcpy(scores, &score[0], score.shape[0] * sizeof(double))
+        if not 0 <= queue._id[slot[i]] < queue._id[k]:
+            raise ValueError(f"partners({k}) returned slot {slot[i]}, which holds no older cluster: "
+                             "leave out slots that have no id from 0 to below ids[k]")
+        slots[i] = slot[i]
+        scores[i] = score[i]
     rest[0] = bound
     return slot.shape[0]
 
@@ -105,7 +115,9 @@ cdef class MergeQueue:
     Notes
     -----
     The merges are those of the plain greedy search over all pairs that `partners` returns. Of equal scores it merges
-    the pair with the smallest older id, then the one with the smallest younger id.
+    the pair with the smallest older id, then the one with the smallest younger id. Bayesian hierarchical clustering
+    (Heller & Ghahramani 2005) needs such a queue, because its scores are not reducible and the nearest-neighbour chain
+    finds another tree.
 
     Examples
     --------
@@ -117,14 +129,18 @@ cdef class MergeQueue:
     >>> def partners(k, ids):
     ...     slots = np.flatnonzero((ids >= 0) & (ids < ids[k]))
     ...     return slots, -np.abs(x[k] - x[slots]), -np.inf
+    >>> def absorb(k, l):
+    ...     x[k] = (x[k] + x[l]) / 2
     >>> queue = MergeQueue(4, partners)
     >>> queue.best()
     (2, 3, -0.5)
-    >>> x[2] = 5.25
-    >>> queue.merge(2, 3)
-    4
-    >>> queue.best()
-    (0, 1, -1.0)
+    >>> children, scores = queue.run(absorb)
+    >>> children
+    array([[2, 3],
+           [0, 1],
+           [4, 5]])
+    >>> scores
+    array([-0.5 , -1.  , -4.75])
     """
 
     def __init__(self, n_items, partners, *, n_kept=4, n_threads=None):
@@ -140,7 +156,8 @@ cdef class MergeQueue:
         self.n_kept = n_kept
         self.n_merges = self.n_scores = self.n_scans = 0
         self.bad_k = self.bad_l = -1
-        self._id = np.arange(n_items, dtype=np.int64)
+        self._id_array = np.arange(n_items, dtype=np.int64)
+        self._id = self._id_array
         self._kept_score = np.full((n_items, n_kept), -np.inf)
         self._kept_slot = np.full((n_items, n_kept), -1, dtype=np.intp)
         self._kept_id = np.full((n_items, n_kept), -1, dtype=np.int64)
@@ -150,6 +167,8 @@ cdef class MergeQueue:
         self._tie = np.full(n_items, -1, dtype=np.int64)
         self._n_leaves = 1 << max(0, (int(n_items) - 1).bit_length())
         self._winner = np.full(2 * self._n_leaves, -1, dtype=np.intp)
+        self._next = np.arange(2 * n_items, dtype=np.int64)
+        self._ahead, self._behind = np.arange(n_items, dtype=np.intp), np.arange(n_items, dtype=np.intp)
         self._slots, self._scores = np.empty(n_items, dtype=np.intp), np.empty(n_items)
 
     cdef int _bind(self, object partners) except -1:
@@ -229,19 +248,51 @@ cdef class MergeQueue:
             return self._tie[a] < self._tie[b]
         return self._id[a] < self._id[b]
 
+    cdef bint _is_first_live(self, Py_ssize_t a) noexcept nogil:
+        return self._n_listed[a] > 0 and self._id[self._kept_slot[a, 0]] == self._kept_id[a, 0]
+
+    cdef int64_t _next_live(self, int64_t i) noexcept nogil:
+        """Find the first id from i on that is live or not yet given."""
+        while self._next[i] != i:
+            self._next[i] = self._next[self._next[i]]
+            i = self._next[i]
+        return i
+
+    cdef void _forget_dead(self, Py_ssize_t a) noexcept nogil:
+        """Remove the first pairs of a list while they are dead, but never the last pair."""
+        cdef Py_ssize_t i, n_dead = 0
+        while n_dead < self._n_listed[a] - 1 and self._id[self._kept_slot[a, n_dead]] != self._kept_id[a, n_dead]:
+            n_dead += 1
+        if n_dead == 0:
+            return
+        self._n_listed[a] -= n_dead
+        for i in range(self._n_listed[a]):
+            self._kept_score[a, i] = self._kept_score[a, i + n_dead]
+            self._kept_slot[a, i] = self._kept_slot[a, i + n_dead]
+            self._kept_id[a, i] = self._kept_id[a, i + n_dead]
+
     cdef void _update_key(self, Py_ssize_t a) noexcept nogil:
         """Compute the bound of an entry from its list and floor."""
-        if self._n_listed[a] and self._kept_score[a, 0] >= self._floor[a]:
+        self._forget_dead(a)
+        if self._is_first_live(a):
             self._key[a] = self._kept_score[a, 0]
             self._tie[a] = self._kept_id[a, 0]
-        else:
-            self._key[a] = self._floor[a]
-            self._tie[a] = -1
+            return
+        self._key[a] = self._floor[a]
+        self._tie[a] = -1
+        if self._n_listed[a] and self._kept_score[a, 0] == self._floor[a]:
+            self._tie[a] = self._next_live(self._kept_id[a, 0] + 1)     # older ones come before the last pair
+            if self._tie[a] >= self._id[a]:
+                self._key[a] = nextafter(self._floor[a], -INFINITY)
+                self._tie[a] = -1
 
     cdef void _play(self, Py_ssize_t a) noexcept nogil:
         """Play the matches of an entry that changed again."""
-        cdef Py_ssize_t node = self._n_leaves + a, left, right
-        self._winner[node] = a if self._key[a] > -INFINITY else -1
+        self._winner[self._n_leaves + a] = a if self._key[a] > -INFINITY else -1
+        self._play_above(self._n_leaves + a)
+
+    cdef void _play_above(self, Py_ssize_t node) noexcept nogil:
+        cdef Py_ssize_t left, right
         while node > 1:
             node >>= 1
             left = self._winner[2 * node]
@@ -261,6 +312,34 @@ cdef class MergeQueue:
         self._n_listed[a] = 0
         self._floor[a] = INFINITY
         self._update_key(a)
+
+    # ---- waiting lists ----------------------------------------------------------------------------------------------
+
+    cdef bint _may_wait(self, Py_ssize_t front, Py_ssize_t a) noexcept nogil:
+        """Say whether deferred entry a comes after all that wait behind `front`."""
+        return (front >= 0 and self._key[a] == self._key[front] and self._tie[a] == self._tie[front]
+                and self._id[a] > self._id[self._ahead[front]])
+
+    cdef void _wait(self, Py_ssize_t front, Py_ssize_t a) noexcept nogil:
+        """Take entry a out of the tournament; it waits behind `front`, and its own list behind it."""
+        cdef Py_ssize_t last = self._ahead[front], end = self._ahead[a]
+        self._behind[last] = a
+        self._ahead[a] = last
+        self._behind[end] = front
+        self._ahead[front] = end
+        self._winner[self._n_leaves + a] = -1
+        self._play_above(self._n_leaves + a)
+
+    cdef void _release(self, Py_ssize_t a) noexcept nogil:
+        """Take entry a out of its list; if it was the front, the next one gets into the tournament."""
+        cdef Py_ssize_t b = self._behind[a]
+        if b == a:
+            return
+        self._behind[self._ahead[a]] = b
+        self._ahead[b] = self._ahead[a]
+        self._ahead[a] = self._behind[a] = a
+        if self._winner[self._n_leaves + a] == a:
+            self._play(b)
 
     # ---- entries -----------------------------------------------------------------------------------------------------
 
@@ -328,36 +407,38 @@ cdef class MergeQueue:
 
         Returns MERGE_NONE if no pair is left.
         """
-        cdef Py_ssize_t k, i, n_dead
-        cdef int64_t found = 0
+        cdef Py_ssize_t k, front = -1
+        cdef int64_t found, tie
+        cdef double key
         cdef int status
         while True:
             k = self._winner[1]
             if k < 0:
                 return MERGE_NONE
-            if self._tie[k] < 0:
+            key = self._key[k]
+            tie = self._tie[k]
+            self._update_key(k)
+            if self._key[k] == key and self._tie[k] == tie:
+                if self._is_first_live(k):
+                    a[0] = self._kept_slot[k, 0]
+                    b[0] = k
+                    score[0] = key
+                    return MERGE_OK
+                self._release(k)
+                front = -1
                 found = 0
                 status = self._scan(k, &self._source, &self._slots[0], &self._scores[0], &found)
                 self.n_scores = self.n_scores + found
                 self.n_scans = self.n_scans + 1
                 if status != MERGE_OK:
                     return status
-                self._play(k)
-                continue
-            n_dead = 0
-            while n_dead < self._n_listed[k] and self._id[self._kept_slot[k, n_dead]] != self._kept_id[k, n_dead]:
-                n_dead += 1
-            if n_dead == 0:
-                a[0] = self._kept_slot[k, 0]
-                b[0] = k
-                score[0] = self._key[k]
-                return MERGE_OK
-            self._n_listed[k] -= n_dead
-            for i in range(self._n_listed[k]):
-                self._kept_score[k, i] = self._kept_score[k, i + n_dead]
-                self._kept_slot[k, i] = self._kept_slot[k, i + n_dead]
-                self._kept_id[k, i] = self._kept_id[k, i + n_dead]
-            self._update_key(k)
+            elif self._key[k] != key:       # what waits behind it may come first now
+                self._release(k)
+            elif not self._is_first_live(k):
+                if self._may_wait(front, k):
+                    self._wait(front, k)
+                    continue
+                front = k
             self._play(k)
 
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
@@ -365,6 +446,10 @@ cdef class MergeQueue:
 
         Partners of the new cluster are found later, when they are needed.
         """
+        self._release(k)
+        self._release(l)
+        self._next[self._id[k]] = self._id[k] + 1
+        self._next[self._id[l]] = self._id[l] + 1
         self._id[k] = self.n_items + self.n_merges
         self._id[l] = -1
         self.n_merges = self.n_merges + 1
@@ -418,6 +503,36 @@ cdef class MergeQueue:
         self.c_merge(k, l)
         return self._id[k]
 
+    def run(self, absorb, *, n_clusters=1):
+        """Merge best pairs until `n_clusters` are left or no pair may merge.
+
+        Parameters
+        ----------
+        absorb : callable
+            ``absorb(k, l)`` adds the cluster in slot l to slot k, in the data that `partners` reads.
+        n_clusters : int
+            Number of clusters at which to stop.
+
+        Returns
+        -------
+        children : (n_merged, 2) int64 ndarray
+            Ids of the merged clusters, the older one first.
+        scores : (n_merged,) float64 ndarray
+            Score of each merge. Scores may rise from one merge to the next.
+        """
+        if not hasattr(n_clusters, "__index__") or n_clusters < 1:
+            raise ValueError(f"n_clusters must be a positive integer; got {n_clusters!r}")
+        cdef Py_ssize_t k, l
+        children, scores = [], []
+        while self.n_live > n_clusters and (pair := self.best()) is not None:
+            k, l, score = pair
+            children.append((self._id[k], self._id[l]))
+            scores.append(score)
+            absorb(k, l)
+            self.c_merge(k, l)
+            PyErr_CheckSignals()
+        return np.array(children, dtype=np.int64).reshape(-1, 2), np.array(scores, dtype=np.float64)
+
     def widen(self, partners):
         """Continue with another function `partners` that returns more pairs. O(n_items).
 
@@ -429,6 +544,7 @@ cdef class MergeQueue:
         """
         cdef Py_ssize_t a
         self._bind(partners)
+        self._ahead, self._behind = np.arange(self.n_items, dtype=np.intp), np.arange(self.n_items, dtype=np.intp)
         for a in range(self.n_items):
             if self._id[a] >= 0:
                 self._defer(a)
@@ -513,15 +629,28 @@ cdef class MergeQueue:
                     f"needs {target.shape}"
                 )
             target[...] = arrays[name]
-        for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items)):
+        for name, low, high in (("n_listed", 0, n_kept + 1), ("kept_slot", -1, n_items), ("id", -1, 2 * n_items - 1),
+                                ("kept_id", -1, 2 * n_items - 1)):
             if arrays[name].size and not (low <= arrays[name].min() and arrays[name].max() < high):
                 raise ValueError(f"array {name!r} must hold numbers from {low} to {high - 1}: it was damaged")
         self.n_live, self.n_merges, self.n_scores, self.n_scans = counters
+        if not 0 < self.n_live == np.count_nonzero(arrays["id"] >= 0) == n_items - self.n_merges:
+            raise ValueError(f"array 'counters' names {self.n_live} live clusters after {self.n_merges} merges of "
+                             f"{n_items} items, and 'id' has other ones: it was damaged")
+        self._find_next()
         self._bind(partners)
         for a in range(n_items):
             self._update_key(a)
         self._play_all()
         return self
+
+    def _find_next(self):
+        """Compute the first live id from each one on; ids that are not yet given count as live."""
+        n_named = self.n_items + self.n_merges
+        following = np.arange(2 * self.n_items, dtype=np.int64)
+        following[:n_named] = n_named
+        following[self.ids] = self.ids
+        np.asarray(self._next)[:] = np.minimum.accumulate(following[::-1])[::-1]
 
     def __repr__(self):
         return f"MergeQueue(n_items={self.n_items}, n_live={self.n_live}, n_kept={self.n_kept})"

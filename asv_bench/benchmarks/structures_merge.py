@@ -4,7 +4,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array
 
-from expfam.structures import InvertedIndex, MergeTable, WardScores
+from expfam.structures import InvertedIndex, MergeQueue, WardPartners
 
 from . import data
 
@@ -18,6 +18,10 @@ class NumpyWard:
     def score(self, k, slots):
         gap = self.center[slots] - self.center[k]
         return -(self.size[k] * self.size[slots] / (self.size[k] + self.size[slots])) * np.einsum("ij,ij->i", gap, gap)
+
+    def partners(self, k, ids):
+        slots = np.nonzero((ids >= 0) & (ids < ids[k]))[0]
+        return slots, self.score(k, slots), -np.inf
 
     def absorb(self, k, other):
         total = self.size[k] + self.size[other]
@@ -66,12 +70,13 @@ class Ward:
 
     def run(self, way):
         if way == "compiled":
-            return MergeTable(len(self.X), WardScores(self.X)).run()[1]
+            partners = WardPartners(self.X)
+            return MergeQueue(len(self.X), partners, n_threads=1).run(partners.absorb)[1]
         if way == "scipy":
             return -(np.square(linkage(self.X, "ward")[:, 2])) / 2
         scores = NumpyWard(self.X)
         if way == "callable":
-            return MergeTable(len(self.X), scores.score).run(scores.absorb)[1]
+            return MergeQueue(len(self.X), scores.partners).run(scores.absorb)[1]
         return all_pairs(len(self.X), scores.score, scores.absorb)
 
     def time_tree(self, way, n_items):
@@ -82,23 +87,18 @@ class Ward:
 
 
 class Scores:
-    """Scores that the table asks for, as a share of (N - 1)^2, with and without bounds."""
+    """Scores that the queue asks for, as a share of (N - 1)^2, of random and of equal items."""
 
-    params = ([False, True], [1, 4])
-    param_names = ("bounded", "n_kept")
+    params = (["random", "equal"], [1, 4])
+    param_names = ("items", "n_kept")
 
-    def track_scores(self, bounded, n_kept):
+    def track_scores(self, items, n_kept):
         n = 1000
-        scores = NumpyWard(data.gaussians(n, 50, n_features=2, seed=1)[0])
-
-        def bound(k, slots):
-            gap = scores.center[slots, 0] - scores.center[k, 0]
-            weight = scores.size[k] * scores.size[slots] / (scores.size[k] + scores.size[slots])
-            return -weight * gap * gap * (1 - 1e-12)
-
-        table = MergeTable(n, scores.score, bound=bound if bounded else None, n_kept=n_kept)
-        table.run(scores.absorb)
-        return table.n_scores / (n - 1) ** 2
+        X = data.gaussians(n, 50, n_features=2, seed=1)[0]
+        partners = WardPartners(X if items == "random" else np.ones_like(X))
+        queue = MergeQueue(n, partners, n_kept=n_kept)
+        queue.run(partners.absorb)
+        return queue.n_scores / (n - 1) ** 2
 
     track_scores.unit = "of (N - 1)^2"
 

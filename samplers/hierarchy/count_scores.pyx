@@ -17,11 +17,10 @@ from scipy import sparse
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t
 
-from expfam.samplers.hierarchy._merge cimport PARTNERS, SCORES, softplus
+from expfam.samplers.hierarchy._merge cimport PARTNERS, SCORES, merge_scores_v1, softplus
 from expfam.structures.simd.elementary cimport expfam_log_rising1
 from expfam.structures.inverted_index cimport InvertedIndex
-from expfam.structures.merge_queue cimport merge_partners_v1
-from expfam.structures.merge_table cimport MERGE_OK, merge_scores_v1
+from expfam.structures.merge_queue cimport MERGE_OK, merge_partners_v1
 
 from expfam.samplers.hierarchy.scores import log_gammas, log_sizes
 from expfam.structures.inverted_index import InvertedIndex
@@ -357,9 +356,6 @@ cdef class CountScores:
     cdef _publish(self):
         self.functions.self = &self.s
         self.functions.score = count_score
-        self.functions.bound = NULL
-        self.functions.candidates = NULL
-        self.functions.absorb = NULL
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
 
     cdef double _words(self, Py_ssize_t k):

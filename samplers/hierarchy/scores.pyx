@@ -1,4 +1,4 @@
-"""Log odds that two clusters of any family are one, for `MergeTable` and `MergeQueue`.
+"""Log odds that two clusters of any family are one, for the partners of a `MergeQueue`.
 
 The scores ask the components for the evidence of two clusters together; the merging is done here too.
 """
@@ -14,8 +14,8 @@ from libc.stdint cimport int32_t, int64_t
 from expfam.contracts cimport EXPFAM_OK, EXPFAM_PYTHON, components_v1
 from expfam.families.growth cimport growth_line, log_growth_v1
 from expfam.families.components cimport Components, copy_growth
-from expfam.samplers.hierarchy._merge cimport PARTS, SCORES, score_parts, softplus
-from expfam.structures.merge_table cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON, merge_scores_v1
+from expfam.samplers.hierarchy._merge cimport PARTS, SCORES, merge_scores_v1, score_parts, softplus
+from expfam.structures.merge_queue cimport MERGE_NUMERICAL, MERGE_OK, MERGE_PYTHON
 
 
 def log_gammas(n_data):
@@ -81,7 +81,7 @@ cdef int odds_line(void *self, Py_ssize_t k, Py_ssize_t l, double depth, growth_
 
 
 cdef class OddsScores:
-    """Log odds of merging two clusters of any family, for a `MergeTable` or `MergeQueue`.
+    """Log odds of merging two clusters of any family, for the partners of a `MergeQueue`.
 
     The model's family is bound, its weights are a Dirichlet process. `labels` (N,) are the leaves of the data, 0..L-1
     and none empty. `leaf_weight` (L,) is W of the leaves, or None for one block each. With `by_size`, the log number of
@@ -158,9 +158,6 @@ cdef class OddsScores:
     cdef _publish(self):
         self.functions.self = &self.s
         self.functions.score = odds_score
-        self.functions.bound = NULL
-        self.functions.candidates = NULL
-        self.functions.absorb = NULL
         self.capsule = PyCapsule_New(&self.functions, SCORES, NULL)
 
     def fork(self):

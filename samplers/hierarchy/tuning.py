@@ -17,7 +17,8 @@ from expfam.model.weights import DirichletProcess
 from expfam.samplers.geometry.coordinates import Rows
 from expfam.samplers.hierarchy.kernel import HierarchicalClustering, MergeState, chain_weight
 from expfam.structures.ground.rng import generator, resolve_seed
-from expfam.structures.merge_table import MergeTable, WardScores
+from expfam.structures.merge_queue import MergeQueue
+from expfam.structures.ward import WardPartners
 
 _ALPHAS = np.geomspace(1e-3, 1e3, 13)
 _FACTORS = {1: np.geomspace(1e-2, 1e2, 9), 2: np.geomspace(1e-2, 1e2, 5)}
@@ -148,7 +149,7 @@ def ward_state(
     each, weighed like a chain of merges.
 
     Ward 1963, in the coordinates of `Rows`: standardised columns, where greedy odds follow scale and shape of each
-    cluster. N**2 / 2 distances and more are computed, O(N) memory.
+    cluster. About N**2 distances are computed, O(N) memory.
     """
     points = Rows(data).embedding(0, None).astype(np.float64)
     labels = np.arange(data.n_rows) if labels is None else np.asarray(labels)
@@ -156,7 +157,8 @@ def ward_state(
     means = np.zeros((n_leaves, points.shape[1]))
     np.add.at(means, leaf, points)
     sizes = np.bincount(leaf).astype(np.float64)
-    children, _ = MergeTable(n_leaves, WardScores(means / sizes[:, None], size=sizes)).run()
+    partners = WardPartners(means / sizes[:, None], size=sizes)
+    children, _ = MergeQueue(n_leaves, partners).run(partners.absorb)
     weight = chain_weight(model, data, labels) if collapse else None
     return MergeState.of_children(model, data, children, labels=labels, leaf_weight=weight)
 

@@ -1,7 +1,7 @@
 """Merging clusters greedily, best pair first, as long as the log joint rises.
 
 This is an optimiser, not a sampler. It serves starts, whose labels may be any function of the data. Memory is
-O(B + B F). About B**2 / 2 evidences of two clusters together are computed; beyond a thousand clusters, only those of
+O(B + B F). Up to about B**2 evidences of two clusters together are computed; beyond a thousand clusters, only those of
 each cluster with its nearest ones.
 """
 
@@ -19,7 +19,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
 from expfam.structures.ground.threads import single_blas
-from expfam.structures.merge_table import MergeTable
+from expfam.structures.merge_queue import MergeQueue
 
 _MOST_COMPARED = 1024  # clusters up to which every pair is looked at
 _NEAREST = 32
@@ -140,13 +140,13 @@ def _gains_of(model, data, labels):
 def _merge(gains, B, opened, fewest, near):
     """Merge while it pays or has to be; returns the number of clusters that are left."""
     gains.near = near
-    table = MergeTable(B, gains, candidates=None if near is None else lambda k: list(near[k]))
+    queue = MergeQueue(B, gains.partners)
     while B > 1:
-        k, other, gain = table.best() or (0, 0, -np.inf)
+        k, other, gain = queue.best() or (0, 0, -np.inf)
         if gain == -np.inf or (gain - opened[B - 1] <= 0 and (fewest is None or fewest >= B)):
             break
         gains.absorb(k, other)
-        table.merge(k, other)
+        queue.merge(k, other)
         B -= 1
     return B
 
@@ -210,7 +210,16 @@ class _Gains:
     def _of_size(self, n):
         return gammaln(n + self.offset) - gammaln(1.0 + self.offset)
 
-    def __call__(self, k, slots):
+    def partners(self, k, ids):
+        """Return the partners of cluster k for a `MergeQueue`, with their gains."""
+        if self.near is None:
+            slots = np.nonzero((ids >= 0) & (ids < ids[k]))[0]
+        else:
+            slots = np.array(sorted(self.near[k]), dtype=np.intp)
+            slots = slots[ids[slots] < ids[k]]
+        return slots, self._with(k, slots) if slots.size else np.empty(0), -np.inf
+
+    def _with(self, k, slots):
         together = self.components.log_merged(k, slots) + self._of_size(self.n[k] + self.n[slots])
         return together - (self.own[k] + self.own[slots])
 

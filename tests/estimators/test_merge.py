@@ -23,6 +23,7 @@ from expfam import (
 from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import SparseVariational, Stochastic, merged_clusters, merged_labels
+from expfam.samplers.starts.greedy_merge import _Statistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 FAMILIES = ("multinomial", "categorical", "poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero")
@@ -150,6 +151,22 @@ def test_merged_clusters_number_by_appearance_and_block_their_work(monkeypatch):
     soft = MixtureModel(model.family, PitmanYor(alpha=1.0, discount=0.7))
     with pytest.raises(CapabilityError, match=r"of 0\.6 data is less than one under PitmanYor"):
         merged_clusters(soft, np.array([0.6, 3.0]), S[:2])
+
+
+def test_equal_clusters_cost_no_more_evidences_than_others(monkeypatch):
+    """About one for each pair of clusters that ever exist: (B - 1)**2."""
+    n_pairs, log_merged = 0, _Statistics.log_merged
+
+    def counted(self, k, slots):
+        nonlocal n_pairs
+        n_pairs += len(slots)
+        return log_merged(self, k, slots)
+
+    monkeypatch.setattr(_Statistics, "log_merged", counted)
+    model = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), DirichletProcess())
+    B = 150
+    assert not merged_clusters(model, np.ones(B), np.full((B, 1), 3.0), n_clusters=1).any()
+    assert (B - 1) ** 2 <= n_pairs <= 1.1 * (B - 1) ** 2
 
 
 def other_families():

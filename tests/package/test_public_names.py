@@ -29,7 +29,7 @@ PUBLIC = {
     """,
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists
-        MergeQueue MergeTable SignCodes SignHash WardScores WeightedMinHash collision column_bounds
+        MergeQueue SignCodes SignHash WardPartners WeightedMinHash collision column_bounds
         cosine_table first_dart hoeffding_bound kl_bound select_top sign_projection
         split_probability
     """,

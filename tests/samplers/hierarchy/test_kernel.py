@@ -29,7 +29,6 @@ from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_gr
 from expfam.samplers.hierarchy.count_scores import CountScores
 from expfam.samplers.hierarchy.kernel import chain_weight, has_index
 from expfam.samplers.hierarchy.scores import OddsScores
-from expfam.structures import MergeTable
 
 
 def naive(model, data, labels=None, *, order="odds", leaf_weight=None):
@@ -89,24 +88,6 @@ def by_heap(model, data, *, order="odds"):
 
 def softplus(x):
     return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
-
-
-def by_table(model, data, *, order="odds", n_kept=4, block_size=4096):
-    """The same from a `MergeTable`, whose pairs belong to the older cluster."""
-    kind = CountScores if has_index(model.family, data) else OddsScores
-    scores = kind(model, data, np.arange(data.n_rows, dtype=np.int32), leaf_weight=None, by_size=order == "odds_size")
-    block, weight = scores.block.tolist(), scores.weight.tolist()
-    table, children, odds = MergeTable(data.n_rows, scores, n_kept=n_kept, block_size=block_size), [], []
-    while (pair := table.best()) is not None:
-        k, l, _ = pair
-        i, j = (table.ids[np.flatnonzero(table.slots == slot)[0]] for slot in (k, l))
-        together, _ = scores.absorb(k, l)
-        odds.append(together - (weight[i] + weight[j]))
-        weight.append(weight[i] + weight[j] + softplus(odds[-1]))
-        block.append(together)
-        children.append((i, j))
-        table.merge(k, l)
-    return children, odds, block
 
 
 def naive_on_graph(model, data, graph):
@@ -193,8 +174,6 @@ def test_merges_are_those_of_the_plain_search_to_the_bit(name, order):
     model, data = model_of(name, alpha=0.5)
     expected = naive(model.bind(data), data, order=order)
     assert by_heap(model.bind(data), data, order=order) == expected
-    assert by_table(model.bind(data), data, order=order) == expected
-    assert by_table(model.bind(data), data, order=order, n_kept=1, block_size=7) == expected
     for variant, options in VARIANTS.items():
         if "candidates" in options:
             options = {"candidates": sparse.csr_array(np.ones((data.n_rows, data.n_rows)))}
@@ -217,7 +196,6 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
         model = MixtureModel(data.family, DirichletProcess(rng.choice([0.1, 1.0, 5.0])))
         expected = naive(model.bind(data), data)
         assert by_heap(model.bind(data), data) == expected
-        assert by_table(model.bind(data), data) == expected
         for options in ({}, {"index": None}, {"n_kept": 1, "n_threads": 2}):
             assert same(grown(HierarchicalClustering(**options), model, data), expected), (seed, options)
 

@@ -1,0 +1,9 @@
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+class WardPartners:
+    capsule: Any
+    def __init__(self, X: ArrayLike, *, size: ArrayLike | None = None) -> None: ...
+    def fork(self) -> WardPartners: ...
+    def absorb(self, k: int, l: int) -> None: ...
