@@ -46,7 +46,7 @@ ctypedef struct place:          # the present slot of a datum and its score
 ctypedef int (*move_rows_t)(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil
 
 
-cdef inline int look(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
+cdef inline int find_place(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:
     """Find the present slot of datum i and its score there."""
     cdef slot_table *t = m.slots
     cdef double own
@@ -73,7 +73,7 @@ cdef inline int score_of(sweep_state *m, const place *at, Py_ssize_t k, double *
     return code
 
 
-cdef inline int settle_in(sweep_state *m, const place *at, Py_ssize_t k, double score) noexcept nogil:
+cdef inline int move_into(sweep_state *m, const place *at, Py_ssize_t k, double score) noexcept nogil:
     """Move the datum into slot k."""
     cdef int code
     if k == at.old:

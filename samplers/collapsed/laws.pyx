@@ -6,7 +6,7 @@ The functions of the sweep compute it. No sampler uses this module.
 from libc.math cimport INFINITY, exp
 
 from expfam.contracts cimport EXPFAM_NEW
-from expfam.samplers.collapsed._sweep cimport MetropolisSweep, look, place, score_of, shift_one, sweep_state
+from expfam.samplers.collapsed._sweep cimport MetropolisSweep, find_place, place, score_of, shift_one, sweep_state
 from expfam.samplers.collapsed.metropolis cimport judge, ratio_frozen, ratio_included
 from expfam.samplers.states.collapsed cimport CollapsedState
 
@@ -48,7 +48,7 @@ def update_law(kernel, CollapsedState state, Py_ssize_t i, *, rows=None, snapsho
     else:
         worker.open(state, mode)
     worker.aim()
-    if look(&worker.m, i, &at):
+    if find_place(&worker.m, i, &at):
         raise FloatingPointError(f"datum {i} has no finite score in its own cluster")
     k_old = at.old
     if (mode == "crossfit" and worker.m.outside[at.old] == 0) or (mode == "removed" and at.alone):
@@ -85,7 +85,7 @@ cdef int add_to_law(MetropolisSweep worker, dict law, Py_ssize_t i, Py_ssize_t k
     cdef place at
     cdef Py_ssize_t target = k, n_options = 0, j
     cdef double ratio = 0.0, score = 0.0, total = 0.0
-    cdef int code = look(m, i, &at)
+    cdef int code = find_place(m, i, &at)
     if not log_p > -INFINITY or (k == k_old and k != EXPFAM_NEW):
         return 0
     if mode == "crossfit":

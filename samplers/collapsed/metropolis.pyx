@@ -28,10 +28,10 @@ from expfam.samplers.collapsed._sweep cimport (
     GROW,
     MetropolisSweep,
     list_inner,
-    look,
+    find_place,
     place,
     score_of,
-    settle_in,
+    move_into,
     shift_one,
     sweep_state,
 )
@@ -139,7 +139,7 @@ cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
     cdef int code
     if k_new == m.labels[i] and m.outside[k_new]:
         return EXPFAM_OK
-    code = look(m, i, &at)
+    code = find_place(m, i, &at)
     if code:
         return code
     m.n_proposed += 1
@@ -151,10 +151,10 @@ cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
         target, score = m.options[j], m.scores[j]
         if target != at.old:
             list_inner(m, target)
-    return settle_in(m, &at, target, score)
+    return move_into(m, &at, target, score)
 
 
-cdef inline void look_ahead(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
+cdef inline void prefetch_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
                             Py_ssize_t stop) noexcept nogil:
     """Prefetch the memory of the next data: the writer waits for memory, not for arithmetic."""
     cdef Py_ssize_t old
@@ -179,7 +179,7 @@ cdef int decide_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *d
     for j in range(start, stop):
         at[0] = j
         if m.c.expect != NULL:
-            look_ahead(m, rows, drawn, j, stop)
+            prefetch_rows(m, rows, drawn, j, stop)
         if not slot_find_spare(m.slots):
             return GROW
         philox_aim(&rng, m.row_offset + <uint64_t> rows[j], m.step)
@@ -197,7 +197,7 @@ cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_
     cdef place at
     cdef Py_ssize_t k_old, k_new, target
     cdef double log_back, score
-    cdef int code = look(m, i, &at)
+    cdef int code = find_place(m, i, &at)
     if code:
         return code
     code = m.p.hold_out(m.p.self, i, at.old)
@@ -214,7 +214,7 @@ cdef int move_removed(sweep_state *m, Py_ssize_t i, philox_stream *move, philox_
     if code or not accept(score - at.score + log_back, rng):
         m.p.restore(m.p.self, i, at.old)
         return code
-    code = settle_in(m, &at, target, score)
+    code = move_into(m, &at, target, score)
     if code:
         m.p.restore(m.p.self, i, at.old)
         return code
@@ -252,7 +252,7 @@ cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox
     cdef int code = m.p.draw(m.p.self, i, m.labels[i], &move.bitgen, &k_new, &log_back, m.proposal_work)
     if code or k_new == m.labels[i]:
         return code
-    code = look(m, i, &at)
+    code = find_place(m, i, &at)
     if code or (at.alone and k_new == EXPFAM_NEW):      # alone in its cluster: the partition would be the same
         return code
     m.n_proposed += 1
@@ -260,7 +260,7 @@ cdef int move_included(sweep_state *m, Py_ssize_t i, philox_stream *move, philox
     if code:
         return code
     if accept(ratio, rng):
-        return settle_in(m, &at, target, score)
+        return move_into(m, &at, target, score)
     return shift_one(m, i, target, at.old)
 
 
@@ -292,7 +292,7 @@ cdef int move_frozen(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_
     cdef int code
     if k_new == m.labels[i]:
         return EXPFAM_OK
-    code = look(m, i, &at)
+    code = find_place(m, i, &at)
     if code:
         return code
     m.n_proposed += 1
@@ -301,7 +301,7 @@ cdef int move_frozen(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_
         return code
     if m.slots.counts[k_new] == 0:
         slot_claim(m.slots, k_new)
-    return settle_in(m, &at, k_new, score)
+    return move_into(m, &at, k_new, score)
 
 
 cdef enum Mode:

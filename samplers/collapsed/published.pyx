@@ -21,10 +21,10 @@ from expfam.samplers.chain.accept cimport accept
 from expfam.samplers.collapsed._sweep cimport (
     GROW,
     MetropolisSweep,
-    look,
+    find_place,
     place,
     score_of,
-    settle_in,
+    move_into,
     shift_one,
     sweep_state,
 )
@@ -47,7 +47,7 @@ cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double l
     cdef int code
     if k_new == m.labels[i]:
         return EXPFAM_OK
-    code = look(m, i, &at)
+    code = find_place(m, i, &at)
     if code or (at.alone and k_new == EXPFAM_NEW):
         return code
     m.n_proposed += 1
@@ -55,7 +55,7 @@ cdef int move_published(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double l
     code = score_of(m, &at, target, &score)
     if code or not accept(score - at.score + log_back, rng):
         return code
-    code = settle_in(m, &at, target, score)
+    code = move_into(m, &at, target, score)
     return code if code else shift_one(m, i, at.old, target)
 
 

@@ -18,7 +18,7 @@ from expfam.families.components cimport Components
 from expfam.samplers.proposals.masses cimport Masses
 from expfam.structures.hashing.sign_hash cimport SignHash
 from expfam.structures.simd.elementary cimport expfam_exp1
-from expfam.structures.simd.float_softmax cimport expfam_sign_pick, expfam_sign_weights
+from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.hamming cimport expfam_sign_scores
 from expfam.structures.top_l cimport top_row, top_work_size
 
@@ -562,7 +562,7 @@ cdef int weigh(BoundHash self, Py_ssize_t i, scratch *s, Py_ssize_t *m) noexcept
     if self.shortlist:
         m[0] = shortlist(self, i, s, best)
         return rank(self, i, s, m[0])
-    s.total = expfam_sign_weights(s.score, best, s.sums, (self.masses.t.n_columns + 63) // 64)
+    s.total = expfam_float_exp_blocks(s.score, best, s.sums, (self.masses.t.n_columns + 63) // 64)
     return EXPFAM_OK if 0 < s.total < 1e300 else EXPFAM_NUMERICAL
 
 
@@ -583,7 +583,7 @@ cdef Py_ssize_t pick(BoundHash self, const scratch *s, Py_ssize_t m, double u) n
     """Draw a column by one uniform number u in [0, 1)."""
     cdef Py_ssize_t j, k = -1, left
     if not self.shortlist:
-        return expfam_sign_pick(s.score, s.sums, s.total, u, self.masses.t.n_columns)
+        return expfam_float_pick(s.score, s.sums, s.total, u, self.masses.t.n_columns)
     if u < self.floor:
         left = min(<Py_ssize_t> (u / self.floor * self.n_open), self.n_open - 1)
         while left >= 0:            # n_open columns have a finite weight
