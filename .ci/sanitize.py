@@ -29,7 +29,7 @@ LEFT_OUT = {  # below tests/
     "benchmarks/test_*.py": "no compiled code of ours",
     "cli/test_*.py": "no compiled code that the estimators' tests do not run",
     "displays/test_*.py": "no compiled code of ours",
-    "estimators/test_checks.py": "scikit-learn's checks of conventions",
+    "estimators/test_*.py": "run the compiled code that the tests of the samplers run",
     "exactness/test_*.py": "long chains add no index that short ones have not seen",
     "forecast/test_peak.py": "measures memory, of which a sanitizer takes several times as much",
     "package/test_*.py": "compiles modules of its own, which do not get our flags, or runs no compiled code",
