@@ -155,7 +155,7 @@ cdef int decide(sweep_state *m, Py_ssize_t i, Py_ssize_t k_new, double log_back,
 
 
 cdef inline void prefetch_rows(sweep_state *m, const Py_ssize_t *rows, const Py_ssize_t *drawn, Py_ssize_t j,
-                            Py_ssize_t stop) noexcept nogil:
+                               Py_ssize_t stop) noexcept nogil:
     """Prefetch the memory of the next data: the writer waits for memory, not for arithmetic."""
     cdef Py_ssize_t old
     if j + AHEAD < stop:
