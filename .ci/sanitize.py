@@ -39,6 +39,10 @@ LEFT_OUT = {  # below tests/
     "robustness/test_killed.py": "ends processes from outside",
     "robustness/test_mutants.py": "no compiled code of ours",
 }
+DESELECTED = {
+    "tests/io/test_readers.py::test_mutated_files_of_every_format": "limits the memory of a process",
+    "tests/structures/test_cover_tree.py::test_a_tree_takes_little_more_than_its_copy_of_the_data": "measures memory",
+}
 
 
 class Canary(NamedTuple):
@@ -242,6 +246,7 @@ def run_tests(name, python, work, jobs, more):
     files = [str(file.relative_to(tree)) for file in chosen_tests(tree / "tests", name)]
     command = [*fixed, str(python), "-m", "pytest", "-q", "-p", "no:faulthandler", "-p", "no:cacheprovider"]
     command += ["--capture=sys"]  # pytest would keep what a sanitizer writes to standard error during a passing test
+    command += [f"--deselect={test}" for test in DESELECTED]
     parallel = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
     with (reports / STANDARD_ERROR).open("wb") as told:
         done = subprocess.run([*command, *parallel, *(more or files)], cwd=tree, env=environment, stderr=told)

@@ -31,12 +31,13 @@ EXPFAM_INLINE double expfam_log1(double x) {
     return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
 }
 
-/* exp(x) for x <= 709, relative error below 6e-16; for x < -708 it returns the value at -708 (3e-308). */
+/* exp(x) for x <= 709, relative error below 6e-16; for x < -708 it returns the value at -708 (3e-308), for NaN a NaN. */
 EXPFAM_INLINE double expfam_exp1(double x) {
-    double n, r, p, scale;
-    int64_t bits;
+    double shifted, n, r, p, scale;
+    uint64_t bits;
     x = x < -708.0 ? -708.0 : x;
-    n = (x * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0; /* round to nearest */
+    shifted = x * 1.4426950408889634 + 6755399441055744.0; /* rounds to the nearest integer, in the last bits */
+    n = shifted - 6755399441055744.0;
     r = x - n * 6.93147180369123816490e-01;
     r -= n * 1.90821492927058770002e-10;
     p = 1.0 / 479001600.0;
@@ -52,7 +53,8 @@ EXPFAM_INLINE double expfam_exp1(double x) {
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    bits = ((int64_t)n + 1023) << 52;
+    memcpy(&bits, &shifted, 8); /* a conversion of n to an integer would be undefined for NaN */
+    bits = (bits + 1023) << 52;
     memcpy(&scale, &bits, 8);
     return p * scale;
 }
