@@ -28,6 +28,7 @@ _HOMES: dict[str, list[str]] = {
     ],
     "expfam.structures.cover_tree.tree": ["CoverTree", "CoverTreeWarning"],
     "expfam.structures.data_cells": ["DataCells"],
+    "expfam.structures.kmeans": ["RowTiles", "nearest_centres"],
     "expfam.structures.hashing.projection": ["sign_projection"],
 }
 

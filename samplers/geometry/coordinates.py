@@ -166,18 +166,28 @@ class Rows:
 
         Sparse rows of more than 64 columns are projected to 64.
         """
-        first = self.take(slice(0, 1))
-        project: Any = None
-        if sparse.issparse(first) and first.shape[1] > _PROJECTED:
-            project = sign_projection(first.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
-        out = np.empty((self.data.n_rows, _PROJECTED if project is not None else first.shape[1]), dtype=np.float32)
-        run(self._embed, [(out, project, a, b) for a, b in self.blocks(out.shape[1])], n_threads)
+        project = self.projection(seed)
+        width = self.take(slice(0, 1)).shape[1] if project is None else project.shape[1]
+        out = np.empty((self.data.n_rows, width), dtype=np.float32)
+        run(self._embed, [(out, project, a, b) for a, b in self.blocks(width)], n_threads)
         return out
 
-    def _embed(self, out, project, start, stop):
-        block = self.take(slice(start, stop))
+    def projection(self, seed: int) -> Any:
+        """Draw the matrix that projects sparse rows of more than 64 columns to 64, else None."""
+        first = self.take(slice(0, 1))
+        if not sparse.issparse(first) or first.shape[1] <= _PROJECTED:
+            return None
+        return sign_projection(first.shape[1], generator(seed, "start", unit=1), n_columns=_PROJECTED)
+
+    def dense(self, rows: Any, project: Any) -> npt.NDArray[np.float64]:
+        """Compute the coordinates of some rows, projected unless `project` is None: dense."""
+        block = self.take(rows)
         block = block if project is None else block @ project
-        out[start:stop] = block.toarray() if sparse.issparse(block) else block
+        dense: npt.NDArray[np.float64] = block.toarray() if sparse.issparse(block) else block
+        return dense
+
+    def _embed(self, out, project, start, stop):
+        out[start:stop] = self.dense(slice(start, stop), project)
 
 
 def _standardisation(X):

@@ -1,0 +1,132 @@
+"""Starting labels from k-means: Lloyd runs from greedy k-means++ seeds.
+
+Distances are those between the coordinates of `Rows`; sparse rows of more than 64 columns are projected to 64. Runs are
+numbered. A run reads its own random numbers, so it never depends on the others, on threads or on labels made before. A
+run on M rows costs O(M K C) for each pass and for each trial of a seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.data import Dataset
+from expfam.samplers.geometry.coordinates import Rows
+from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import run as run_tasks
+from expfam.structures.kmeans import RowTiles, nearest_centres
+
+_FEWEST_ROWS = 20_000
+_ROWS_A_CLUSTER = 20
+_RUN_UNIT, _SAMPLE_UNIT = 5, 6  # streams of the purpose "start"
+
+
+def lloyd_labels(
+    data: Dataset,
+    K: int,
+    *,
+    seed: int,
+    run: int,
+    rows: npt.ArrayLike | RowTiles | None = None,
+    n_threads: int | None = None,
+) -> npt.NDArray[np.int32]:
+    """Make labels of rows by one run of k-means.
+
+    Parameters
+    ----------
+    data : Dataset
+    K : int
+        Number of clusters, at least 1. There are fewer where there are fewer distinct rows.
+    seed : int
+    run : int
+        Number of the run, at least 0; runs of different numbers are independent.
+    rows : (M,) array_like of int or RowTiles, optional
+        The rows of the data that are divided, all if not given. Several runs on the same rows cost less with their
+        `row_tiles`, which are made once.
+    n_threads : int or None
+        The labels do not depend on it.
+
+    Returns
+    -------
+    (M,) int32 ndarray
+        Numbers from 0 without gaps.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.starts.kmeans import lloyd_labels
+    >>> data = Dataset([[0.0], [0.1], [8.0], [8.1]], DiagonalGaussian())
+    >>> labels = lloyd_labels(data, 2, seed=0, run=0)
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    np.True_
+    """
+    tiles = rows if isinstance(rows, RowTiles) else row_tiles(data, seed=seed, rows=rows, n_threads=n_threads)
+    return _run(tiles, K, seed, run, n_threads)[0]
+
+
+def row_tiles(data: Dataset, *, seed: int, rows: npt.ArrayLike | None = None, n_threads: int | None = None) -> RowTiles:
+    """Store the coordinates of rows for Lloyd runs.
+
+    Parameters
+    ----------
+    data : Dataset
+    seed : int
+        Decides the projection of sparse rows.
+    rows : (M,) array_like of int, optional
+        All rows if not given.
+    n_threads : int or None
+
+    Returns
+    -------
+    RowTiles
+    """
+    coordinates = Rows(data)
+    chosen: Any = slice(None) if rows is None else np.asarray(rows)
+    return RowTiles(coordinates.dense(chosen, coordinates.projection(seed)), n_threads=n_threads)
+
+
+def kmeans_labels(data: Dataset, K: int, *, seed: int, n_threads: int | None = None) -> npt.NDArray[np.int32]:
+    """Make labels of all rows by one run of k-means on at most 20,000 + 20 K random rows.
+
+    Parameters
+    ----------
+    data : Dataset
+    K : int
+        Number of clusters. There are fewer where the rows of the run have fewer distinct ones.
+    seed : int
+    n_threads : int or None
+        The labels do not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        Nearest centre of each row.
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.starts.kmeans import kmeans_labels
+    >>> data = Dataset([[0.0], [0.1], [8.0], [8.1]], DiagonalGaussian())
+    >>> labels = kmeans_labels(data, 2, seed=0)
+    >>> labels[0] == labels[1] != labels[2] == labels[3]
+    np.True_
+    """
+    n_sampled = _FEWEST_ROWS + _ROWS_A_CLUSTER * K
+    if data.n_rows <= n_sampled:
+        return lloyd_labels(data, K, seed=seed, run=0, n_threads=n_threads)
+    rng = generator(seed, "start", unit=_SAMPLE_UNIT)
+    coordinates = Rows(data)
+    project = coordinates.projection(seed)
+    chosen = np.sort(rng.choice(data.n_rows, n_sampled, replace=False, shuffle=False))
+    centres = _run(RowTiles(coordinates.dense(chosen, project), n_threads=n_threads), K, seed, 0, n_threads)[1]
+
+    def labels_of(start: int, stop: int) -> npt.NDArray[np.int32]:
+        return nearest_centres(coordinates.dense(slice(start, stop), project), centres)
+
+    return np.concatenate(run_tasks(labels_of, coordinates.blocks(centres.shape[1]), n_threads))
+
+
+def _run(tiles, K, seed, run, n_threads):
+    return tiles.kmeans(min(K, tiles.n_rows), generator(seed, "start", unit=_RUN_UNIT, step=run), n_threads=n_threads)

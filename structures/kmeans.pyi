@@ -1,0 +1,27 @@
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+class RowTiles:
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_columns(self) -> int: ...
+    def __init__(self, X: ArrayLike, *, n_threads: int | None = None) -> None: ...
+    def take(self, rows: ArrayLike) -> NDArray[np.float64]: ...
+    def seeds(
+        self, K: int, rng: np.random.Generator, *, n_trials: int | None = None, n_threads: int | None = None
+    ) -> NDArray[np.intp]: ...
+    def lloyd(
+        self, centres: ArrayLike, *, max_passes: int = 30, tol: float = 1e-4, n_threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+    def kmeans(
+        self,
+        K: int,
+        rng: np.random.Generator,
+        *,
+        max_passes: int = 30,
+        tol: float = 1e-4,
+        n_threads: int | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+
+def nearest_centres(X: ArrayLike, centres: ArrayLike, *, n_threads: int | None = None) -> NDArray[np.int32]: ...

@@ -1,0 +1,633 @@
+"""k-means on dense rows: greedy k-means++ seeds, Lloyd passes, nearest centres.
+
+Rows are kept in single precision, less an origin near their middle, in tiles of 32 rows (see simd/row_tiles.h): vectors
+of the machine run over rows, so few clusters or few columns cost no idle lanes, and the products need no BLAS. Sums of
+rows are kept in double for segments of rows that depend on sizes alone, and are added in the order of the segments; so
+results are bitwise the same for any number of threads. Instances for AVX2 and AVX-512 give the same bits as well. The
+baseline rounds products before it adds them: rows that lie within rounding of two centres can get another label there.
+
+A pass costs O(N K C). A label that changes moves a row from one sum to another, so late passes hardly touch the sums.
+"""
+
+import math
+
+import numpy as np
+
+from cython cimport final
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t
+
+from expfam.errors import DataError
+from expfam.structures.ground.threads import run
+from expfam.structures.simd.row_tiles cimport EXPFAM_PACK, EXPFAM_TILE_ROWS, expfam_rows_nearest, expfam_rows_reach
+
+cdef enum:
+    LANES = 8                                       # sums that hide the latency of an addition; divides a tile
+    GROUP_TILES = 8                                 # tiles that are compared with a block of centres together
+    GROUP_ROWS = GROUP_TILES * EXPFAM_TILE_ROWS
+    BLOCK_BYTES = 1 << 16                           # centres that stay in a near cache meanwhile
+_TASK_GROUPS = 16                                   # least work of a task
+_ORIGIN_ROWS = 1024                                 # rows whose mean is the origin
+_ALIGNMENT = 64
+
+ctypedef fused real_t:
+    float
+    double
+
+
+cdef inline Py_ssize_t ceiling(Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    return (n + size - 1) // size
+
+
+cdef void fill(const real_t[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const double[::1] origin,
+               float *tiles) noexcept nogil:
+    """Write rows [first, last) as tiles from `tiles` on; what is left of the last one is 0."""
+    cdef Py_ssize_t C = X.shape[1], i, j, r
+    cdef float *tile
+    for i in range(first, first + ceiling(last - first, EXPFAM_TILE_ROWS) * EXPFAM_TILE_ROWS):
+        r = (i - first) % EXPFAM_TILE_ROWS
+        tile = tiles + (i - first - r) * C + r
+        if i < last:
+            for j in range(C):
+                tile[j * EXPFAM_TILE_ROWS] = <float> (X[i, j] - origin[j])
+        else:
+            for j in range(C):
+                tile[j * EXPFAM_TILE_ROWS] = 0.0
+
+
+cdef double squares(const float *tiles, Py_ssize_t n) noexcept nogil:
+    """Return the sum of the squares of n entries of tiles."""
+    cdef double lanes[LANES]
+    cdef double total = 0.0
+    cdef Py_ssize_t i = 0, r
+    for r in range(LANES):
+        lanes[r] = 0.0
+    while i < n:
+        for r in range(LANES):
+            lanes[r] += <double> tiles[i + r] * tiles[i + r]
+        i += LANES
+    for r in range(LANES):
+        total += lanes[r]
+    return total
+
+
+cdef void pack(const double[:, ::1] centres, const double[::1] origin, float *packs, float *norms) noexcept nogil:
+    """Write -2 c and |c|^2 of the centres in packs; places without a centre are never nearest."""
+    cdef Py_ssize_t K = centres.shape[0], C = centres.shape[1], k, j
+    cdef float x
+    cdef double square
+    for k in range(ceiling(K, EXPFAM_PACK) * EXPFAM_PACK):
+        square = 0.0 if k < K else INFINITY
+        for j in range(C):
+            x = <float> (centres[k, j] - origin[j]) if k < K else 0.0
+            packs[(k // EXPFAM_PACK * C + j) * EXPFAM_PACK + k % EXPFAM_PACK] = -2.0 * x
+            square += <double> x * x
+        norms[k] = <float> square
+
+
+cdef void nearest_of_group(const float *tiles, Py_ssize_t n_tiles, Py_ssize_t C, const float *packs, const float *norms,
+                           Py_ssize_t n_packs, int32_t *owner) noexcept nogil:
+    """Write the nearest centre of each row of a group of tiles, the first of equally near ones."""
+    cdef float best[GROUP_ROWS]
+    cdef Py_ssize_t i, p = 0, step = max(1, BLOCK_BYTES // (EXPFAM_PACK * <Py_ssize_t> sizeof(float) * C))
+    for i in range(n_tiles * EXPFAM_TILE_ROWS):
+        best[i], owner[i] = INFINITY, 0
+    while p < n_packs:
+        expfam_rows_nearest(tiles, n_tiles, C, packs + p * EXPFAM_PACK * C, norms + p * EXPFAM_PACK,
+                            min(step, n_packs - p), <int32_t> (p * EXPFAM_PACK), best, owner)
+        p += step
+
+
+@final
+cdef class RowTiles:
+    """Dense rows, stored for k-means; several runs on the same rows share them.
+
+    Parameters
+    ----------
+    X : (N, C) array_like of float
+        float32 stays float32; all other types are read as float64, and rounded to float32 after the subtraction of an
+        origin near the middle of the rows. Entries are finite, and their squares are in the range of float32.
+    n_threads : int or None
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+
+    Raises
+    ------
+    DataError
+        X is no matrix with at least one row and one column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.structures import RowTiles
+    >>> tiles = RowTiles([[0.0, 0.0], [9.0, 9.0], [0.0, 1.0], [9.0, 8.0]])
+    >>> labels, centres = tiles.kmeans(2, np.random.default_rng(0))
+    >>> labels[0] == labels[2] != labels[1] == labels[3]
+    np.True_
+    >>> centres[labels[0]]
+    array([0. , 0.5])
+    """
+
+    cdef readonly Py_ssize_t n_rows, n_columns
+    cdef Py_ssize_t n_tiles, n_groups
+    cdef double[::1] origin
+    cdef float[::1] tiles
+    cdef double square      # sum of the squared lengths of the rows
+    cdef object X
+
+    def __init__(self, X, *, n_threads=None):
+        self.X = X = _matrix(X, "X")
+        if not X.size:
+            raise DataError(f"X must have at least one row and one column; got shape {X.shape}")
+        self.n_rows, self.n_columns = X.shape
+        self.n_tiles = ceiling(self.n_rows, EXPFAM_TILE_ROWS)
+        self.n_groups = ceiling(self.n_tiles, GROUP_TILES)
+        self.origin = X[:: ceiling(self.n_rows, _ORIGIN_ROWS)].mean(axis=0, dtype=np.float64)
+        self.tiles = _aligned(self.n_tiles * EXPFAM_TILE_ROWS * self.n_columns)
+        self.square = math.fsum(run(self._fill, self._tasks(_TASK_GROUPS), n_threads, uses_blas=False))
+        self.X = None
+
+    def _fill(self, Py_ssize_t first, Py_ssize_t last):
+        cdef const float[:, ::1] single
+        cdef const double[:, ::1] double_
+        cdef float *to = &self.tiles[first * GROUP_ROWS * self.n_columns]
+        cdef Py_ssize_t start = first * GROUP_ROWS, stop = min(last * GROUP_ROWS, self.n_rows)
+        cdef Py_ssize_t size = ceiling(stop - start, EXPFAM_TILE_ROWS) * EXPFAM_TILE_ROWS * self.n_columns
+        if self.X.dtype == np.float32:
+            single = self.X
+            with nogil:
+                fill(single, start, stop, self.origin, to)
+        else:
+            double_ = self.X
+            with nogil:
+                fill(double_, start, stop, self.origin, to)
+        return squares(to, size)
+
+    def _tasks(self, Py_ssize_t step):
+        """Return bounds of runs of groups; they depend on sizes only."""
+        return [(g, min(g + step, self.n_groups)) for g in range(0, self.n_groups, step)]
+
+    cdef inline float *tile(self, Py_ssize_t t) noexcept nogil:
+        return &self.tiles[t * EXPFAM_TILE_ROWS * self.n_columns]
+
+    cdef inline Py_ssize_t tiles_of(self, Py_ssize_t group) noexcept nogil:
+        """Return the number of tiles of a group."""
+        return min(GROUP_TILES, self.n_tiles - group * GROUP_TILES)
+
+    cdef inline Py_ssize_t stop_of(self, Py_ssize_t group) noexcept nogil:
+        """Return the first row after a group."""
+        return min(self.n_rows, (group + 1) * GROUP_ROWS)
+
+    cdef void copy_row(self, Py_ssize_t i, float *out) noexcept nogil:
+        cdef const float *x = self.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+        cdef Py_ssize_t j
+        for j in range(self.n_columns):
+            out[j] = x[j * EXPFAM_TILE_ROWS]
+
+    def take(self, rows):
+        """Return some rows as they are stored, with the origin added again.
+
+        Parameters
+        ----------
+        rows : (m,) array_like of int
+
+        Returns
+        -------
+        (m, C) float64 ndarray
+        """
+        rows = np.ascontiguousarray(rows, dtype=np.intp)
+        if rows.ndim != 1 or (rows.size and not 0 <= rows.min() <= rows.max() < self.n_rows):
+            raise ValueError(f"rows must be numbers from 0 to {self.n_rows - 1}; got {rows!r}")
+        out = np.empty((len(rows), self.n_columns), dtype=np.float32)
+        cdef float[:, ::1] to = out
+        cdef const Py_ssize_t[::1] which = rows
+        cdef Py_ssize_t t
+        for t in range(len(rows)):
+            self.copy_row(which[t], &to[t, 0])
+        return out + np.asarray(self.origin)
+
+    def seeds(self, K, rng, *, n_trials=None, n_threads=None):
+        """Pick rows as seeds by greedy k-means++.
+
+        The first seed is uniform. For each further one, `n_trials` rows are drawn with probability proportional to
+        the squared distance to the nearest seed, and the one that leaves the smallest sum of these distances is kept,
+        the first of equals.
+
+        Parameters
+        ----------
+        K : int
+            Number of seeds, from 1 to N.
+        rng : numpy.random.Generator
+            1 + (K - 1) n_trials uniform numbers are read.
+        n_trials : int, optional
+            2 + floor(log K) if not given.
+        n_threads : int or None
+
+        Returns
+        -------
+        (k,) intp ndarray
+            Numbers of different rows; k < K where there are only k distinct ones.
+
+        Notes
+        -----
+        Arthur and Vassilvitskii 2007, "k-means++: the advantages of careful seeding"; the greedy variant is the one of
+        their experiments. The cost is O(N K C n_trials).
+        """
+        K = _n_clusters(K, self.n_rows)
+        n_trials = 2 + int(math.log(K)) if n_trials is None else n_trials
+        if n_trials != int(n_trials) or n_trials < 1:
+            raise ValueError(f"n_trials must be a whole number of at least 1; got {n_trials!r}")
+        uniform = rng.random(1 + (K - 1) * n_trials)
+        cdef _Seeding seeding = _Seeding(self, n_trials)
+        tasks = self._tasks(2 * _TASK_GROUPS)
+        picked = [seeding.first(uniform[0])]
+        run(seeding.measure, tasks, n_threads, uses_blas=False)
+        seeding.keep()
+        while len(picked) < K and seeding.draw(uniform[1 + (len(picked) - 1) * n_trials :][:n_trials]):
+            run(seeding.measure, tasks, n_threads, uses_blas=False)
+            picked.append(seeding.keep())
+        return np.array(picked, dtype=np.intp)
+
+    def lloyd(self, centres, *, max_passes=30, tol=1e-4, n_threads=None):
+        """Move centres to the means of the rows that are nearest to them, until little changes.
+
+        A centre that gets no row is replaced by the row farthest from its own centre, where some row is not equal to
+        it; else it is dropped.
+
+        Parameters
+        ----------
+        centres : (K, C) array_like of float
+        max_passes : int
+            Largest number of times that the centres are moved.
+        tol : float
+            Ends when the sum of squared distances falls by no more than this share of it. The passes also end when no
+            label changes.
+        n_threads : int or None
+            The result does not depend on it.
+
+        Returns
+        -------
+        labels : (N,) int32 ndarray
+            Nearest of the returned centres, the first of equally near ones. Every centre has a row: where the last pass
+            leaves one without, it gets the farthest row, and the labels are the nearest of the centres before that.
+        centres : (k, C) float64 ndarray
+            k <= K.
+
+        Notes
+        -----
+        Lloyd 1982, "Least squares quantization in PCM". A row that lies nearer to two centres than about 1e-7 of its
+        distance from the origin may get either.
+        """
+        centres = np.ascontiguousarray(_matrix(centres, "centres"), dtype=np.float64)
+        if not centres.size or centres.shape[1] != self.n_columns:
+            raise DataError(f"centres must have shape (K, {self.n_columns}) with K >= 1; got {centres.shape}")
+        cdef _Lloyd state = _Lloyd(self, centres.copy())
+        inertia = math.inf
+        for _ in range(max_passes):
+            run(state.assign, state.tasks, n_threads, uses_blas=False)
+            if not state.n_changed():
+                return state.result()
+            before, inertia = inertia, state.update()
+            if not inertia < (1.0 - tol) * before and not state.n_refilled:
+                break
+        run(state.assign, state.tasks, n_threads, uses_blas=False)
+        if state.has_empty():
+            state.update()
+        return state.result()
+
+    def kmeans(self, K, rng, *, max_passes=30, tol=1e-4, n_threads=None):
+        """Run Lloyd passes from greedy k-means++ seeds.
+
+        Parameters
+        ----------
+        K : int
+        rng : numpy.random.Generator
+        max_passes, tol, n_threads
+            As in `lloyd`.
+
+        Returns
+        -------
+        labels : (N,) int32 ndarray
+        centres : (k, C) float64 ndarray
+            k is at most K and at most the number of distinct rows.
+        """
+        seeds = self.seeds(K, rng, n_threads=n_threads)
+        return self.lloyd(self.take(seeds), max_passes=max_passes, tol=tol, n_threads=n_threads)
+
+
+@final
+cdef class _Seeding:
+    """Squared distance of each row to the nearest seed, and to that or a drawn row.
+
+    `near` is 0 for the rows that fill up the last tile: they are never drawn. `left` has the sums of `near` by groups.
+    """
+
+    cdef RowTiles rows
+    cdef Py_ssize_t n_trials
+    cdef float[::1] near
+    cdef float[:, ::1] trial, points
+    cdef double[:, ::1] sums
+    cdef double[::1] left
+    cdef Py_ssize_t[::1] drawn
+
+    def __init__(self, RowTiles rows, Py_ssize_t n_trials):
+        cdef Py_ssize_t n = rows.n_tiles * EXPFAM_TILE_ROWS
+        self.rows, self.n_trials = rows, n_trials
+        self.near, self.left = _aligned(n), np.zeros(rows.n_groups)
+        self.near[:] = INFINITY
+        self.near[rows.n_rows:] = 0.0
+        self.trial = _aligned(n_trials * n).reshape(n_trials, n)
+        self.points = np.empty((n_trials, rows.n_columns), dtype=np.float32)
+        self.sums, self.drawn = np.empty((n_trials, rows.n_groups)), np.empty(n_trials, dtype=np.intp)
+
+    def first(self, double uniform):
+        """Make a uniform row the only drawn one; return its number."""
+        self.drawn[:] = min(<Py_ssize_t> (uniform * self.rows.n_rows), self.rows.n_rows - 1)
+        for t in range(self.n_trials):
+            self.rows.copy_row(self.drawn[t], &self.points[t, 0])
+        return self.drawn[0]
+
+    def draw(self, const double[::1] uniform):
+        """Draw rows by squared distance; return False if no row is left that differs from all seeds."""
+        cdef double total = 0.0
+        cdef Py_ssize_t t, g
+        for g in range(self.rows.n_groups):
+            total += self.left[g]
+        if not 0.0 < total < INFINITY:
+            return False
+        for t in range(self.n_trials):
+            self.drawn[t] = self.row_at(uniform[t] * total)
+            self.rows.copy_row(self.drawn[t], &self.points[t, 0])
+        return True
+
+    cdef Py_ssize_t row_at(self, double target) noexcept nogil:
+        """Return the row at which the running sum of distances passes the target.
+
+        If rounding hides it, that is the last row with a distance above 0.
+        """
+        cdef Py_ssize_t g, i, group = 0, row = 0
+        for g in range(self.rows.n_groups):
+            if self.left[g] > 0.0:
+                group = g
+                if target < self.left[g]:
+                    break
+                target -= self.left[g]
+        for i in range(group * GROUP_ROWS, self.rows.stop_of(group)):
+            if self.near[i] > 0.0:
+                row = i
+                if target < self.near[i]:
+                    break
+                target -= self.near[i]
+        return row
+
+    def measure(self, Py_ssize_t first, Py_ssize_t last):
+        """Compute for some groups what each drawn row would leave."""
+        cdef RowTiles rows = self.rows
+        cdef Py_ssize_t g
+        with nogil:
+            for g in range(first, last):
+                expfam_rows_reach(rows.tile(g * GROUP_TILES), rows.tiles_of(g), rows.n_columns, &self.points[0, 0],
+                                  self.n_trials, &self.near[g * GROUP_ROWS], &self.trial[0, g * GROUP_ROWS],
+                                  self.trial.shape[1], &self.sums[0, g], self.sums.shape[1])
+
+    def keep(self):
+        """Keep the drawn row that leaves least as a seed; return its number."""
+        cdef Py_ssize_t t, g, best = 0
+        cdef double total, least = INFINITY
+        for t in range(self.n_trials):
+            total = 0.0
+            for g in range(self.rows.n_groups):
+                total += self.sums[t, g]
+            if total < least:
+                best, least = t, total
+        self.near[:] = self.trial[best]
+        self.left[:] = self.sums[best]
+        return self.drawn[best]
+
+
+@final
+cdef class _Lloyd:
+    """Centres, labels, and the sums and numbers of rows of each segment and cluster."""
+
+    cdef RowTiles rows
+    cdef object tasks
+    cdef Py_ssize_t K, n_segments, n_refilled
+    cdef double[:, ::1] centres, total
+    cdef double[:, :, ::1] sums
+    cdef int64_t[:, ::1] counts
+    cdef int64_t[::1] count, changed
+    cdef int32_t[::1] labels
+    cdef float[::1] packs, norms
+
+    def __init__(self, RowTiles rows, centres):
+        cdef Py_ssize_t C = rows.n_columns, K = len(centres)
+        # at least four rows for each sum of a segment: the sums of all segments are smaller than the rows
+        cdef Py_ssize_t step = max(<Py_ssize_t> _TASK_GROUPS, ceiling(4 * K, GROUP_ROWS))
+        self.rows, self.K, self.centres = rows, K, centres
+        self.tasks = [(s, *bounds) for s, bounds in enumerate(rows._tasks(step))]
+        self.n_segments = len(self.tasks)
+        self.sums, self.counts = np.zeros((self.n_segments, K, C)), np.zeros((self.n_segments, K), dtype=np.int64)
+        self.total, self.count = np.empty((K, C)), np.empty(K, dtype=np.int64)
+        self.changed = np.zeros(self.n_segments, dtype=np.int64)
+        self.labels = np.full(rows.n_rows, -1, dtype=np.int32)
+        cdef Py_ssize_t n_places = ceiling(K, EXPFAM_PACK) * EXPFAM_PACK
+        self.packs, self.norms = _aligned(n_places * C), _aligned(n_places)
+        pack(self.centres, rows.origin, &self.packs[0], &self.norms[0])
+
+    def assign(self, Py_ssize_t segment, Py_ssize_t first, Py_ssize_t last):
+        """Move the rows of a segment to their nearest centres."""
+        cdef int32_t owner[GROUP_ROWS]
+        cdef RowTiles rows = self.rows
+        cdef Py_ssize_t g, i
+        cdef int64_t changed = 0
+        with nogil:
+            for g in range(first, last):
+                nearest_of_group(rows.tile(g * GROUP_TILES), rows.tiles_of(g), rows.n_columns, &self.packs[0],
+                                 &self.norms[0], self.norms.shape[0] // EXPFAM_PACK, owner)
+                for i in range(g * GROUP_ROWS, rows.stop_of(g)):
+                    if owner[i - g * GROUP_ROWS] != self.labels[i]:
+                        self.move(segment, i, owner[i - g * GROUP_ROWS])
+                        changed += 1
+            self.changed[segment] = changed
+
+    cdef void move(self, Py_ssize_t segment, Py_ssize_t i, int32_t label) noexcept nogil:
+        """Give a row another label."""
+        cdef const float *x = self.rows.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+        cdef Py_ssize_t j, C = self.rows.n_columns
+        cdef int32_t old = self.labels[i]
+        cdef double *to = &self.sums[segment, label, 0]
+        cdef double *source
+        for j in range(C):
+            to[j] += x[j * EXPFAM_TILE_ROWS]
+        self.counts[segment, label] += 1
+        if old >= 0:
+            source = &self.sums[segment, old, 0]
+            for j in range(C):
+                source[j] -= x[j * EXPFAM_TILE_ROWS]
+            self.counts[segment, old] -= 1
+        self.labels[i] = label
+
+    def n_changed(self):
+        """Return the number of labels that the last pass changed."""
+        return np.asarray(self.changed).sum()
+
+    def has_empty(self):
+        """Tell whether a cluster has no row."""
+        return not np.asarray(self.counts).any(axis=0).all()
+
+    def update(self):
+        """Move the centres to the means of their rows; return the sum of squared distances to them.
+
+        Clusters without rows get some first; `n_refilled` tells how many.
+        """
+        self.n_refilled = 0
+        cdef double within = self.means()
+        if not np.asarray(self.count).all():
+            self.n_refilled = self.refill()
+            within = self.means()
+        pack(self.centres, self.rows.origin, &self.packs[0], &self.norms[0])
+        return max(within, 0.0)
+
+    cdef double means(self) noexcept nogil:
+        """Compute the means; return the squared lengths of all rows less what the means explain."""
+        cdef Py_ssize_t s, k, j
+        cdef double within = self.rows.square
+        for k in range(self.K):
+            self.count[k] = 0
+            for j in range(self.rows.n_columns):
+                self.total[k, j] = 0.0
+            for s in range(self.n_segments):
+                if self.counts[s, k]:
+                    self.count[k] += self.counts[s, k]
+                    for j in range(self.rows.n_columns):
+                        self.total[k, j] += self.sums[s, k, j]
+            if self.count[k]:
+                for j in range(self.rows.n_columns):
+                    within -= self.total[k, j] * self.total[k, j] / self.count[k]
+                    self.centres[k, j] = self.rows.origin[j] + self.total[k, j] / self.count[k]
+        return within
+
+    cdef Py_ssize_t refill(self):
+        """Give clusters without rows the rows farthest from their means; return how many got one.
+
+        Of equally far rows the first one moves. The only row of a cluster, and rows that are equal to the mean of their
+        cluster, do not move.
+        """
+        distance = np.empty(self.rows.n_rows)
+        cdef double[::1] to = distance
+        cdef int64_t i
+        cdef Py_ssize_t n = 0, step = self.tasks[0][2] * GROUP_ROWS
+        with nogil:
+            self.own_distances(to)
+        empty = np.flatnonzero(np.asarray(self.count) == 0)
+        for i in np.argsort(-distance, kind="stable"):
+            if n == len(empty) or not distance[i] > 0.0:
+                break
+            if self.count[self.labels[i]] > 1:
+                self.count[self.labels[i]] -= 1
+                self.move(i // step, i, empty[n])
+                n += 1
+        return n
+
+    cdef void own_distances(self, double[::1] out) noexcept nogil:
+        """Compute the squared distance of each row to the mean of its cluster, in single precision."""
+        cdef Py_ssize_t i, j, k
+        cdef const float *x
+        cdef float gap
+        for i in range(self.rows.n_rows):
+            x = self.rows.tile(i // EXPFAM_TILE_ROWS) + i % EXPFAM_TILE_ROWS
+            k = self.labels[i]
+            out[i] = 0.0
+            for j in range(self.rows.n_columns):
+                gap = x[j * EXPFAM_TILE_ROWS] - <float> (self.total[k, j] / self.count[k])
+                out[i] += <double> gap * gap
+
+    def result(self):
+        """Return labels and centres, without clusters that have no row."""
+        labels, centres = np.asarray(self.labels), np.asarray(self.centres)
+        used = np.asarray(self.counts).sum(axis=0) > 0
+        if used.all():
+            return labels, centres
+        return (np.cumsum(used, dtype=np.int32) - 1)[labels], centres[used]
+
+
+def nearest_centres(X, centres, *, n_threads=None):
+    """Find the nearest centre of each row, in single precision.
+
+    Parameters
+    ----------
+    X : (N, C) array_like of float
+    centres : (K, C) array_like of float
+    n_threads : int or None
+        The result does not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        The first of equally near centres.
+
+    Examples
+    --------
+    >>> from expfam.structures import nearest_centres
+    >>> nearest_centres([[1.0], [8.0]], [[0.0], [9.0]])
+    array([0, 1], dtype=int32)
+    """
+    X, centres = _matrix(X, "X"), np.ascontiguousarray(_matrix(centres, "centres"), dtype=np.float64)
+    if not centres.size or centres.shape[1] != X.shape[1]:
+        raise DataError(f"centres must have shape (K, {X.shape[1]}) with K >= 1; got {centres.shape}")
+    cdef double[::1] origin = centres.mean(axis=0)
+    cdef Py_ssize_t n_places = ceiling(len(centres), EXPFAM_PACK) * EXPFAM_PACK
+    cdef float[::1] packs = _aligned(n_places * X.shape[1]), norms = _aligned(n_places)
+    pack(centres, origin, &packs[0], &norms[0])
+    labels = np.empty(len(X), dtype=np.int32)
+    step = _TASK_GROUPS * GROUP_ROWS
+    tasks = [(X[a : a + step], origin, packs, norms, labels[a : a + step]) for a in range(0, len(X), step)]
+    run(_nearest_of, tasks, n_threads, uses_blas=False)
+    return labels
+
+
+def _nearest_of(X, const double[::1] origin, const float[::1] packs, const float[::1] norms, int32_t[::1] labels):
+    cdef int32_t owner[GROUP_ROWS]
+    cdef float[::1] tiles = _aligned(GROUP_ROWS * X.shape[1])
+    cdef const float[:, ::1] single
+    cdef const double[:, ::1] double_
+    cdef bint is_single = X.dtype == np.float32
+    if is_single:
+        single = X
+    else:
+        double_ = X
+    cdef Py_ssize_t start = 0, stop, i, N = X.shape[0], C = X.shape[1]
+    with nogil:
+        while start < N:
+            stop = min(start + GROUP_ROWS, N)
+            if is_single:
+                fill(single, start, stop, origin, &tiles[0])
+            else:
+                fill(double_, start, stop, origin, &tiles[0])
+            nearest_of_group(&tiles[0], ceiling(stop - start, EXPFAM_TILE_ROWS), C, &packs[0],
+                             &norms[0], norms.shape[0] // EXPFAM_PACK, owner)
+            for i in range(start, stop):
+                labels[i] = owner[i - start]
+            start = stop
+
+
+def _matrix(X, name):
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise DataError(f"{name} must be a matrix; got shape {X.shape}")
+    return np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def _n_clusters(K, n_rows):
+    if K != int(K) or not 1 <= K <= n_rows:
+        raise ValueError(f"K must be a whole number from 1 to the {n_rows} rows; got {K!r}")
+    return int(K)
+
+
+def _aligned(n):
+    """Return an uninitialised vector of floats that begins with a line of the cache."""
+    room = np.empty(n + _ALIGNMENT // 4, dtype=np.float32)
+    start = -room.ctypes.data % _ALIGNMENT // 4
+    return room[start : start + n]
