@@ -76,6 +76,8 @@ class Family(ABC):
         Names of the hyper-parameters that may be learned; each value is ``"positive"``.
     learned_by_default : tuple of str
         Hyper-parameters that estimators learn unless the user gave a value.
+    has_full_covariance : bool
+        Whether the number of parameters of a cluster grows with the square of the number of columns.
     n_features_in_, n_statistics_ : int
         Number of columns of the data, and F, the number of columns of phi; set by `bind`.
 
@@ -104,6 +106,7 @@ class Family(ABC):
     accepts_sparse: ClassVar[bool] = False
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
+    has_full_covariance: ClassVar[bool] = False
     n_features_in_: int
     n_statistics_: int
     hyper_factors_: dict[str, float]
@@ -213,6 +216,25 @@ class Family(ABC):
         """
         return None
 
+    def prior_from_clusters(self, n: Floats, S: Floats) -> Self:
+        """Return a bound family whose "auto" prior has the shape of given clusters.
+
+        Estimators call it once, with the clusters of a start. This default returns the family itself; families whose
+        prior fits better if it knows how wide clusters are override it.
+
+        Parameters
+        ----------
+        n : (K,) float64
+            Number of data of each cluster.
+        S : (K, F) float64
+            Sums of their statistics.
+
+        Returns
+        -------
+        Family
+        """
+        return self
+
     # ---- binding --------------------------------------------------------------------------------------------------
 
     @property
@@ -265,7 +287,7 @@ class Family(ABC):
         unknown = set(values) - set(self._parameter_names())
         if unknown:
             raise TypeError(f"{self.name} has no parameter {sorted(unknown)}; it has {self._parameter_names()}")
-        other = copy.copy(self)
+        other = self._copy()
         for name, value in values.items():
             old = getattr(self, name)
             if self.is_bound and np.ndim(old) == 1 and np.ndim(value) == 0:
@@ -275,8 +297,14 @@ class Family(ABC):
 
     def with_factors(self, factors: Mapping[str, float]) -> Self:
         """Return a copy with `hyper_factors_`: each hyper-parameter over its value at binding."""
-        other = copy.copy(self)
+        other = self._copy()
         other.__dict__["hyper_factors_"] = factors
+        return other
+
+    def _copy(self):
+        """Return a shallow copy, in a fifth of the time of `copy.copy`; learning makes thousands."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
         return other
 
     def __setattr__(self, name, value):

@@ -8,7 +8,8 @@ struct without the gil. A call costs 4 ns more than the function of the owner.
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from libc.stdint cimport uint32_t
+from libc.math cimport INFINITY, exp, isnan, log
+from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NEEDS_GIL, EXPFAM_NUMERICAL, EXPFAM_PYTHON, EXPFAM_RANGE
@@ -173,6 +174,73 @@ cdef class Components:
                 raise self.fail(code, i, -1)
         return out
 
+    def most_probable(self, Py_ssize_t start, Py_ssize_t stop, log_mass, labels, best=None, total=None):
+        """Write the most probable slot of consecutive data into the caller's memory.
+
+        The score of a slot is its log mass plus the log predictive of the datum, which is not taken out of its slot.
+        The method releases the gil; several threads may call it. No array of scores is made.
+
+        Parameters
+        ----------
+        start, stop : int
+            First datum, and the one after the last.
+        log_mass : (m,) float64 ndarray
+            Log mass of the slots 0..m-1, nats; -inf for slots that no datum may choose.
+        labels : (stop - start,) int32 ndarray
+            Receives the slot with the highest score, of equal ones the first.
+        best : (stop - start,) float64 ndarray, optional
+            Receives the highest score, nats, without log-base.
+        total : (stop - start,) float64 ndarray, optional
+            Receives the log of the sum of the exponentials of all scores, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the datum and the slot.
+        """
+        cdef const double[::1] mass = log_mass
+        cdef int32_t[::1] chosen = labels
+        cdef double[::1] highest = best
+        cdef double[::1] sums = total
+        cdef Py_ssize_t m = mass.shape[0], i = start, k = 0, top, size = stop - start
+        if not 0 <= start <= stop <= self.n_rows or not 1 <= m <= self.capacity:
+            raise IndexError(f"rows {start}:{stop} of {self.n_rows}, slots {m} of {self.capacity}")
+        for name, given in (("labels", labels), ("best", best), ("total", total)):
+            if given is not None and given.shape != (size,):
+                raise ValueError(f"{name} must have shape ({size},); got {given.shape}")
+        cdef double[::1] scores = np.empty(m)
+        cdef double[::1] work = np.empty(max(self.c.work_size, 1))
+        cdef bint wants_best = best is not None, wants_total = total is not None, found_nan = False
+        cdef double sum_
+        cdef int code = 0
+        with nogil:
+            for i in range(start, stop):
+                code = self.c.log_predictive(self.c.self, i, NULL, m, &scores[0], &work[0])
+                if code:
+                    break
+                top = 0
+                for k in range(m):
+                    scores[k] += mass[k]
+                    if isnan(scores[k]):
+                        found_nan = True
+                        break
+                    if scores[k] > scores[top]:
+                        top = k
+                if found_nan:
+                    break
+                chosen[i - start] = <int32_t> top
+                if wants_best:
+                    highest[i - start] = scores[top]
+                if wants_total:
+                    sum_ = 0.0
+                    for k in range(m):
+                        sum_ += exp(scores[k] - scores[top])
+                    sums[i - start] = scores[top] + log(sum_) if scores[top] > -INFINITY else -INFINITY
+        if code:
+            raise self.fail(code, i, -1)
+        if found_nan:
+            raise FloatingPointError(f"family {self.family.name!r}, datum {i}, slot {k}: the score is NaN")
+
     def growth_line(self, Py_ssize_t k, Py_ssize_t l, double depth):
         """Return a line that bounds the log density of any datum x after a merge of k and l.
 
@@ -310,6 +378,30 @@ cdef class Components:
         """Use other hyper-parameters with the same statistics."""
         self.owner.rebind(family)
         self.family = family
+        self.take()
+
+    @property
+    def can_set_data(self):
+        """Return whether the owner has the optional method `set_data`."""
+        return hasattr(self.owner, "set_data")
+
+    def set_data(self, data):
+        """Read the rows of another data set with the same statistics.
+
+        No other thread may use the components during the call.
+
+        Parameters
+        ----------
+        data : Dataset
+            Of the same bound family, and CSR if and only if the former data are CSR.
+
+        Raises
+        ------
+        DataError
+            The data are of another kind; nothing was changed.
+        """
+        self.owner.set_data(data)
+        self.n_rows = data.n_rows
         self.take()
 
     def load(self, n, S):

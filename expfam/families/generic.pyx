@@ -39,13 +39,9 @@ cdef class GenericComponents:
     cdef object n_given, S_given    # read-only views of these buffers, for the author's function
 
     def __init__(self, family, data, Py_ssize_t capacity):
-        self.family, self.data = family, data
+        self.set_data(data)
         self._set_family(family)
         self.pending = None
-        whole = 8 * data.n_statistics <= 2 * max(1, 8 * data.n_features) and not data.is_sparse
-        self.phi_rows = data.n_rows if whole else PHI_ROWS
-        self.phi_start = -1
-        self.phi = None
         self._allocate(capacity)
         self.api.abi_version = EXPFAM_ABI
         self.api.struct_size = sizeof(components_v1)
@@ -64,6 +60,14 @@ cdef class GenericComponents:
         self.api.clear = generic_clear
         self.api.swap = generic_swap
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
+
+    def set_data(self, data):
+        """Read the rows of another data set with the same statistics."""
+        whole = 8 * data.n_statistics <= 2 * max(1, 8 * data.n_features) and not data.is_sparse
+        self.data = data
+        self.phi_rows = data.n_rows if whole else PHI_ROWS
+        self.phi_start = -1
+        self.phi = None
 
     def _allocate(self, Py_ssize_t capacity):
         F = self.data.n_statistics

@@ -7,6 +7,7 @@ the data) and run in blocks.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -249,10 +250,8 @@ def read_only_array(value: Any) -> Any:
 def read_only(value: Any) -> Any:
     """Return a read-only view of a dense array or `csr_array`; return any other value unchanged."""
     if isinstance(value, sparse.csr_array) and value.data.flags.writeable:
-        is_canonical = value.has_canonical_format
-        parts = (read_only_array(part) for part in (value.data, value.indices, value.indptr))
-        value = sparse.csr_array(tuple(parts), shape=value.shape)
-        value.has_canonical_format = is_canonical
+        value = copy.copy(value)  # shallow; a constructor would check all again, for longer than one row is scored
+        value.data, value.indices, value.indptr = map(read_only_array, (value.data, value.indices, value.indptr))
     return read_only_array(value)
 
 

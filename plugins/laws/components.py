@@ -356,6 +356,24 @@ def components_follow_hyper_parameters(case: Case) -> None:
 
 
 @law()
+def components_read_other_data(case: Case) -> None:
+    """set_data keeps the statistics and scores the rows of other data."""
+    for what, pair in _each_layout(case):
+        if not pair.components.can_set_data:
+            raise Inapplicable(f"components of {case.family.name} have no set_data")
+        rng = case.rng("other data" + what)
+        components, K, N = pair.fill(rng).components, pair.reference.W.shape[0], pair.data.n_rows
+        before = components.log_predictive_block(0, N, K)
+        for rows in (np.arange(N)[::-1], np.arange(N // 2 + 1)):
+            components.set_data(Dataset(pair.data.X[rows], case.family))
+            found = components.log_predictive_block(0, len(rows), K)
+            assert np.array_equal(found, before[rows]), f"rows read by set_data have other predictives{what}"
+        components.set_data(pair.data)
+        pair.change("add", 0, 2)
+        pair.compare(rng, f" after reading other data and a change{what}")
+
+
+@law()
 def growth_bounds_densities(case: Case) -> None:
     """Growth lines lie above the log density of every datum after a merge."""
     for what, pair in _each_layout(case):

@@ -1,6 +1,6 @@
 /* Scores of one datum in the clusters of diagonal and spherical Gaussians: log predictive densities, which are products
- * of Student t densities (conjugate normal-inverse-gamma model), or log densities with a known variance. Blocks and
- * instances: see gaussian_lanes.h.
+ * of Student t densities or one Student t density of all columns (conjugate normal-inverse-gamma model), or log densities
+ * with a known variance. Blocks and instances: see gaussian_lanes.h.
  */
 #ifndef EXPFAM_GAUSSIAN_DIAGONAL_H
 #define EXPFAM_GAUSSIAN_DIAGONAL_H
@@ -61,4 +61,58 @@ EXPFAM_LANE_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan,
     }
 EXPFAM_LANE_INSTANCES(EXPFAM_SPHERE_SCAN, int, expfam_sphere_scan,
                       (const double *, double, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+/* Rows of a block: constant, half, weight, then the location of each column.
+ * score = constant - half * log(1 + weight * sum_f (x - location)^2). */
+#define EXPFAM_RADIAL_SCAN(NAME, TARGET, VECTOR)                                                            \
+    TARGET static int NAME(const double *x, const double *block, ptrdiff_t d, ptrdiff_t count, double *out) { \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (3 + d) +    \
+                                                 start % EXPFAM_LANES);                                     \
+            VECTOR constant = row[0], half = row[STEP], weight = row[2 * STEP], sum = row[0] * 0.0;         \
+            row += 3 * STEP;                                                                                \
+            for (ptrdiff_t f = 0; f < d; f++, row += STEP) {                                                \
+                VECTOR t = x[f] - row[0];                                                                   \
+                sum += t * t;                                                                               \
+            }                                                                                               \
+            sum = 1.0 + weight * sum;                                                                       \
+            worst += sum;                                                                                   \
+            EXPFAM_LOG_LANES(VECTOR, sum);                                                                  \
+            sum = constant - half * sum;                                                                    \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
+        }                                                                                                   \
+        return expfam_is_wild(&worst, WIDTH);                                                               \
+    }
+EXPFAM_LANE_INSTANCES(EXPFAM_RADIAL_SCAN, int, expfam_radial_scan,
+                      (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
+/* Posterior rates of the statistics a + rows[l] with n[l] data, which are sums of x and of |x|^2. Each of the
+ * EXPFAM_LANES statistics has a lane, so that its bits do not depend on the others. */
+#define EXPFAM_MERGED_RADIAL(NAME, TARGET, VECTOR)                                                          \
+    TARGET static void NAME(const double *a, const double *const *all, const double *n, const double *shift, \
+                            double strength, double rate, ptrdiff_t d, double *out) {                       \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR) };                                                              \
+        for (ptrdiff_t start = 0; start < EXPFAM_LANES; start += WIDTH) {                                   \
+            const double *const *rows = all + start;                                                        \
+            VECTOR count = *(const VECTOR *)(n + start), zero = count * 0.0;                                \
+            VECTOR squares = zero, cross = zero, second = zero;                                             \
+            for (ptrdiff_t f = 0; f < d; f++) {                                                             \
+                VECTOR first = zero, t;                                                                     \
+                EXPFAM_PICK(first, rows, f);                                                                \
+                first += a[f];                                                                              \
+                t = first - count * shift[f];                                                               \
+                squares += t * t;                                                                           \
+                cross += shift[f] * (first + t);                                                            \
+            }                                                                                               \
+            EXPFAM_PICK(second, rows, d);                                                                   \
+            second += a[d];                                                                                 \
+            second = rate + 0.5 * (second - cross - squares / (strength + count));                          \
+            memcpy(out + start, &second, sizeof second);                                                    \
+        }                                                                                                   \
+    }
+EXPFAM_LANE_INSTANCES(EXPFAM_MERGED_RADIAL, void, expfam_merged_radial,
+                      (const double *, const double *const *, const double *, const double *, double, double,
+                       ptrdiff_t, double *))
 #endif

@@ -22,6 +22,13 @@ typedef double expfam_double2, expfam_double4, expfam_double8;
 #endif
 #define EXPFAM_HUGE 1e290
 
+/* Copies number f of WIDTH rows, one to each lane. */
+#if EXPFAM_LANES == 1
+#define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]
+#else
+#define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
+#endif
+
 /* Instances with vectors of the target's own width: a block is processed in EXPFAM_LANES / width parts, because
  * compilers generate bad code for wider vectors. BODY is a macro taking (name, target, vector type). */
 #if EXPFAM_DISPATCH

@@ -170,12 +170,14 @@ def test_hyper_parameters_of_families_in_long_runs(name, hyper):
 def calibration_of_one_row():
     """Little data and many updates: what decides is the prior."""
     return family_calibration(
-        bound("gaussian_spherical"), ["mean_variance"], labels=FEW_ROWS, n_updates=8, n_simulations=150
+        bound("gaussian_spherical_known"), ["mean_variance"], labels=FEW_ROWS, n_updates=8, n_simulations=150
     )
 
 
 def test_the_prior_of_learned_hyper_parameters_is_kept():
-    assert calibration_of_one_row().prior_p(step_prior(bound("gaussian_spherical"), "mean_variance").cdf) > LEAST_P
+    assert (
+        calibration_of_one_row().prior_p(step_prior(bound("gaussian_spherical_known"), "mean_variance").cdf) > LEAST_P
+    )
 
 
 def test_a_prior_left_out_is_found_out(monkeypatch):
@@ -185,7 +187,9 @@ def test_a_prior_left_out_is_found_out(monkeypatch):
         return right(lambda x: target(x) + 0.5 * (x / 3.0) ** 2, t, rng, **bounds)
 
     monkeypatch.setattr(base, "slice_sample", without)
-    assert calibration_of_one_row().prior_p(step_prior(bound("gaussian_spherical"), "mean_variance").cdf) < LEAST_P
+    assert (
+        calibration_of_one_row().prior_p(step_prior(bound("gaussian_spherical_known"), "mean_variance").cdf) < LEAST_P
+    )
 
 
 class Caught(Exception):

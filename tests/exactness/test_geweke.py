@@ -32,6 +32,8 @@ LIKELIHOODS = [
     "gaussian",
     "gaussian_diag",
     "gaussian_spherical",
+    "gaussian_spherical_known",
+    "gaussian_spherical_shared",
     "gaussian_zero",
 ]
 

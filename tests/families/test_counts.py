@@ -731,3 +731,11 @@ def test_instruction_sets_agree(tmp_path):
         command = [sys.executable, "-c", SCRIPT + "\nmain(*sys.argv[1:])", str(cases_path), str(path)]
         subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "EXPFAM_ISA": isa})
         np.testing.assert_allclose(np.load(path), best, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_row_sums_have_double_precision(dtype):
+    X = sparse.csr_array((np.random.default_rng(0).random((20, 500)) * 50).astype(dtype))
+    exact = [math.fsum(row.astype(float)) for row in X.toarray()]
+    np.testing.assert_allclose(pseudocounts.row_sums(X), exact, rtol=1e-14)
+    np.testing.assert_allclose(pseudocounts.row_sums(X.toarray()), exact, rtol=1e-14)

@@ -19,8 +19,20 @@ from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.model.data import Dataset
 
+
+def Known(**values):
+    return SphericalGaussian(variance=0.7, **values)
+
+
+def Shared(**values):
+    return SphericalGaussian(variance="shared", **values)
+
+
 FULL = [Gaussian, ZeroMeanGaussian]
-ALL = [*FULL, DiagonalGaussian, SphericalGaussian]
+ONE_VARIANCE = [Known, Shared]
+SPHERICAL = [SphericalGaussian, *ONE_VARIANCE]
+ALL = [*FULL, DiagonalGaussian, *SPHERICAL]
+RATES = {Gaussian: "scale", ZeroMeanGaussian: "scale", DiagonalGaussian: "rate", SphericalGaussian: "rate"}
 WIDTHS = [1, 2, 5, 16, 17, 27, 40]
 
 
@@ -73,17 +85,31 @@ def student_diagonal(family, X, members):
     return stats.t(2 * shape, location, scale).logpdf(X).sum(axis=1)
 
 
+def student_spherical(family, X, members):
+    n, d = len(members), X.shape[1]
+    mean = X[members].mean(axis=0) if n else family.mean
+    k0 = family.mean_strength
+    shape = family.shape + 0.5 * n * d
+    off = ((mean - family.mean) ** 2).sum()
+    rate = family.rate + 0.5 * ((X[members] - mean) ** 2).sum() + 0.5 * k0 * n / (k0 + n) * off
+    location = (k0 * family.mean + n * mean) / (k0 + n)
+    scale = rate * (k0 + n + 1) / (shape * (k0 + n)) * np.eye(d)
+    return stats.multivariate_t(location, scale, 2 * shape).logpdf(X)
+
+
 def normal_spherical(family, X, members):
-    v = 1.0 / (1.0 / family.mean_variance + len(members) / family.variance)
-    location = v * (family.mean / family.mean_variance + X[members].sum(axis=0) / family.variance)
-    return stats.norm(location, np.sqrt(family.variance + v)).logpdf(X).sum(axis=1)
+    variance = family.shared_variance if family.variance == "shared" else family.variance
+    v = 1.0 / (1.0 / family.mean_variance + len(members) / variance)
+    location = v * (family.mean / family.mean_variance + X[members].sum(axis=0) / variance)
+    return stats.norm(location, np.sqrt(variance + v)).logpdf(X).sum(axis=1)
 
 
 DENSITIES = [
     (Gaussian, student_full),
     (ZeroMeanGaussian, student_zero),
     (DiagonalGaussian, student_diagonal),
-    (SphericalGaussian, normal_spherical),
+    (SphericalGaussian, student_spherical),
+    *((make, normal_spherical) for make in ONE_VARIANCE),
 ]
 
 
@@ -137,7 +163,7 @@ def fourth_order(value):
 @pytest.mark.parametrize("make", ALL)
 def test_empty_evidence_is_zero_and_shapes_hold(make):
     X = make_data(4)
-    family = make(**({} if make is SphericalGaussian else {"scale" if make in FULL else "rate": 2.0})).bind(X)
+    family = make(**({RATES[make]: 2.0} if make in RATES else {})).bind(X)
     F = family.n_statistics_
     assert family.log_marginal(np.zeros(1), np.zeros((1, F)))[0] == pytest.approx(0.0, abs=1e-12)
     assert family.log_marginal(np.zeros(0), np.zeros((0, F))).shape == (0,)
@@ -161,8 +187,8 @@ def test_draws_have_the_posterior_moments(make):
     np.testing.assert_allclose(g, family.log_partition(theta), rtol=1e-9, atol=1e-9)
     mean_theta, mean_g = family.expected_natural(n, S)
     for draws, mean in ((theta, mean_theta[0]), (g[:, None], mean_g)):
-        z = (draws.mean(axis=0) - mean) / (draws.std(axis=0) / np.sqrt(size))
-        assert np.abs(z).max() < 5.0
+        noise = draws.std(axis=0) / np.sqrt(size)
+        assert (np.abs(draws.mean(axis=0) - mean) < 5.0 * noise + 1e-12 * np.abs(mean)).all()
     again, _ = family.draw_natural(np.full(size, n[0]), np.repeat(S, size, axis=0), np.random.default_rng(5))
     assert np.array_equal(again, theta)
 
@@ -170,7 +196,7 @@ def test_draws_have_the_posterior_moments(make):
 @pytest.mark.parametrize("make", ALL)
 def test_prior_draws_average_to_the_evidence(make):
     X = make_data(1, 30)
-    family = make(**({} if make is SphericalGaussian else {"scale" if make in FULL else "rate": 3.0})).bind(X)
+    family = make(**({RATES[make]: 3.0} if make in RATES else {})).bind(X)
     size, F = 200000, family.n_statistics_
     theta, g = family.draw_natural(np.zeros(size), np.zeros((size, F)), np.random.default_rng(2))
     phi = family.sufficient_statistics(X[:1])
@@ -213,7 +239,7 @@ def test_map_is_the_mode_in_natural_coordinates(make):
 def test_natural_parameters_outside_the_domain(make):
     X = make_data(2)
     family = make().bind(X)
-    if make is SphericalGaussian:
+    if make is Known:
         pytest.skip("every natural parameter is inside")
     theta, _ = family.map_natural(np.zeros(1), np.zeros((1, family.n_statistics_)))
     assert family.log_partition(-theta)[0] == np.inf
@@ -248,23 +274,28 @@ def test_binding_does_not_depend_on_the_order_of_rows(make):
     assert make().bind(X) == make().bind(X[np.random.default_rng(0).permutation(200)])
 
 
-def test_binding_sparse_does_not_depend_on_the_order_of_rows():
+@pytest.mark.parametrize("make", SPHERICAL)
+def test_binding_sparse_does_not_depend_on_the_order_of_rows(make):
     X = sparse.random_array((100, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
     order = np.random.default_rng(0).permutation(100)
-    assert SphericalGaussian().bind(X) == SphericalGaussian().bind(X[order])
+    assert make().bind(X) == make().bind(X[order])
 
 
 def test_automatic_hyper_parameters():
     X = make_data(3, 100)
     variance = X.var(axis=0)
-    full, diagonal, spherical = (make().bind(X) for make in (Gaussian, DiagonalGaussian, SphericalGaussian))
+    full, diagonal, shared = (make().bind(X) for make in (Gaussian, DiagonalGaussian, Shared))
+    spherical = SphericalGaussian().bind(X)
     np.testing.assert_allclose(full.mean, X.mean(axis=0))
     assert full.mean_strength == 0.1
     assert full.dof == 6.0
     np.testing.assert_allclose(full.scale, np.diag(2 * 0.1 * variance))
     np.testing.assert_allclose(diagonal.rate, 0.1 * variance)
-    assert spherical.variance == pytest.approx(0.1 * variance.mean())
-    assert spherical.mean_variance == pytest.approx(variance.mean())
+    assert spherical.mean_strength == 0.1
+    assert spherical.shape == 4.0
+    assert spherical.rate == pytest.approx(3 * 0.1 * variance.mean())
+    assert shared.shared_variance == pytest.approx(0.1 * variance.mean())
+    assert shared.mean_variance == pytest.approx(variance.mean())
     assert "auto" in repr(Gaussian())
     assert "auto" not in repr(full)
 
@@ -313,7 +344,7 @@ def test_learned_scales_stay_above_the_resolution():
     X = rng.standard_normal((400, 3)) * 4.0
     family = DiagonalGaussian().bind(X)
     assert family.hyper_bounds("rate") == (pytest.approx(0.3), 1e6)
-    assert family.hyper_bounds("mean_strength") == (1e-6, 1e6)
+    assert family.hyper_bounds("mean_strength") == (pytest.approx(0.1), pytest.approx(10.0))
     X[:, 2] = np.rint(X[:, 2])
     X[:, 2] *= 0.1 * 3  # 0.1 * 3 * 3 and 0.3 * 3 are one value
     for make, name in ((DiagonalGaussian, "rate"), (Gaussian, "scale")):
@@ -324,16 +355,9 @@ def test_learned_scales_stay_above_the_resolution():
         assert family.hyper_bounds(name)[0] == pytest.approx(max(0.3, 0.3**2 / 12 / (0.1 * tied)))
     X[:, 2] = rng.integers(0, 2, 400)
     family = DiagonalGaussian(rate=0.1).bind(X)
-    with pytest.warns(DataWarning, match="column 2 holds many tied values"):
-        low, _ = family.hyper_bounds("rate")
+    low, _ = family.hyper_bounds("rate")
     floor = max(0.03 * X[:, :2].var(axis=0).max(), 1 / 12)
     assert low == pytest.approx(min(1.0, floor / 0.1))
-    n, S = statistics(family, X, [np.arange(200), np.arange(200, 400)])
-    with pytest.warns(DataWarning, match="many tied values") as caught:
-        learned = family.update_hyper(n, S, np.random.default_rng(0))
-    assert len(caught) == 1
-    for _ in range(3):  # a warning is an error here
-        learned = learned.update_hyper(n, S, np.random.default_rng(1))
 
 
 def test_many_columns_are_named_by_their_number():
@@ -372,7 +396,15 @@ def test_learning_respects_the_bound():
         (lambda: DiagonalGaussian(shape=-1.0), "shape must be positive and finite"),
         (lambda: DiagonalGaussian(rate=[1.0, 0.0]), "rate must be positive and finite"),
         (lambda: SphericalGaussian(variance=[1.0, 1.0]), "variance must be positive and finite: a number; got"),
+        (lambda: SphericalGaussian(variance="tied"), "variance must be 'auto', 'shared' or a positive number; got"),
         (lambda: SphericalGaussian(mean_variance=np.inf), "mean_variance must be"),
+        (lambda: SphericalGaussian(mean_variance=2.0), "belongs to variance='shared' or variance=a number; with.*rate"),
+        (lambda: SphericalGaussian("shared", rate=2.0), "rate belongs to variance='auto'; with.*give shared_variance"),
+        (lambda: SphericalGaussian(1.0, shared_variance=2.0), "belongs to variance='shared'; with variance=1.0 give"),
+        (lambda: SphericalGaussian(rate=[1.0, 1.0]), "rate must be positive and finite: a number; got"),
+        (lambda: SphericalGaussian().bind(np.eye(4)).with_hyper(variance=1.0), "cannot take variance=1.0: bind a new"),
+        (lambda: Known().bind(np.eye(4)).with_hyper(variance="shared"), "cannot take variance='shared': bind a new"),
+        (lambda: SphericalGaussian().bind(np.eye(4)).from_params(np.eye(4)), "give variance"),
         (lambda: Gaussian(dof=1.5).bind(np.eye(4)), "dof must exceed d - 1 = 3; got 1.5"),
         (lambda: Gaussian(scale=np.eye(2)).bind(np.eye(4)), r"scale must have shape \(4, 4\)"),
         (lambda: DiagonalGaussian(rate=[1.0, 1.0]).bind(np.eye(4)), "rate must be a number or have length 4"),
@@ -393,7 +425,7 @@ def test_bad_data_are_refused_by_name(make):
         make().bind(bad)
     with pytest.raises(DataError, match="3 features"):
         family.validate(X[:, :2])
-    if make is not SphericalGaussian:
+    if make not in SPHERICAL:
         with pytest.raises(DataTypeError, match=family.name):
             make().bind(sparse.csr_array(X))
     else:
@@ -405,13 +437,54 @@ def test_bad_data_are_refused_by_name(make):
 
 def test_impossible_statistics_name_the_cluster():
     X = make_data(2)
-    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian):
+    for make in RATES:
         family = make().bind(X)
         n, S = statistics(family, X, [[1, 2], [3, 4, 5]])
         S[1] = 0.0
         S[1, -1] = -1e3
         with pytest.raises(FloatingPointError, match=rf"{family.name}.*cluster 1"):
             family.log_marginal(n, S)
+
+
+def test_one_column_is_the_diagonal_family():
+    X = make_data(1)
+    own, diagonal = SphericalGaussian().bind(X), DiagonalGaussian().bind(X)
+    n, S = statistics(own, X, [[], [3], list(range(30))])
+    np.testing.assert_allclose(own.log_marginal(n, S), diagonal.log_marginal(n, S), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(own.log_predictive(X, n, S), diagonal.log_predictive(X, n, S), rtol=1e-12)
+    for method in ("expected_natural", "map_natural"):
+        for found, expected in zip(getattr(own, method)(n, S), getattr(diagonal, method)(n, S)):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_learned_bounds_of_one_variance_are_those_of_the_pooled_columns():
+    X = np.random.default_rng(0).standard_normal((400, 3)) * [1.0, 1.0, 5.0]
+    own, shared = SphericalGaussian().bind(X), Shared().bind(X)
+    assert own.hyper_bounds("rate") == (pytest.approx(0.3), 1e6)  # the widest column alone would forbid to learn
+    assert own.hyper_bounds("mean_strength") == (pytest.approx(0.1), pytest.approx(10.0))
+    assert SphericalGaussian(mean_strength=3.0).bind(X).hyper_bounds("mean_strength") == (pytest.approx(0.01 / 3), 1.0)
+    assert shared.hyper_bounds("shared_variance") == (1e-6, 1e6)
+    assert Shared().bind(np.rint(X)).hyper_bounds("shared_variance")[0] == pytest.approx(
+        1.0 / 12.0 / (0.1 * np.rint(X).var(axis=0).mean())
+    )
+    tied = np.rint(X / 3.0).clip(-1, 1)
+    assert SphericalGaussian(rate=0.01).bind(tied).hyper_bounds("rate")[0] == 1.0
+
+
+def test_a_shared_variance_is_learned():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 12, 900)
+    X = rng.normal(size=(12, 4))[labels] * 3.0 + 0.2 * rng.normal(size=(900, 4))
+    family = Shared().bind(X)
+    n, S = statistics(family, X, [np.flatnonzero(labels == k) for k in range(12)])
+    found = []
+    for _ in range(60):
+        family = family.update_hyper(n, S, rng)
+        found.append(family.shared_variance)
+    means = np.array([X[labels == k].mean(axis=0) for k in range(12)])
+    within = ((X - means[labels]) ** 2).sum() / (4 * (900 - 12))
+    assert np.mean(found[20:]) == pytest.approx(within, rel=0.02)
+    assert np.std(found[20:]) == pytest.approx(within * np.sqrt(2 / (4 * 888)), rel=0.6)
 
 
 # ---- compiled components -------------------------------------------------------------------------------------------
@@ -531,9 +604,10 @@ def csr_kinds():
             yield pytest.param(X, id=f"{np.dtype(dtype)}-{np.dtype(index)}")
 
 
+@pytest.mark.parametrize("make", SPHERICAL)
 @pytest.mark.parametrize("X", list(csr_kinds()))
-def test_sparse_spherical_is_dense_spherical(X):
-    data = Dataset(X, SphericalGaussian())
+def test_sparse_spherical_is_dense_spherical(X, make):
+    data = Dataset(X, make())
     family, dense = data.family, X.toarray().astype(np.float64)
     assert data.X.indices.dtype == X.indices.dtype
     assert not family.center_.any()
@@ -579,9 +653,10 @@ def test_restored_components_continue_with_the_same_bits(make, d):
         assert np.array_equal(value, second.to_arrays()[name]), name
 
 
-def test_restored_sparse_components_continue_with_the_same_bits():
+@pytest.mark.parametrize("make", SPHERICAL)
+def test_restored_sparse_components_continue_with_the_same_bits(make):
     X = sparse.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
-    data = Dataset(X, SphericalGaussian())
+    data = Dataset(X, make())
     first, members = Components(data.family, data, 5), [[] for _ in range(5)]
     walk(first, X.toarray(), members, 400, np.random.default_rng(0))
     second = Components(data.family, data, 1)
@@ -609,7 +684,7 @@ def test_reserve_rebind_and_refresh_keep_the_model(make, d):
     np.testing.assert_array_equal(components.log_predictive(44)[:3], before[:3])
     prior = Components(data.family, data, 1).log_predictive(44)[0]
     np.testing.assert_array_equal(components.log_predictive(44)[3:], prior)
-    name = {"gaussian_diag": "rate", "gaussian_spherical": "mean_variance"}.get(data.family.name, "scale")
+    name = RATES.get(make, "mean_variance")
     other = data.family.with_hyper(**{name: 2.5 * getattr(data.family, name)})
     components.rebind(other)
     check_against_numpy(components, other, X, members)
@@ -676,7 +751,7 @@ def test_outliers_give_no_nan_and_refused_changes_change_nothing(make, d):
         for found in (components.log_predictive(i), components.log_predictive(i, range(9))):
             assert not np.isnan(found).any()
     for i in (0, 2):
-        if make is not SphericalGaussian:
+        if make not in ONE_VARIANCE:
             assert np.isfinite(components.log_predictive(i)).all()
     before = components.to_arrays()
     bits = [components.log_predictive(i) for i in range(3, 9)]
@@ -742,8 +817,8 @@ def test_impossible_calls_are_refused(make):
 def test_leaving_out_a_dominant_datum_keeps_its_digits():
     X = make_data(6, 30)
     X[0] += 1e4  # its square takes half of the digits of the sums
-    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian):
-        family = make(**{"scale" if make in FULL else "rate": 1.0}).bind(X)
+    for make in RATES:
+        family = make(**{RATES[make]: 1.0}).bind(X)
         data = Dataset(X, family)
         components = Components(family, data, 2)
         components.add(0, 0)
@@ -774,7 +849,7 @@ def test_merged_evidence_in_any_company(d, scale):
     X = make_data(d, 90)
     X[7] *= 1e3
     X = X * scale
-    for make in ALL if scale == 1.0 else (DiagonalGaussian, Gaussian):
+    for make in ALL if scale == 1.0 else (DiagonalGaussian, Gaussian, SphericalGaussian):
         data = Dataset(X, make())
         components = Components(data.family, data, 30)
         labels = np.minimum(np.arange(90), 29).astype(np.int32)
@@ -839,8 +914,11 @@ from expfam.model.data import Dataset
 out = []
 for d in (1, 5, 16, 19, 26):
     X = np.random.default_rng(0).standard_normal((60, d)) * 2.0 + 1.0
-    for make in (Gaussian, ZeroMeanGaussian, DiagonalGaussian, SphericalGaussian):
-        data = Dataset(X, make())
+    for family in (
+        *(Gaussian(), ZeroMeanGaussian(), DiagonalGaussian()),
+        *(SphericalGaussian(variance) for variance in ("auto", "shared", 0.7)),
+    ):
+        data = Dataset(X, family)
         components = Components(data.family, data, 13)
         for i in range(60):
             components.add(i, i % 11)

@@ -43,6 +43,9 @@ FAMILIES = [
     DiagonalGaussian(),
     DiagonalGaussian(mean=0.5, mean_strength=[0.03, 2.0], shape=[0.8, 3.0], rate=[0.2, 5.0]),
     SphericalGaussian(),
+    SphericalGaussian(mean=[1.0, -2.0], mean_strength=0.7, shape=2.5, rate=0.4),
+    SphericalGaussian(variance="shared"),
+    SphericalGaussian(variance="shared", shared_variance=0.6, mean=[1.0, -2.0], mean_variance=9.0),
     SphericalGaussian(variance=0.6, mean=[1.0, -2.0], mean_variance=9.0),
     ZeroMeanGaussian(),
     ZeroMeanGaussian(dof=1.7, scale=[0.4, 6.0]),
@@ -54,11 +57,15 @@ ON_GIVEN_DATA = [
     (Poisson(), sparse_counts(np.int64, np.int64)),
     (Poisson(shape=0.4, rate=0.05), sparse_counts(np.int32, np.float32)),
     (SphericalGaussian(), sparse_counts(np.int32, np.float32)),
+    (SphericalGaussian(mean_strength=0.7, shape=2.5, rate=0.4), sparse_counts(np.int64, np.int64)),
+    (SphericalGaussian(variance="shared"), sparse_counts(np.int32, np.float32)),
     (SphericalGaussian(variance=0.6, mean=0.0, mean_variance=9.0), sparse_counts(np.int64, np.int64)),
     (Gaussian(), wide_rows(18)),
     (ZeroMeanGaussian(), wide_rows(18)),
     (DiagonalGaussian(), wide_rows(18)),
     (SphericalGaussian(), wide_rows(18).astype(np.float32)),
+    (SphericalGaussian(variance="shared"), wide_rows(18)),
+    (SphericalGaussian(variance=0.6), wide_rows(18).astype(np.float32)),
 ]
 
 

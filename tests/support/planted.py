@@ -13,7 +13,13 @@ from expfam import (
     ZeroMeanGaussian,
 )
 
-PLANTED = ["multinomial", "poisson", "categorical", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
+REAL = {
+    "gaussian": Gaussian(),
+    "gaussian_diag": DiagonalGaussian(),
+    "gaussian_spherical": SphericalGaussian(),
+    "gaussian_spherical_shared": SphericalGaussian(variance="shared"),
+}
+PLANTED = ["multinomial", "poisson", "categorical", *REAL, "gaussian_zero"]
 
 RNG = np.random.default_rng(5)
 TOPICS = RNG.dirichlet(np.full(60, 0.1), size=12)
@@ -40,8 +46,7 @@ def planted(name, n=400, seed=0):
         axes = rng.normal(size=(6, 4, 4))
         return ZeroMeanGaussian(), np.einsum("nij,nj->ni", axes[labels], rng.normal(size=(n, 4))), labels
     centres = rng.normal(scale=2.0, size=(6, 3))
-    family = {"gaussian": Gaussian, "gaussian_diag": DiagonalGaussian, "gaussian_spherical": SphericalGaussian}[name]()
-    return family, centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
+    return REAL[name], centres[labels] + rng.normal(size=(n, 3)) + 100.0, labels
 
 
 def assert_never_falls(values, slack=1e-9):

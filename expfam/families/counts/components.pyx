@@ -894,16 +894,15 @@ cdef class CountComponents:
         family.require_bound()
         self.t.model = MODELS[model]
         self.t.by_cluster = layout == "clusters"
-        self.t.n_rows = data.n_rows
         self.t.n_columns = self.t.n_words = data.n_statistics
         if self.t.model == CATEGORICAL:
             self.t.n_words += len(family.levels_)
         if self.t.n_words > MAX_COUNT:
             raise DataError(f"{family.name}: {self.t.n_words} columns are more than the limit, {MAX_COUNT}")
         self.t.owner = <void *> self
-        self._open(family, data)
+        is_real = self._open(family, data)
         self._set_family(family)
-        self._allocate(max(capacity, 1), self.t.is_real)
+        self._allocate(max(capacity, 1), is_real)
         self._set_bounds()
         self.api.abi_version = EXPFAM_ABI
         self.api.struct_size = sizeof(components_v1)
@@ -938,7 +937,7 @@ cdef class CountComponents:
         return bool(self.t.is_real)
 
     def _open(self, family, data):
-        """Point the table at the rows of the data.
+        """Point the table at the rows of the data; return whether they need float64 counts.
 
         Dense counts become CSR. Codes become columns of phi, followed by columns of the totals.
         """
@@ -958,9 +957,22 @@ cdef class CountComponents:
         open_rows(&self.t.x, values, columns, starts)
         self.lengths = np.ascontiguousarray(sums)
         self.t.length = &self.lengths[0]
-        self.t.is_real = is_real or heaviest > MAX_COUNT or self.t.by_cluster
-        self.data_slack = self.t.slack = ROUNDING if is_real else 0.0
+        self.t.n_rows = data.n_rows
+        self.data_slack = ROUNDING if is_real else 0.0
+        self.t.slack = max(self.t.slack, self.data_slack)
         self.data_total = float(sums.sum())
+        return is_real or heaviest > MAX_COUNT or self.t.by_cluster
+
+    def set_data(self, data):
+        """Read the rows of another data set with the same statistics.
+
+        The table gets float64 counts where sums of these statistics and rows could not be int32.
+        """
+        needs_real = self._open(self.family, data)
+        total = float(np.sum(<double[:self.t.capacity]> self.t.total))
+        if needs_real or total + self.data_total > MAX_COUNT:
+            self._widen()
+        self._set_bounds(total)
 
     def _set_family(self, family):
         """Copy the family's pseudo-counts and compute the tables that follow from them."""

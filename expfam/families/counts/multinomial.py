@@ -61,7 +61,6 @@ class Multinomial(Family):
     support = "counts"
     accepts_sparse = True
     hyper: ClassVar[dict] = {"concentration": "positive"}
-    learned_by_default: ClassVar[tuple] = ("concentration",)
     concentration: Any
     length_: int
 

@@ -78,7 +78,10 @@ def row_sums(S: Any) -> Floats:
     total = np.empty(n_rows)
     for start in range(0, n_rows, step):
         block = slice(start, start + step)
-        total[block] = np.asarray((S if step >= n_rows else S[block]).sum(axis=1, dtype=np.float64)).ravel()
+        part = S if step >= n_rows else S[block]
+        if part.dtype == np.float32:  # SciPy adds them up in single precision, whatever dtype the sum is to have
+            part = part.astype(np.float64)
+        total[block] = np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
     return total
 
 

@@ -34,12 +34,6 @@ cdef extern from *:
     """
     #include "gaussian_lanes.h"
 
-    #if EXPFAM_LANES == 1
-    #define EXPFAM_PICK(to, rows, f) (to) = (rows)[0][f]
-    #else
-    #define EXPFAM_PICK(to, rows, f) for (ptrdiff_t l = 0; l < WIDTH; l++) (to)[l] = (rows)[l][f]
-    #endif
-
     /* Computes the log determinants of the posterior scales of the EXPFAM_LANES statistics a + rows[l] with n[l] data,
      * from the pivots of L D L'. Each of the statistics has a lane, so that its bits do not depend on the others. Eight
      * pivots share one logarithm unless their product leaves the range of doubles. `first` is the place in a row where

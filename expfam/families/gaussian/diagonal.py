@@ -13,6 +13,7 @@ from expfam.families.gaussian.columns import (
     PRIOR_SHARE,
     RealFamily,
     per_column,
+    strength_bounds,
     usable_variance,
 )
 from expfam.families.support import check_hyper
@@ -62,6 +63,7 @@ class DiagonalGaussian(RealFamily):
 
     name = "gaussian_diag"
     hyper = {"mean_strength": "positive", "rate": "positive"}  # noqa: RUF012
+    learned_by_default = ("mean_strength", "rate")
     mean: Any
     mean_strength: Any
     shape: Any
@@ -103,11 +105,11 @@ class DiagonalGaussian(RealFamily):
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
         The rate stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
-        variance of rounding in columns with many tied values.
+        variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "rate":
-            return super().hyper_bounds(name)
-        return self.scale_bounds(name, self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
+            return strength_bounds(self._learned_base(name))
+        return self.scale_bounds(self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, x^2) about center_: (N, 2 V) float64."""

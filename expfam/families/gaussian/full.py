@@ -24,6 +24,7 @@ from expfam.families.gaussian.columns import (
     log_det,
     log_det_or_none,
     per_column,
+    strength_bounds,
     svec,
     svec_outer,
     unsvec,
@@ -47,6 +48,7 @@ class _Wishart(RealFamily):
     """Base class of both families: dof and scale, and the evidence given the posterior scale."""
 
     has_linear_part: ClassVar[bool]
+    has_full_covariance: ClassVar[bool] = True
     dof: Any
     scale: Any
 
@@ -68,12 +70,12 @@ class _Wishart(RealFamily):
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
         The scale stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
-        variance of rounding in columns with many tied values.
+        variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "scale":
-            return super().hyper_bounds(name)
+            return strength_bounds(self._learned_base(name))
         d = self.n_features_in_
-        return self.scale_bounds(name, np.diag(self._learned_base("scale")) / max(self.dof - d - 1, 1.0))
+        return self.scale_bounds(np.diag(self._learned_base("scale")) / max(self.dof - d - 1, 1.0))
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
@@ -167,6 +169,7 @@ class Gaussian(_Wishart):
     name = "gaussian"
     has_linear_part = True
     hyper = {"mean_strength": "positive", "scale": "positive"}  # noqa: RUF012
+    learned_by_default = ("mean_strength", "scale")
     mean: Any
     mean_strength: Any
 
@@ -193,6 +196,19 @@ class Gaussian(_Wishart):
         mean = center.copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
         strength = PRIOR_SHARE if is_auto(self.mean_strength) else float(self.mean_strength)
         return {**learned, "mean": mean, "mean_strength": strength, **self._resolve_scale(d, variance)}
+
+    def prior_from_clusters(self, n: Floats, S: Floats) -> Gaussian:
+        """Return the family with a scale of the shape of the pooled covariance within clusters.
+
+        The prior mean of the covariance is then this pooled covariance plus a thousandth of the column variances,
+        which keeps it positive definite. The present scale must be the one of ``scale="auto"``.
+        """
+        d, used = self.n_features_in_, n > 0
+        n, S = n[used], S[used]
+        within = unsvec(S[:, d:].sum(axis=0)[None], d)[0] - (S[:, :d] / n[:, None]).T @ S[:, :d]
+        column_variances = np.diag(self.scale) / PRIOR_SHARE  # times the factor of the scale, as in `_resolve_scale`
+        factor_of_mean = max(self.dof - d - 1, 1.0)
+        return self.with_hyper(scale=factor_of_mean * within / n.sum() + 1e-3 * np.diag(column_variances))
 
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, svec xx') about center_: (N, V + V (V + 1) / 2) float64."""
@@ -345,6 +361,7 @@ class ZeroMeanGaussian(_Wishart):
     name = "gaussian_zero"
     has_linear_part = False
     hyper = {"scale": "positive"}  # noqa: RUF012
+    learned_by_default = ("scale",)
 
     def __init__(self, dof: float | None = None, scale: npt.ArrayLike = "auto") -> None:
         check_scale("gaussian_zero", scale, dof)

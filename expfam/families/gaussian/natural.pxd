@@ -11,6 +11,7 @@ ctypedef struct natural_law:
     const double *scale             # (d,) rates, or a packed symmetric matrix
     double variance
     double mean_variance
+    bint is_shared                  # the variance: theta has its precision too
     bint zero_mean
 
 

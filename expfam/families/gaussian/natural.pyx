@@ -59,6 +59,28 @@ cdef int diagonal_at(const natural_law *law, double n, const double *S, double *
     return EXPFAM_OK
 
 
+cdef int radial_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+                   double *work) noexcept nogil:
+    cdef Py_ssize_t f, d = law.d
+    cdef double strength = law.strength[0] + n, shape = law.shape[0] + 0.5 * n * d, rate, precision
+    cdef double about, squares = 0.0, cross = 0.0, length = 0.0
+    for f in range(d):
+        about = S[f] - n * law.shift[f]
+        squares += about * about
+        cross += law.shift[f] * (S[f] + about)
+        theta[f] = law.shift[f] + about / strength
+        length += theta[f] * theta[f]
+    rate = law.scale[0] + 0.5 * (S[d] - cross - squares / strength)
+    if not rate > 0.0:
+        return EXPFAM_NUMERICAL
+    precision = shape / rate
+    for f in range(d):
+        theta[f] *= precision
+    theta[d] = -0.5 * precision
+    g[0] = 0.5 * (d / strength + length * precision - d * (digamma(shape) - log(rate)))
+    return EXPFAM_OK
+
+
 cdef int spherical_at(const natural_law *law, double n, const double *S, double *theta, double *g,
                       double *work) noexcept nogil:
     cdef Py_ssize_t f, d = law.d
@@ -68,6 +90,9 @@ cdef int spherical_at(const natural_law *law, double n, const double *S, double 
         theta[f] = mean / law.variance
         squares += mean * mean
     g[0] = 0.5 * squares / law.variance
+    if law.is_shared:
+        theta[d] = -0.5 / law.variance
+        g[0] += 0.5 * d * log(law.variance)
     return EXPFAM_OK
 
 
@@ -157,9 +182,15 @@ cdef class NaturalLaw:
             self.law.at, self.law.work_size = diagonal_at, 0
             self.law.strength, self.law.shape = self.keep(family.mean_strength), self.keep(family.shape)
             self.law.scale = self.keep(family.rate)
+        elif isinstance(family, SphericalGaussian) and family.variance == "auto":
+            self.law.at, self.law.work_size = radial_at, 0
+            self.law.strength, self.law.shape = self.keep(family.mean_strength), self.keep(family.shape)
+            self.law.scale = self.keep(family.rate)
         elif isinstance(family, SphericalGaussian):
             self.law.at, self.law.work_size = spherical_at, 0
-            self.law.variance, self.law.mean_variance = family.variance, family.mean_variance
+            self.law.is_shared = family.variance == "shared"
+            self.law.variance = family.shared_variance if self.law.is_shared else family.variance
+            self.law.mean_variance = family.mean_variance
         else:
             self.law.at, self.law.work_size = full_at, 2 * d + d * (d + 1)
             self.law.strength = self.keep(0.0 if self.law.zero_mean else family.mean_strength)

@@ -8,37 +8,56 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import DataTypeError
-from expfam.families.gaussian._diagonal import SphericalComponents
+from expfam.families.gaussian._spherical import KnownComponents, OwnComponents
 from expfam.families.gaussian.columns import (
-    LOG_2PI,
-    PRIOR_SHARE,
     RealFamily,
     per_column,
     require_dense,
+    strength_bounds,
     usable_variance,
 )
+from expfam.families.gaussian.spherical_laws import KnownVariance, OwnVariance, SharedVariance
 from expfam.families.support import check_hyper
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from typing_extensions import Self
 
     from expfam.protocols import Floats
 
+_KEYWORDS = {  # those that each law reads, beside variance and mean
+    "auto": ("mean_strength", "shape", "rate"),
+    "shared": ("shared_variance", "mean_variance"),
+    "a number": ("mean_variance",),
+}
+
 
 class SphericalGaussian(RealFamily):
-    """Gaussian with one known variance and a Gaussian prior on the mean of a cluster.
+    """Gaussian with the same variance in all columns; each cluster has its own unknown variance.
 
-    The variance is the same for all columns and clusters.
+    Other choices are one unknown variance that all clusters share, and a known variance.
 
     Parameters
     ----------
-    variance : "auto" or float
-        Variance s2 of each column within a cluster; a tenth of the mean column variance if "auto".
+    variance : "auto", "shared" or float
+        If "auto", each cluster has one unknown variance, under a normal-gamma prior. If "shared", all clusters have
+        one unknown variance, the hyper-parameter `shared_variance`. A number is the known variance s2 of each column
+        within each cluster.
     mean : "auto", float or (V,) array_like
         Prior location m0 in the coordinates of the data; the column means if "auto", zero for sparse data.
+    mean_strength : "auto" or float
+        With variance="auto": strength k0 of the prior location, as a number of data; 0.1 if "auto".
+    shape : "auto" or float
+        With variance="auto": shape a0 of the gamma prior on the precision of a cluster; V + 1 if "auto", which weighs
+        as much as two rows.
+    rate : "auto" or float
+        With variance="auto": rate b0 of the gamma prior. If "auto", it is max(shape - 1, 0.5) times a tenth of the mean
+        column variance: for shapes from 1.5 on the prior mean of a variance is a tenth of the mean column variance.
     mean_variance : "auto" or float
-        Prior variance v0 of the cluster means; the mean column variance if "auto".
+        With variance="shared" or a number: prior variance v0 of the cluster means; the mean column variance if "auto".
+    shared_variance : "auto" or float
+        With variance="shared": the variance before any is learned; a tenth of the mean column variance if "auto".
 
     Attributes
     ----------
@@ -49,35 +68,112 @@ class SphericalGaussian(RealFamily):
     --------
     >>> import numpy as np
     >>> from expfam import SphericalGaussian
-    >>> family = SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1.0).bind([[0.0, 1.0], [2.0, 4.0]])
+    >>> family = SphericalGaussian(mean=0.0, mean_strength=1.0, rate=1.0).bind([[0.0, 1.0], [2.0, 4.0]])
     >>> n, S = np.array([1.0]), family.sufficient_statistics(np.array([[2.0, 4.0]]))
-    >>> family.to_params(*family.map_natural(n, S))["mean"]
-    array([[1., 2.]])
+    >>> family.to_params(*family.map_natural(n, S))
+    {'mean': array([[1., 2.]]), 'variance': array([3.])}
+
+    A known variance needs no squares:
+
+    >>> SphericalGaussian(variance=1.0).bind([[0.0, 1.0], [2.0, 4.0]]).n_statistics_
+    2
 
     Notes
     -----
-    phi = x about `center_`, theta = mu / s2, g = |mu|^2 / (2 s2), log_base = -|x|^2 / (2 s2) - (d/2) log(2 pi s2).
-    vn = 1 / (1/v0 + n/s2), mn = vn (m0/v0 + S/s2); A = (d/2) log(vn/v0) + |mn|^2 / (2 vn) - |m0|^2 / (2 v0).
-    Only `mean_variance` can be learned: the base measure depends on `variance`, and A does not contain it.
+    Own variance: phi = (x, |x|^2) about `center_`, theta = (lam mu, -lam / 2), g = lam |mu|^2 / 2 - (d/2) log lam.
+    With kn = k0 + n, an = a0 + n d / 2, bn = b0 + (S2 + k0 |m0|^2 - kn |mn|^2) / 2,
+    A = lG(an) - lG(a0) + a0 log b0 - an log bn + (d/2) log(k0/kn). The predictive is Student's t with 2 an degrees of
+    freedom. For one column this is `DiagonalGaussian`.
+
+    Known variance: phi = x, theta = mu / s2, g = |mu|^2 / (2 s2), log_base = -|x|^2 / (2 s2) - (d/2) log(2 pi s2).
+    With vn = 1 / (1/v0 + n/s2) and mn = vn (m0/v0 + S/s2),
+    A = (d/2) log(vn/v0) + |mn|^2 / (2 vn) - |m0|^2 / (2 v0). The variance cannot be learned: A does not contain it.
+
+    Shared variance: phi = (x, |x|^2). A is that of a known variance and -S2 / (2 s2) - (n d / 2) log s2, so that s2 can
+    be learned like any hyper-parameter.
     """
 
     name = "gaussian_spherical"
     accepts_sparse = True
-    hyper = {"mean_variance": "positive"}  # noqa: RUF012
     variance: Any
     mean: Any
     mean_variance: Any
+    shared_variance: Any
+    mean_strength: Any
+    shape: Any
+    rate: Any
 
     def __init__(
         self,
-        variance: Literal["auto"] | float = "auto",
+        variance: Literal["auto", "shared"] | float = "auto",
         mean: npt.ArrayLike = "auto",
         mean_variance: Literal["auto"] | float = "auto",
+        shared_variance: Literal["auto"] | float = "auto",
+        mean_strength: Literal["auto"] | float = "auto",
+        shape: Literal["auto"] | float = "auto",
+        rate: Literal["auto"] | float = "auto",
     ) -> None:
-        check_hyper("gaussian_spherical", "variance", variance, vector=False)
-        check_hyper("gaussian_spherical", "mean", mean, positive=False)
-        check_hyper("gaussian_spherical", "mean_variance", mean_variance, vector=False)
-        self.variance, self.mean, self.mean_variance = variance, mean, mean_variance
+        if isinstance(variance, str) and variance not in ("auto", "shared"):
+            raise ValueError(f"{self.name}: variance must be 'auto', 'shared' or a positive number; got {variance!r}")
+        if not isinstance(variance, str):
+            check_hyper(self.name, "variance", variance, vector=False)
+        check_hyper(self.name, "mean", mean, positive=False)
+        self.variance, self.mean = variance, mean
+        self.mean_variance, self.shared_variance = mean_variance, shared_variance
+        self.mean_strength, self.shape, self.rate = mean_strength, shape, rate
+        given = variance if isinstance(variance, str) else "a number"
+        for name in ("mean_variance", "shared_variance", "mean_strength", "shape", "rate"):
+            value = getattr(self, name)
+            check_hyper(self.name, name, value, vector=False)
+            if not is_auto(value) and name not in _KEYWORDS[given]:
+                users = " or ".join(f"variance={law!r}" for law in _KEYWORDS if name in _KEYWORDS[law])
+                raise ValueError(
+                    f"{self.name}: {name} belongs to {users.replace(repr('a number'), 'a number')}; with"
+                    f" variance={variance!r} give {' or '.join(_KEYWORDS[given])}"
+                )
+
+    @property
+    def _law(self):
+        if is_auto(self.variance):
+            return OwnVariance(self)
+        return SharedVariance(self) if isinstance(self.variance, str) else KnownVariance(self)
+
+    @property
+    def hyper(self) -> dict[str, str]:  # type: ignore[override]
+        """Return the names of the hyper-parameters that may be learned; they depend on `variance`."""
+        return dict.fromkeys(self._law.hyper, "positive")
+
+    @property
+    def learned_by_default(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the hyper-parameters that estimators learn unless a value was given: all."""
+        return tuple(self.hyper)
+
+    def hyper_bounds(self, name: str) -> tuple[float, float]:
+        """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
+
+        The rate stays so large that the prior variance exceeds 0.03 of the mean column variance, and the variance of
+        rounding in columns with many tied values; a shared variance exceeds the latter. A mean strength stays within
+        0.01 and 1.
+        """
+        base = self._learned_base(name)
+        if name == "rate":
+            return self.scale_bounds(base / max(self.shape - 1.0, 0.5), pooled=True)
+        if name == "mean_strength":
+            return strength_bounds(base)
+        low, high = super().hyper_bounds(name)
+        if name == "shared_variance":
+            low = min(1.0, max(low, float((self.resolution_**2).mean() / (12.0 * base))))
+        return low, high
+
+    def with_hyper(self, **values: Any) -> Self:
+        """Return a copy with other hyper-parameters; a bound family keeps its kind of `variance`."""
+        now = values.get("variance", self.variance)
+        if self.is_bound and (now != self.variance if isinstance(self.variance, str) else isinstance(now, str)):
+            raise ValueError(
+                f"{self.name}: a bound family with variance={self.variance!r} cannot take variance={now!r}: bind a new"
+                " family with that variance"
+            )
+        return super().with_hyper(**values)
 
     def validate(self, X: Any) -> Any:
         """Check data and return them as a dense array or canonical CSR; see `Family.validate`."""
@@ -95,93 +191,80 @@ class SphericalGaussian(RealFamily):
             if not is_auto(self.mean) and np.any(self.mean):
                 raise DataTypeError(f"{self.name} reads sparse data only with mean=0; got mean={self.mean!r}")
         mean = learned["center_"].copy() if is_auto(self.mean) else per_column(self.name, "mean", self.mean, d)
-        scales = {"variance": self.variance, "mean_variance": self.mean_variance}
-        if any(is_auto(value) for value in scales.values()):
+        law, typical = self._law, 1.0
+        if any(is_auto(getattr(self, name)) for name in law.from_data):
             typical = float(usable_variance(variance, self.name).mean())
-            auto = {"variance": PRIOR_SHARE * typical, "mean_variance": typical}
-            scales = {name: auto[name] if is_auto(value) else value for name, value in scales.items()}
-        return {**learned, "mean": mean, **{name: float(value) for name, value in scales.items()}}
+        return {**learned, "mean": mean, **law.resolve(d, typical)}
 
     def sufficient_statistics(self, X: Any) -> Any:
-        """Return phi of each row, x about center_: (N, V) float64, CSR for sparse X."""
-        return X.astype(np.float64) if sparse.issparse(X) else X.astype(np.float64) - self.center_
+        """Return phi of each row: (N, V) with a known variance, else (N, V + 1).
+
+        It is x about center_, followed by its squared length if the variance is unknown; float64, CSR for sparse X.
+        """
+        return self._law.statistics(X.astype(np.float64) if sparse.issparse(X) else X.astype(np.float64) - self.center_)
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats.
 
-        It is -|x - center|^2 / (2 s2) - (d/2) log(2 pi s2).
+        It is -(d/2) log(2 pi), or -|x - center|^2 / (2 s2) - (d/2) log(2 pi s2) if s2 is known.
         """
-        phi = self.sufficient_statistics(X)
-        squares = phi.multiply(phi).sum(axis=1) if sparse.issparse(phi) else np.einsum("ij,ij->i", phi, phi)
-        normal = 0.5 * X.shape[1] * (LOG_2PI + np.log(self.variance))
-        return -0.5 * np.asarray(squares, dtype=np.float64).ravel() / self.variance - normal
-
-    def _posterior(self, n, S):
-        """Return posterior variance (K,) and location (K, d) of the mean, in centred coordinates."""
-        n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
-        variance = 1.0 / (1.0 / self.mean_variance + n / self.variance)
-        m0 = self.mean - self.center_
-        return variance, variance[:, None] * (m0 / self.mean_variance + S / self.variance)
+        return self._law.log_base(X)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
-        variance, mean = self._posterior(n, S)
-        m0 = self.mean - self.center_
-        lengths = np.einsum("kd,kd->k", mean, mean) / variance - m0 @ m0 / self.mean_variance
-        out = 0.5 * (self.n_features_in_ * np.log(variance / self.mean_variance) + lengths)
-        bad = np.flatnonzero(~np.isfinite(out))
-        if bad.size:
-            raise FloatingPointError(f"{self.name}: the evidence of cluster {bad[0]} is not finite")
-        return out
+        return self._law.log_marginal(*_as_arrays(n, S))
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""
-        variance, mean = self._posterior(n, S)
-        squares = np.einsum("kd,kd->k", mean, mean) + self.n_features_in_ * variance
-        return mean / self.variance, 0.5 * squares / self.variance
+        return self._law.expected_natural(*_as_arrays(n, S))
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
-        variance, mean = self._posterior(n, S)
-        return self._natural(mean + np.sqrt(variance)[:, None] * rng.standard_normal(mean.shape))
+        return self._law.draw_natural(*_as_arrays(n, S), rng)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        """Return the mode (Theta, G) of each posterior: (K, F) and (K,). Its mean is mn."""
-        return self._natural(self._posterior(n, S)[1])
+        """Return the mode (Theta, G) of each posterior: (K, F) and (K,).
 
-    def _natural(self, mean):
-        return mean / self.variance, 0.5 * np.einsum("kd,kd->k", mean, mean) / self.variance
+        Its mean is mn; an own precision is (an - 1 - d/2) / bn, with an - 1 - d/2 at least 0.5.
+        """
+        return self._law.map_natural(*_as_arrays(n, S))
 
     def log_prior(self, theta: Floats, g: Floats) -> Floats:
-        """Return the unnormalised log prior density in natural coordinates: (K,) nats."""
-        off = self.variance * theta - (self.mean - self.center_)
-        return -0.5 * np.einsum("kd,kd->k", off, off) / self.mean_variance
+        """Return the unnormalised log prior density in natural coordinates: (K,) nats.
+
+        It is -inf outside the domain, and for precisions other than that of a shared variance.
+        """
+        return self._law.log_prior(theta)
 
     def log_partition(self, theta: Floats) -> Floats:
-        """Return g of each natural parameter, s2 |theta|^2 / 2: (K,) nats."""
-        return 0.5 * self.variance * np.einsum("kd,kd->k", theta, theta)
+        """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
+        return self._law.log_partition(theta)
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
-        """Return means (K, V) in the coordinates of the data, and the known variance (K,)."""
-        return {"mean": self.variance * theta + self.center_, "variance": np.full(theta.shape[0], self.variance)}
+        """Return means (K, V) in the coordinates of the data, and variances (K,)."""
+        mean, variance = self._law.usual(theta)
+        return {"mean": mean + self.center_, "variance": variance}
 
     def from_params(self, mean: npt.ArrayLike, variance: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
-        """Return the natural parameters (Theta, G) of means (K, V).
+        """Return the natural parameters (Theta, G) of means (K, V) and variances (K,).
 
-        A variance, if given, must equal the variance of the family.
+        Variances may be left out if they are known or shared; if given, they must equal that of the family.
         """
-        if variance is not None and not np.allclose(variance, self.variance):
-            raise ValueError(f"{self.name}: variance must be {self.variance}, the family's; got {variance!r}")
-        return self._natural(np.asarray(mean, dtype=np.float64) - self.center_)
+        return self._law.from_params(np.asarray(mean, dtype=np.float64) - self.center_, variance)
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         """Draw `size` rows under each parameter: (K * size, V), grouped by parameter."""
-        mean = self.variance * theta + self.center_
+        mean, variance = self._law.usual(theta)
         noise = rng.standard_normal((theta.shape[0], size, mean.shape[1]))
-        return (mean[:, None, :] + np.sqrt(self.variance) * noise).reshape(-1, mean.shape[1])
+        deviation = np.sqrt(variance)[:, None, None]
+        return ((mean + self.center_)[:, None, :] + deviation * noise).reshape(-1, mean.shape[1])
 
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
-    ) -> SphericalComponents:
+    ) -> KnownComponents | OwnComponents:
         """Return the compiled owner of the statistics of `capacity` clusters."""
-        return SphericalComponents(self, data, capacity)
+        return OwnComponents(self, data, capacity) if is_auto(self.variance) else KnownComponents(self, data, capacity)
+
+
+def _as_arrays(n, S):
+    return np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)

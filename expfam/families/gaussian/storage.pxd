@@ -80,6 +80,18 @@ cdef inline Py_ssize_t gather_pairs(const real_state *state, Py_ssize_t k, const
     return size
 
 
+cdef inline void exchange_lanes(double *block, Py_ssize_t rows, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    """Exchange the numbers of two clusters in blocks of `rows` rows."""
+    cdef double *a = block + (k // EXPFAM_LANES) * rows * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *b = block + (l // EXPFAM_LANES) * rows * EXPFAM_LANES + l % EXPFAM_LANES
+    cdef Py_ssize_t r
+    cdef double t
+    for r in range(rows):
+        t = a[r * EXPFAM_LANES]
+        a[r * EXPFAM_LANES] = b[r * EXPFAM_LANES]
+        b[r * EXPFAM_LANES] = t
+
+
 cdef class RealComponents:
     cdef components_v1 api
     cdef real_state *state
@@ -89,6 +101,7 @@ cdef class RealComponents:
     cdef object data, X, arrays     # arrays behind the pointers
     cdef object center, n, S, fresh
     cdef int prepare(self, real_state *state) except -1
+    cdef int read_rows(self) except -1
     cdef int resize(self, Py_ssize_t capacity) except -1
 
 

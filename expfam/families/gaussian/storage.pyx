@@ -14,6 +14,7 @@ from libc.string cimport memset
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
 
+from expfam.errors import DataError
 from expfam.families.support import dense_rows
 
 cdef dict KINDS = {np.dtype(np.float64): 0, np.dtype(np.float32): 1, np.dtype(np.int64): 2, np.dtype(np.int32): 3}
@@ -187,22 +188,10 @@ cdef class RealComponents:
 
         The constructor of the subclass then adds the functions of its family.
         """
-        X = self.X = self.data.X
         self.state = state
-        state.d = X.shape[1]
+        state.d = self.data.X.shape[1]
         state.F = self.data.n_statistics
-        state.indices = NULL
-        state.indptr = NULL
-        if self.data.is_sparse:
-            state.x = <const void *><size_t> X.data.ctypes.data
-            state.value_kind = KINDS[X.data.dtype]
-            state.indices = <const void *><size_t> X.indices.ctypes.data
-            state.indptr = <const void *><size_t> X.indptr.ctypes.data
-            state.wide_indices = X.indices.dtype.itemsize == 8
-            state.wide_indptr = X.indptr.dtype.itemsize == 8
-        else:
-            state.x = <const void *><size_t> X.ctypes.data
-            state.value_kind = KINDS[X.dtype]
+        self.read_rows()
         self.center = np.zeros(state.d) + getattr(self.family, "center_", 0.0)
         state.center = pointer(self.center)
         self.fresh = np.zeros(state.F + state.d)
@@ -222,6 +211,37 @@ cdef class RealComponents:
         self.api.swap = real_swap
         self.capsule = PyCapsule_New(&self.api, "expfam.components_v1", NULL)
         return 0
+
+    cdef int read_rows(self) except -1:
+        """Point the state at the rows of the data."""
+        cdef real_state *state = self.state
+        X = self.X = self.data.X
+        state.indices = NULL
+        state.indptr = NULL
+        if self.data.is_sparse:
+            state.x = pointer(X.data)
+            state.value_kind = KINDS[X.data.dtype]
+            state.indices = pointer(X.indices)
+            state.indptr = pointer(X.indptr)
+            state.wide_indices = X.indices.dtype.itemsize == 8
+            state.wide_indptr = X.indptr.dtype.itemsize == 8
+        else:
+            state.x = pointer(X)
+            state.value_kind = KINDS[X.dtype]
+        return 0
+
+    def set_data(self, data):
+        """Read the rows of another data set with the same statistics.
+
+        Raises
+        ------
+        DataError
+            The data have other columns, or are sparse where the former data are dense or the other way round.
+        """
+        if data.is_sparse != self.data.is_sparse or data.X.shape[1] != self.state.d:
+            raise DataError(f"{self.family.name}: components of {self.data!r} cannot read {data!r}")
+        self.data = data
+        self.read_rows()
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
         """Allocate n and S in whole blocks, with all slots empty; return the number of slots.

@@ -5,7 +5,7 @@ import heapq
 import numpy as np
 import pytest
 
-from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel
+from expfam import Dataset, DiagonalGaussian, DirichletProcess, MixtureModel, SphericalGaussian
 from expfam.families.components import Components
 from expfam.samplers import HierarchicalClustering
 from expfam.samplers.geometry.graphs import leaf_graph, neighbour_graph
@@ -134,8 +134,9 @@ def test_a_search_with_bounds_is_checked_and_goes_on_from_its_arrays(monkeypatch
         assert other.log_joint == whole.log_joint
 
 
+@pytest.mark.parametrize("make", [DiagonalGaussian, SphericalGaussian])
 @pytest.mark.parametrize("seed", range(60))
-def test_lines_bound_what_a_datum_gains_by_growth(seed):
+def test_lines_bound_what_a_datum_gains_by_growth(seed, make):
     rng = np.random.default_rng(seed)
     d, n_large, n_data = rng.integers(1, 12), int(np.exp(rng.uniform(0, 7))), 200
     n_small = int(rng.choice([1, 1, 2, n_large]))
@@ -143,7 +144,7 @@ def test_lines_bound_what_a_datum_gains_by_growth(seed):
     others = rng.normal(size=(n_data, d)) * np.exp(2 * rng.normal(size=(n_data, 1)))
     X = np.vstack([rng.normal(size=(n_large, d)), small, others])
     X = X * np.exp(rng.normal(size=d) * rng.choice([0.1, 1, 3])) + rng.normal(size=d) * rng.choice([0, 10, 1e4])
-    data = Dataset(X, DiagonalGaussian())
+    data = Dataset(X, make())
     components = Components(data.family, data, n_data + 2, layout="clusters")
     labels = np.concatenate([np.zeros(n_large), np.ones(n_small), np.arange(2, n_data + 2)]).astype(np.int32)
     components.refresh(labels)

@@ -28,7 +28,7 @@ from expfam.samplers.states.collapsed import CollapsedState
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
 
 COUNTS = ["multinomial", "multinomial_vector", "poisson", "plain_poisson"]
-REAL = ["gaussian", "gaussian_diag", "gaussian_spherical", "categorical"]
+REAL = ["gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_spherical_known", "categorical"]
 
 
 def view_of(model, data, labels, names=None):

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from enumeration import canonical, exact_posterior, move_matrix, total_variation, visit_frequencies
-from scipy import stats
+from scipy import sparse, stats
 from source_tree import import_path
 from tiny import FAMILIES, WEIGHTS
 
@@ -34,7 +34,8 @@ from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.structures.simd import probe as _kernels
 
-DENSE = ["categorical", "poisson", "plain_poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero"]
+SPHERICAL = ["gaussian_spherical", "gaussian_spherical_known", "gaussian_spherical_shared"]
+DENSE = ["categorical", "poisson", "plain_poisson", "gaussian", "gaussian_diag", *SPHERICAL, "gaussian_zero"]
 
 
 def make(X, family, weights):
@@ -132,16 +133,37 @@ def test_instruction_sets_agree_to_the_bit(isa):
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", [DiagonalGaussian, SphericalGaussian, Gaussian, ZeroMeanGaussian])
+@pytest.mark.parametrize(
+    "family",
+    [
+        *(DiagonalGaussian(), Gaussian(), ZeroMeanGaussian()),
+        *(SphericalGaussian(variance) for variance in ("auto", "shared", 0.7)),
+    ],
+)
 def test_natural_parameters_of_one_cluster_are_the_familys(family):
     X, labels = blobs(d=6)
-    data = Dataset(X, family())
+    data = Dataset(X, family)
     n, S = data.statistics(labels, 9)  # two empty clusters
     Theta, G = data.family.expected_natural(n, S)
     for k in range(9):
         theta, g = NaturalLaw(data.family)(n[k], S[k])
         assert np.allclose(theta, Theta[k], rtol=1e-10, atol=1e-10 * np.abs(Theta[k]).max())
         assert g == pytest.approx(G[k], rel=1e-10)
+
+
+@pytest.mark.parametrize("variance", ["auto", "shared", 0.7])
+def test_statistics_of_sparse_rows_are_followed_through_moves(variance):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1500, 400), density=0.02, rng=rng, format="csr")
+    data, model = make(X, SphericalGaussian(variance), SymmetricDirichlet(4))
+    kernel = CollapsedMetropolis(proposal=Int8Proposal())
+    state = kernel.init(model, data, seed=0, start="random")
+    for _ in range(3):  # rows that were read as dense ones gave statistics that are not finite
+        kernel.step(state)
+    n, S = state.components.export()
+    expected_n, expected_S = data.statistics(state.labels, len(n))
+    assert np.array_equal(n, expected_n)
+    assert np.allclose(S, expected_S.toarray(), atol=1e-10)
 
 
 def test_natural_parameters_refuse_impossible_statistics():
