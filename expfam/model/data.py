@@ -6,6 +6,7 @@ or N x F is stored. Validation costs one pass over the data.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families.counts.components import count_rows
-from expfam.families.support import check_unmasked
+from expfam.families.support import check_unmasked, read_only
 from expfam.model.groups import Groups, as_groups
 from expfam.model.statistics import label_statistics
 
@@ -76,7 +77,7 @@ class Dataset:
         row_ids: Sequence[Any] | None = None,
         groups: npt.ArrayLike | Groups | None = None,
     ) -> None:
-        self.family: Any = family.bind(X)
+        self.family: Any = family if family.is_bound else family.bind(X)
         self.X: Any = self.family.validate(X)
         self.n_rows, self.n_features = (int(size) for size in self.X.shape)
         self.n_statistics = self.family.n_statistics_
@@ -84,9 +85,21 @@ class Dataset:
         self.row_ids = row_ids
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
-        self.has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
+        self._has_sparse_phi: bool | None = None
         self._log_base: npt.NDArray[np.float64] | None = None
         self._whole_counts: tuple[bool, float] | None = None
+
+    def rows(self, start: int, stop: int) -> Dataset:
+        """Return a copy of the rows start..stop-1 that is not checked again.
+
+        Weights, groups and names of rows are left out.
+        """
+        other = copy.copy(self)
+        other.X = read_only(self.X[start:stop].copy())
+        other.n_rows = int(other.X.shape[0])
+        other.row_offset = self.row_offset + start
+        other.weight = other.groups = other.row_ids = other._log_base = other._whole_counts = None
+        return other
 
     def __len__(self):
         return self.n_rows
@@ -99,6 +112,13 @@ class Dataset:
     def is_sparse(self) -> bool:
         """Say whether X is CSR."""
         return sparse.issparse(self.X)
+
+    @property
+    def has_sparse_phi(self) -> bool:
+        """Say whether the family makes CSR statistics of these data; found out once."""
+        if self._has_sparse_phi is None:
+            self._has_sparse_phi = sparse.issparse(self.family.sufficient_statistics(self.X[:1]))
+        return self._has_sparse_phi
 
     @property
     def log_base(self) -> npt.NDArray[np.float64]:

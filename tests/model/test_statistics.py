@@ -6,6 +6,7 @@ from scipy import sparse
 
 import expfam.model.statistics as statistics
 from expfam import Dataset, DiagonalGaussian, Multinomial, Poisson
+from expfam.structures.ground.threads import segments
 
 
 def plain(phi, labels, K):
@@ -46,6 +47,21 @@ def test_dense(n_rows):
     exact_n, exact_S = plain(data.phi(0, n_rows), labels, 5)
     np.testing.assert_array_equal(n, exact_n)
     np.testing.assert_allclose(S, exact_S, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [1, 63, 65, 1000, 600_000])  # the last is summed in several blocks
+@pytest.mark.parametrize("n_clusters", [3, 40])
+def test_sums_have_the_bits_of_their_definition(n_rows, n_clusters):
+    """Sums in row order within 64 segments, then over the segments in order."""
+    rng = np.random.default_rng(3)
+    data = Dataset(rng.normal(size=(n_rows, 1)), DiagonalGaussian(mean=0.0, mean_strength=1.0, rate=1.0))
+    labels = rng.integers(-1, n_clusters, n_rows)
+    phi, expected = data.phi(0, n_rows), np.zeros((n_clusters, 2))
+    for first, last in segments(n_rows):
+        part, rows = np.zeros((n_clusters, 2)), labels[first:last] >= 0
+        np.add.at(part, labels[first:last][rows], phi[first:last][rows])
+        expected += part
+    np.testing.assert_array_equal(data.statistics(labels, n_clusters)[1], expected)
 
 
 def test_the_order_of_sums_depends_on_the_size_of_the_data_alone(monkeypatch):

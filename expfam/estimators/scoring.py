@@ -1,0 +1,96 @@
+"""Scores of rows under the clusters of a fitted estimator, whose statistics are loaded once.
+
+Loading costs O(K F), which for one row is nearly all the time. So the loaded statistics are kept between the calls of
+one estimator, beside it and not in it: copies, pickles and files do not hold them. They are dropped with the estimator,
+when another fit begins, and when its statistics are replaced by other arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.assignment import LoadedClusters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from expfam.families.base import Family
+    from expfam.model.data import Dataset
+
+_MOST_KEPT = 1 << 29  # bytes of dense statistics; larger ones are loaded for each call and freed after it
+
+# Each operation on it is one of a dict, which threads may do at once; a lock would be held for ever in a forked child.
+_kept: WeakKeyDictionary[Any, LoadedClusters] = WeakKeyDictionary()
+
+
+def loaded_clusters(estimator: Any, family: Family, n: npt.NDArray[np.float64], S: Any) -> LoadedClusters:
+    """Return the clusters of an estimator and an empty one, loaded now or in an earlier call.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        Whose clusters are kept.
+    family : Family
+        Bound.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR. They are compared with those of the earlier call by identity.
+
+    Returns
+    -------
+    LoadedClusters
+        Several threads may use it.
+    """
+    found = _kept.get(estimator)
+    if found is not None and found.n is n and found.S is S and found.family is family:
+        return found
+    found = LoadedClusters(family, n, S, n_empty=1)
+    if 8 * S.shape[0] * S.shape[1] <= _MOST_KEPT:
+        _kept[estimator] = found
+    else:
+        drop_loaded(estimator)
+    return found
+
+
+def drop_loaded(estimator: Any) -> None:
+    """Free the loaded clusters of an estimator."""
+    _kept.pop(estimator, None)
+
+
+def log_scores(
+    data: Dataset,
+    n: npt.NDArray[np.float64],
+    S: Any,
+    log_weights: npt.NDArray[np.float64],
+    reduce: Callable[[npt.NDArray[np.float64], int, int], Any],
+    n_threads: int | None,
+) -> list:
+    """Apply `reduce` to blocks of log weight + log predictive of all clusters and an empty one.
+
+    Parameters
+    ----------
+    data : Dataset
+        Of a bound family.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR.
+    log_weights : (K + 1,) float64 ndarray
+        Nats; the last one is that of the empty cluster.
+    reduce : callable
+        ``reduce(scores, start, stop)`` of a block (rows, K + 1), which it may change.
+    n_threads : int or None
+
+    Returns
+    -------
+    list
+        One result a block, in order.
+    """
+    return LoadedClusters(data.family, n, S, n_empty=1).each_block(data, log_weights, reduce, n_threads=n_threads)
+
+
+def log_sum_exp(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the log of the sum of exponentials of each row: (n,) nats."""
+    top = scores.max(axis=1)
+    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))

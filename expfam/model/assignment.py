@@ -1,0 +1,289 @@
+"""Scores of rows under the statistics of clusters, and their most probable clusters.
+
+The statistics are loaded into components once; after that, rows of any data are scored under them. A row is not taken
+out of its cluster: the scores are those of a new row. Bits do not depend on the number of threads, nor on the other
+rows of a call. No array of size N x K is made.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from expfam.families.components import Components
+from expfam.families.support import dense_rows
+from expfam.structures.ground.threads import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from expfam.model.data import Dataset
+
+_BLOCK_SCORES = 1 << 17  # scores that a task computes
+_LEAST_ROWS = 16  # of a task
+_KEPT_BYTES = 1 << 16  # rows of more bytes are let go after a call, so that the caller's memory can be freed
+
+
+class LoadedClusters:
+    """Statistics of clusters, loaded once, under which rows of any data are scored.
+
+    Several threads may use one object. Each call takes components of its own from those that are free; if none is free,
+    the statistics are loaded once more.
+
+    Parameters
+    ----------
+    family : Family
+        A bound family.
+    n, S : (K,) float64 and (K, F)
+        Statistics of the clusters, S dense or CSR. They must not change afterwards.
+    n_empty : int
+        Number of further clusters without data: the slots K, K + 1, ...
+    keeps_rows : bool
+        Whether the rows of the last call stay in use, for callers that score the same data again and again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.model.assignment import LoadedClusters
+    >>> data = Dataset([[0], [1], [30], [31]], Poisson())
+    >>> clusters = LoadedClusters(data.family, *data.statistics([0, 0, 1, 1], 2))
+    >>> clusters.most_probable(Dataset([[29], [2]], data.family), np.log([0.5, 0.5]))
+    array([1, 0], dtype=int32)
+    """
+
+    def __init__(
+        self, family: Any, n: npt.NDArray[np.float64], S: Any, *, n_empty: int = 0, keeps_rows: bool = False
+    ) -> None:
+        self.family, self.n, self.S = family, n, S
+        self.n_slots, self.keeps_rows = len(n) + n_empty, keeps_rows
+        self._is_numpy = "compiled" not in family.capabilities
+        self._free: dict[bool, list[tuple[Components, Any]]] = {False: [], True: []}  # for dense and for sparse data
+        self._dense: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+
+    def load(self, n: npt.NDArray[np.float64], S: Any) -> None:
+        """Replace the statistics by those of as many clusters.
+
+        No other thread may use the object during the call.
+        """
+        self.n, self.S, self._dense = n, S, None
+        for components, _ in [*self._free[False], *self._free[True]]:
+            components.load(n, S)
+
+    def most_probable(
+        self, data: Dataset, log_mass: npt.ArrayLike, *, n_threads: int | None = None
+    ) -> npt.NDArray[np.int32]:
+        """Return the cluster with the highest log mass plus log predictive for each row.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        log_mass : (m,) array_like
+            Log mass of the first m slots, nats; -inf for clusters that no row may choose.
+        n_threads : int or None
+
+        Returns
+        -------
+        (N,) int32 ndarray
+            Of clusters with equal scores the first one.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the row and the cluster.
+        """
+        mass = _checked_mass(log_mass, self.n_slots)
+        labels = np.empty(data.n_rows, dtype=np.int32)
+        if self._is_numpy:
+
+            def reduce(scores, start, stop):
+                labels[start:stop] = scores[:, : mass.size].argmax(axis=1)
+
+            padded = np.concatenate([mass, np.full(self.n_slots - mass.size, -np.inf)])
+            self.each_block(data, padded, reduce, n_threads=n_threads)
+            return labels
+        with self._components(data) as components:
+
+            def block(start, stop):
+                components.most_probable(start, stop, mass, labels[start:stop])
+
+            is_serial = components.needs_gil
+            run(block, _tasks(data.n_rows, mass.size), 1 if is_serial else n_threads, uses_blas=is_serial)
+        return labels
+
+    def each_block(
+        self,
+        data: Dataset,
+        log_mass: npt.ArrayLike,
+        reduce: Callable[[npt.NDArray[np.float64], int, int], Any],
+        *,
+        n_threads: int | None = None,
+    ) -> list:
+        """Apply `reduce` to blocks of log mass + log predictive of all slots.
+
+        Parameters
+        ----------
+        data : Dataset
+            Checked against the same bound family.
+        log_mass : (n_slots,) array_like
+            Nats.
+        reduce : callable
+            ``reduce(scores, start, stop)`` of a block (rows, n_slots), which it may change; it calls no BLAS.
+        n_threads : int or None
+
+        Returns
+        -------
+        list
+            One result a block, in order.
+
+        Raises
+        ------
+        FloatingPointError
+            A score is NaN; the message names the row and the cluster.
+        """
+        mass = _checked_mass(log_mass, self.n_slots)
+        tasks = _tasks(data.n_rows, self.n_slots)
+        if self._is_numpy:
+            n, S = self._dense_statistics()
+
+            def numpy_block(start, stop):
+                scores = self.family.log_predictive(data.X[start:stop], n, S)
+                return reduce(_weighted(scores, mass, self.family, start), start, stop)
+
+            return run(numpy_block, tasks, 1)
+        with self._components(data) as components:
+
+            def block(start, stop):
+                scores = components.log_predictive_block(start, stop, self.n_slots)
+                return reduce(_weighted(scores, mass, self.family, start), start, stop)
+
+            is_serial = components.needs_gil
+            return run(block, tasks, 1 if is_serial else n_threads, uses_blas=is_serial)
+
+    def log_predictive(self, data: Dataset, rows: npt.NDArray[np.integer], k: int) -> npt.NDArray[np.float64]:
+        """Return the log predictive of some rows under slot k: (len(rows),) nats, without log-base."""
+        with self._components(data) as components:
+            return np.array([components.log_predictive(i, [k])[0] for i in rows])
+
+    def log_marginal(self, data: Dataset) -> npt.NDArray[np.float64]:
+        """Return the log evidence of each cluster: (K,) nats, without log-base.
+
+        `data` are any data of the family.
+        """
+        if self._is_numpy:
+            return self.family.log_marginal_of_rows(self.n, self.S)
+        with self._components(data) as components:
+            return components.log_marginal(range(len(self.n)))
+
+    def _dense_statistics(self):
+        if self._dense is None:
+            n_empty = self.n_slots - len(self.n)
+            S = dense_rows(self.S)
+            self._dense = np.append(self.n, np.zeros(n_empty)), np.vstack([S, np.zeros((n_empty, S.shape[1]))])
+        return self._dense
+
+    def _loaded(self, data: Dataset) -> Components:
+        # on one row, because tables of an owner may have the size of the data, and its bits follow from their sizes
+        components = Components(self.family, data.rows(0, 1), self.n_slots)
+        if not components.can_set_data:
+            components = Components(self.family, data, self.n_slots)
+        components.load(self.n, self.S)
+        return components
+
+    @contextmanager
+    def _components(self, data: Dataset) -> Iterator[Components]:
+        """Lend loaded components that read these rows, to one call at a time."""
+        free = self._free[data.is_sparse]
+        if not self.keeps_rows and not data.is_sparse and data.X.nbytes <= _KEPT_BYTES:
+            data = data.rows(0, data.n_rows)  # a view would keep the whole array of the caller alive
+        try:  # threads may do it at once, as they may `append`
+            components, former = free.pop()
+        except IndexError:
+            components, former = self._loaded(data), None
+        if data is not former and components.can_set_data:
+            components.set_data(data)
+        yield components  # components of a call that failed are not used again
+        if not components.can_set_data:
+            return
+        if not self.keeps_rows and _n_bytes(data.X) > _KEPT_BYTES:
+            data = data.rows(0, 1)
+            components.set_data(data)
+        free.append((components, data))
+
+
+def assigned_labels(
+    model: Any,
+    data: Dataset,
+    n: npt.NDArray[np.float64],
+    S: Any,
+    log_mass: npt.ArrayLike,
+    *,
+    n_threads: int | None = None,
+) -> npt.NDArray[np.int32]:
+    """Return the most probable cluster of each row, given the statistics of the clusters.
+
+    Parameters
+    ----------
+    model : MixtureModel or Family
+        Bound to the data.
+    data : Dataset
+    n, S : (K,) float64 and (K, F)
+        Statistics of the clusters, S dense or CSR. A row is not taken out of its cluster.
+    log_mass : (K,) array_like
+        Log mass of each cluster, nats; -inf for a cluster that no row may choose.
+    n_threads : int or None
+        Labels do not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        Of clusters with equal scores the first one.
+
+    Raises
+    ------
+    FloatingPointError
+        A score is NaN; the message names the row and the cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, Poisson
+    >>> from expfam.model.assignment import assigned_labels
+    >>> data = Dataset([[0], [1], [30], [31]], Poisson())
+    >>> n, S = data.statistics([0, 1, 1, 1], 2)
+    >>> assigned_labels(data.family, data, n, S, np.log(n))
+    array([0, 0, 1, 1], dtype=int32)
+    """
+    return LoadedClusters(getattr(model, "family", model), n, S).most_probable(data, log_mass, n_threads=n_threads)
+
+
+def _tasks(n_rows, n_slots):
+    rows = max(_LEAST_ROWS, _BLOCK_SCORES // n_slots)
+    return [(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def _n_bytes(X):
+    return X.data.nbytes + X.indices.nbytes if sparse.issparse(X) else X.nbytes
+
+
+def _checked_mass(log_mass, n_slots):
+    mass = np.ascontiguousarray(log_mass, dtype=np.float64)
+    if mass.ndim != 1 or not 1 <= mass.size <= n_slots:
+        raise ValueError(f"log_mass must hold one number for each of 1 to {n_slots} clusters; got shape {mass.shape}")
+    if not mass.max() < np.inf:  # the largest of some numbers is NaN if one of them is
+        raise ValueError(f"log_mass must hold no NaN and no infinity but -inf; got {mass.tolist()[:8]}")
+    return mass
+
+
+def _weighted(scores, mass, family, start):
+    """Add the log masses to scores in place; raise an error if one of the sums is NaN."""
+    scores += mass
+    if scores.size and np.isnan(scores.max()):
+        row, k = np.argwhere(np.isnan(scores))[0]
+        raise FloatingPointError(f"family {family.name!r}, datum {start + row}, slot {k}: the score is NaN")
+    return scores

@@ -1,0 +1,149 @@
+"""Ascent ends where every row has its most probable cluster, and never lowers the log joint."""
+
+import numpy as np
+import pytest
+from planted import PLANTED, TEXT, planted
+from scipy import sparse
+from stepping import assert_threads_agree
+
+from expfam import (
+    Dataset,
+    DirichletProcess,
+    Mixture,
+    MixtureModel,
+    Multinomial,
+    PitmanYor,
+    Poisson,
+    SymmetricDirichlet,
+    load_family,
+)
+from expfam.samplers.starts.ascent import ascend
+
+RNG = np.random.default_rng(4)
+PRIORS = [SymmetricDirichlet(6, alpha=1.0), DirichletProcess(), PitmanYor(1.0, 0.2)]
+PROBABILITIES = RNG.random((6, 12))
+CASES = {
+    **{name: planted(name) for name in PLANTED},
+    "csr": (Multinomial(), TEXT, np.arange(600) % 12),
+    "bernoulli": (
+        load_family("bernoulli"),
+        (RNG.random((400, 12)) < PROBABILITIES[np.arange(400) % 6]).astype(float),
+        np.arange(400) % 6,
+    ),
+}
+
+
+def disturbed(labels, share=0.3):
+    """Known labels of which some are drawn anew."""
+    rng = np.random.default_rng(0)
+    other = rng.integers(0, labels.max() + 1, labels.size)
+    return np.where(rng.random(labels.size) < share, other, labels).astype(np.int32)
+
+
+def plain_ascent(model, data, labels):
+    """The passes by their definition, and the log joint of each partition."""
+    reached = [model.log_joint(data, labels)]
+    while True:
+        K = labels.max() + 1
+        n, S = data.statistics(labels, K)
+        with np.errstate(divide="ignore"):
+            scores = data.family.log_predictive(data.X, n, S) + np.log(model.weights.posterior_mean(n)[0])
+        moved = scores.argmax(axis=1)
+        if (moved == labels).all() or model.log_joint(data, moved) <= reached[-1]:
+            return labels, reached
+        labels = moved
+        reached.append(model.log_joint(data, labels))
+
+
+def made(name, weights):
+    family, X, labels = CASES[name]
+    data = Dataset(X, family)
+    weights = SymmetricDirichlet(int(labels.max()) + 1, alpha=1.0) if weights.max_components else weights
+    return MixtureModel(data.family, weights), data, disturbed(labels)
+
+
+@pytest.mark.parametrize("weights", PRIORS, ids=lambda w: type(w).__name__)
+@pytest.mark.parametrize("name", CASES)
+def test_passes_are_those_of_the_definition(name, weights):
+    model, data, labels = made(name, weights)
+    expected, reached = plain_ascent(model, data, labels)
+    assert len(reached) > 1
+    np.testing.assert_array_equal(ascend(model, data, labels, max_passes=100), expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_log_joint_never_falls(name):
+    model, data, labels = made(name, SymmetricDirichlet(6))
+    reached = [model.log_joint(data, ascend(model, data, labels, max_passes=m)) for m in range(8)]
+    assert reached[0] == model.log_joint(data, labels)
+    assert (np.diff(reached) >= 0).all()
+    assert reached[-1] > reached[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fixed_point_is_what_a_mixture_predicts(name):
+    model, data, labels = made(name, SymmetricDirichlet(6))
+    found = ascend(model, data, labels, max_passes=100)
+    np.testing.assert_array_equal(ascend(model, data, found), found)
+    mixture = Mixture(model.family, weights=model.weights, start=found, n_steps=0, n_warmup=0, partition="last")
+    mixture.fit(data.X)
+    np.testing.assert_array_equal(mixture.predict(data.X), mixture.labels_)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "csr", "bernoulli"])
+def test_threads_do_not_change_labels(name, monkeypatch):
+    monkeypatch.setattr("expfam.model.assignment._BLOCK_SCORES", 1)
+    model, data, labels = made(name, DirichletProcess())
+    found = assert_threads_agree(lambda n_threads: ascend(model, data, labels, n_threads=n_threads))
+    np.testing.assert_array_equal(found, ascend(model, data, labels, n_threads=8))
+
+
+# The lone row 9 is more probable in the large cluster of its neighbours; both lone rows of the second case are.
+ROWS = {"one": ([[10]] * 8 + [[9]], [0] * 8 + [1]), "two": ([[10]] * 8 + [[9], [11]], [0] * 8 + [1, 2])}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_no_cluster_is_emptied_where_all_are_kept(name):
+    X, labels = ROWS[name]
+    data = Dataset(X, Poisson(shape=1.0, rate=0.1))
+    model = MixtureModel(data.family, SymmetricDirichlet(3, alpha=0.01))
+    assert set(ascend(model, data, labels).tolist()) == {0}
+    np.testing.assert_array_equal(ascend(model, data, labels, keep_clusters=True), labels)
+
+
+def test_the_row_that_stays_is_the_most_probable_one_of_its_cluster():
+    X, labels = [[10]] * 8 + [[9], [7], [8]], [0] * 8 + [1, 1, 1]
+    data = Dataset(X, Poisson(shape=1.0, rate=0.1))
+    model = MixtureModel(data.family, SymmetricDirichlet(2, alpha=0.01))
+    n, S = data.statistics(labels, 2)
+    stays = 8 + int(data.family.log_predictive(data.X, n, S)[8:, 1].argmax())
+    found = ascend(model, data, labels, keep_clusters=True, max_passes=1)
+    assert np.flatnonzero(found).tolist() == [stays]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kept_clusters_keep_a_row_from_any_start(seed):
+    rng = np.random.default_rng(seed)
+    data = Dataset(rng.poisson(5.0, (30, 2)), Poisson())
+    labels = rng.permutation(np.arange(30) % 9)
+    model = MixtureModel(data.family, SymmetricDirichlet(9))
+    found = ascend(model, data, labels, keep_clusters=True)
+    assert set(found.tolist()) == set(range(9))
+    assert model.log_joint(data, found) >= model.log_joint(data, labels)
+
+
+def test_labels_are_not_changed_in_place_and_types_are_checked():
+    model, data, labels = made("gaussian", DirichletProcess())
+    before = labels.copy()
+    found = ascend(model, data, labels)
+    np.testing.assert_array_equal(labels, before)
+    assert found.dtype == np.int32
+    for wrong in (labels[1:], labels - 1, labels.astype(float)):
+        with pytest.raises(ValueError, match="400 non-negative integers"):
+            ascend(model, data, wrong)
+
+
+def test_dense_and_sparse_counts_give_the_same_labels():
+    model, data, labels = made("csr", DirichletProcess())
+    dense = Dataset(sparse.csr_array(data.X).toarray(), data.family)
+    np.testing.assert_array_equal(ascend(model, data, labels), ascend(model, dense, labels))
