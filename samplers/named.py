@@ -1,7 +1,6 @@
 """Samplers with names: one table for all estimators, and recommended compositions.
 
-For mixtures ``"auto"`` is exact collapsed Gibbs, for every family and size. If the number of clusters is open, split
-and merge moves are added.
+For mixtures ``"auto"`` is exact: collapsed Gibbs sweeps with splits and merges, see `automatic_sampler`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import ExpFamError
+from expfam.errors import CapabilityError, ExpFamError
 from expfam.families.base import Family
 from expfam.params import is_auto, refuse_unused
 from expfam.samplers.chain.kernel import Cycle, Kernel
@@ -381,6 +380,52 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
     if isinstance(sampler, type):
         found = f"the class {sampler.__name__}; write {sampler.__name__}()"
     raise ValueError(f"{model}: sampler must be {names}, or a kernel such as {examples}; got {found}")
+
+
+_ROWS_FOR_MOVES = 1000  # from which each step makes splits and merges
+_FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick enough
+
+
+def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None) -> Kernel:
+    """Return the kernel that ``sampler="auto"`` stands for.
+
+    Splits and merges of clusters take turns with collapsed Gibbs sweeps. A family written in NumPy makes single steps
+    of a collapsed sampler slow: above 500 rows, labels are drawn for all rows together where the family can draw
+    parameters, and variational passes are made where it cannot.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    n_threads : int or None
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.named import automatic_sampler
+    >>> data = Dataset([[0], [1], [30]], Poisson())
+    >>> automatic_sampler(MixtureModel(data.family, DirichletProcess()), data).kernels[-1]
+    CollapsedGibbs(order='sequential')
+    """
+    if type(model.family).components is Family.components and data.n_rows > _FEW_ROWS:
+        abilities = model.family.capabilities
+        if "draw" in abilities:
+            return UncollapsedGibbs(n_threads=n_threads)
+        if "variational" in abilities:
+            return SparseVariational(n_threads=n_threads)
+    # where rows are few, the moves of a step would take longer than the sweep
+    every: int | Literal["auto"] = 5 if data.n_rows < _ROWS_FOR_MOVES else "auto"
+    kernel = Cycle(SplitMerge(every=every, n_threads=n_threads), CollapsedGibbs())
+    try:
+        kernel.check(model, data)
+    except CapabilityError:  # weights for which splits and merges are not defined
+        return CollapsedGibbs()
+    return kernel
 
 
 def load_sampler(sampler: Any = "auto", *, n_threads: int | None = None, weights: Any = None) -> Kernel:

@@ -106,13 +106,18 @@ def _block_of_topic(lengths, cumulative, rng):
     return counts.astype(np.int32), (keys % n_words).astype(np.int32), n_entries
 
 
-def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, exponent=1.0, seed=0):
+def gaussians(n_rows, n_clusters, *, n_features=16, separation=3.0, exponent=1.0, concentration=None, seed=0):
     """Rows around Gaussian centres with a scale for each cluster and column; sizes fall as rank ** -exponent.
+
+    With a concentration, the shares of the clusters are drawn from a symmetric Dirichlet law in place of that.
 
     Returns X (n_rows, n_features) float64 and the true clusters (n_rows,).
     """
     rng = np.random.default_rng(seed)
-    labels = zipf_labels(n_rows, n_clusters, rng, exponent=exponent)
+    if concentration is None:
+        labels = zipf_labels(n_rows, n_clusters, rng, exponent=exponent)
+    else:
+        labels = rng.choice(n_clusters, n_rows, p=rng.dirichlet(np.full(n_clusters, concentration)))
     centers = rng.normal(scale=separation, size=(n_clusters, n_features))
     scales = np.exp(rng.normal(scale=0.3, size=(n_clusters, n_features)))
     return centers[labels] + scales[labels] * rng.normal(size=(n_rows, n_features)), labels

@@ -23,7 +23,8 @@ class Fit:
         self.X = documents if "documents" in tree else rows
         if "documents" in tree:
             index = None if "pairs" in tree else "exact"
-            self.model = BayesianHierarchy(Multinomial(concentration=0.01), sampler=HierarchicalClustering(index=index))
+            kernel = HierarchicalClustering(order="odds", index=index)
+            self.model = BayesianHierarchy(Multinomial(concentration=0.01), sampler=kernel, leaves="rows")
         else:
             family = Gaussian() if tree == "full" else DiagonalGaussian()
             self.model = BayesianHierarchy(

@@ -228,7 +228,7 @@ def matrix_of(name, n_rows, K, args):
         P = P[np.random.default_rng(args.seed).permutation(len(P))[:n_rows]]
         return (P - P.mean(axis=1, keepdims=True)) @ without_constant(P.shape[1]), ZeroMeanGaussian()
     X = generated.nested_gaussians(n_rows, K, n_features=args.features, separation=args.separation)[0]
-    return X, SphericalGaussian() if name == "spherical" else DiagonalGaussian()
+    return X, SphericalGaussian(variance="shared") if name == "spherical" else DiagonalGaussian()
 
 
 def hierarchy(args):

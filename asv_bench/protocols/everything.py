@@ -43,6 +43,21 @@ PROTOCOLS = [
     Protocol("Labelled vectors", "real_data.py", "dense", "--seeds 1 --steps 3", "--seeds 2 --steps 30", True),
     Protocol("Memory of a fit", "real_data.py", "memory", "--rows 50000"),
     Protocol("Labels by number of threads", "real_data.py", "threads", wants_data=True),
+    Protocol(
+        "Defaults beside scikit-learn",
+        "defaults.py",
+        "",
+        "--quick --seeds 1 --only iris-full digits-spherical digits-bernoulli",
+        "--only iris-* wine-* breast_cancer-* digits-* made* time-* predict-*",
+    ),
+    Protocol(
+        "Defaults beside scikit-learn, labelled data",
+        "defaults.py",
+        "",
+        "--quick --seeds 1 --only s2-spherical",
+        "--only s2-* a3-* birch* pen-* letters-* googlenews-* tweet-* stackoverflow-* searchsnippets-* bbc_news-*",
+        True,
+    ),
     Protocol("NumPy families beside built-in ones", "plugins.py", "", "--rows 5000 --collapsed-rows 200 --steps 2"),
     Protocol(
         "FastEx: time to a log joint",

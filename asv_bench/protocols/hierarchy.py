@@ -97,7 +97,7 @@ def grown(name, family, X, args):
     if "candidates" in options:
         options["candidates"] = GRAPHS[options["candidates"]](data, args.neighbors, n_threads=args.threads)
     graph = clocks() - begin
-    kernel = HierarchicalClustering(n_threads=args.threads, **options)
+    kernel = HierarchicalClustering(**{"order": "odds"} | options, n_threads=args.threads)
     begin = clocks()
     state = kernel.init(model, data)
     while kernel.step(state).accepted:
@@ -182,11 +182,17 @@ def joined(children, n, i, j):
     return n + len(children) - 1
 
 
+def _of_rows(family, args):
+    """Exact tree of single rows by their odds, not fitted."""
+    kernel = HierarchicalClustering(order="odds", n_threads=args.threads)
+    return BayesianHierarchy(family, alpha=args.alpha, sampler=kernel, leaves="rows", n_threads=args.threads)
+
+
 def joined_rows(family, X, rows, args, children):
     """Number of the node over all of some rows, by their exact tree."""
     nodes = rows.tolist()
     if len(rows) > 1:
-        tree = BayesianHierarchy(family, alpha=args.alpha, n_threads=args.threads).fit(X[rows])
+        tree = _of_rows(family, args).fit(X[rows])
         for i, j in tree.children_.tolist():
             nodes.append(joined(children, X.shape[0], nodes[i], nodes[j]))
     return nodes[-1]
@@ -195,7 +201,7 @@ def joined_rows(family, X, rows, args, children):
 def split_by_subset(family, X, rows, args, rng):
     """Rows of the two sides of the last merge of a random subset's tree; None where that is one cluster."""
     chosen = rng.choice(len(rows), SUBSET, replace=False)
-    model = BayesianHierarchy(family, alpha=args.alpha, n_threads=args.threads).fit(X[rows[chosen]])
+    model = _of_rows(family, args).fit(X[rows[chosen]])
     if model.n_clusters_ == 1:
         return None
     right = np.zeros(SUBSET, dtype=bool)

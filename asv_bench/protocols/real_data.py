@@ -23,15 +23,20 @@ from expfam import DiagonalGaussian, Gaussian, Mixture, Multinomial, Poisson, Sy
 TEXTS = ["googlenews", "tweet", "searchsnippets", "stackoverflow", "bbc_news"]
 
 
+def places(directory, name):
+    """Where the file of a data set may be."""
+    return [directory / folder / f"{name}.npz" for folder in ("text", "dense")]
+
+
 def load(directory, name):
     """Data matrix and gold classes of one file."""
     if name == "digits":
         digits = load_digits()
         return digits.data, digits.target
-    places = [directory / folder / f"{name}.npz" for folder in ("text", "dense")]
-    path = next((place for place in places if place.exists()), None)
+    paths = places(directory, name)
+    path = next((path for path in paths if path.exists()), None)
     if path is None:
-        raise SystemExit(f"{name}: neither {places[0]} nor {places[1]} is there; see --data")
+        raise SystemExit(f"{name}: neither {paths[0]} nor {paths[1]} is there; see --data")
     with np.load(path, allow_pickle=False) as f:
         if "X" in f:
             return f["X"], f["labels"]
@@ -84,13 +89,13 @@ def published(args):
 
 
 def default(args):
-    """The default call: nothing given but the family and, in a second row, the number of components."""
+    """The family and, in a second row, the number of components are given; the total mass is learned."""
     for name in args.names or TEXTS:
         X, labels = load(args.data, name)
         for n_components in (None, {"googlenews": 300, "tweet": 300}.get(name, 100)):
             rows = []
             for seed in range(args.seeds):
-                mixture = Mixture("multinomial", n_components, random_state=seed).fit(X)
+                mixture = Mixture("multinomial", n_components, learn_hyper=True, random_state=seed).fit(X)
                 rows.append(scores(labels, mixture))
             mass = mixture.family_.concentration * X.shape[1]
             report(name, rows, f"K={n_components}, learned total mass {mass:.0f}: ")

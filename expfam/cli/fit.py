@@ -79,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "auto",
         "random",
         "kmeans++",
+        "kmeans",
         "tree",
         "tree_point",
         "sequential",

@@ -36,9 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument(
         "--order",
-        choices=("odds", "odds_size", "best"),
-        default="odds",
-        help="rule for the next merge; best keeps the tree with most evidence; default: %(default)s",
+        choices=("auto", "odds", "odds_size", "best"),
+        default="auto",
+        help="rule for the next merge; auto is odds_size for counts, else odds; best keeps the tree with most "
+        "evidence; default: %(default)s",
+    )
+    group.add_argument(
+        "--leaves",
+        choices=("auto", "rows", "clusters"),
+        default="auto",
+        help="leaves of the tree: rows, or clusters of a mixture; auto takes clusters for more than 20,000 rows, and "
+        "for counts in 1000 rows or more that have fewer than 10 tokens on average, unless --neighbors or --candidates "
+        "are given; default: %(default)s",
     )
     group.add_argument(
         "--neighbors",
@@ -101,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
         alpha=args.alpha,
         sampler=kernel,
         learn_hyper=args.tune,
+        leaves=args.leaves,
         n_threads=args.threads,
         random_state=args.seed,
     )
@@ -108,13 +118,14 @@ def run(args: argparse.Namespace) -> int:
     _grow_with_progress(args, hierarchy, table.X)
     seconds = time.perf_counter() - began
     saved, failed = save_all(args, result_writers(hierarchy, table) | _form_writers(args, hierarchy, table))
+    n_leaves = hierarchy.tree_.n_leaves
     scores = table_scores(table, hierarchy.labels_)
     state = "stopped  " if hierarchy.interrupted_ else "result   "
     say(args, f"model     {hierarchy.family_!r}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
     say(
         args,
-        f"{state} {hierarchy.n_clusters_} clusters, log evidence {hierarchy.log_evidence_:,.1f} nats, "
-        f"{hierarchy.n_scores_:,} pairs scored in {seconds:.3g} s",
+        f"{state} {hierarchy.n_clusters_} clusters, {n_leaves:,} leaves, "
+        f"log evidence {hierarchy.log_evidence_:,.1f} nats, {hierarchy.n_scores_:,} pairs scored in {seconds:.3g} s",
     )
     if scores:
         say(args, f"scores    {score_line(scores)} (against the labels in the file)")
@@ -123,6 +134,7 @@ def run(args: argparse.Namespace) -> int:
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
     result |= {"family": family.name, "hyper": plain(hierarchy.family_.get_params()), "alpha": hierarchy.alpha_}
     result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
+    result |= {"n_leaves": n_leaves}
     result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}
     nothing = dict.fromkeys(("output", "labels", "linkage", "newick", "figure"))
     print_json(args, result | {"scores": scores} | nothing | saved | {"not_saved": failed})
@@ -150,13 +162,16 @@ def _form_writers(args, hierarchy, table):
     """
     import numpy as np
 
+    has_rows = hierarchy.tree_.n_leaves == len(hierarchy.leaf_)
+    names = table.row_ids if has_rows else None  # clusters have numbers alone
+
     def write_linkage(path):
         with replacing(path, "wb") as file:
             np.save(file, hierarchy.linkage_matrix())
 
     def write_newick(path):
         with replacing(path, "w") as file:
-            file.write(hierarchy.to_newick(table.row_ids) + "\n")
+            file.write(hierarchy.to_newick(names) + "\n")
 
     def draw(path):
         from matplotlib.figure import Figure  # not pyplot: it opens windows and changes global settings
@@ -164,7 +179,7 @@ def _form_writers(args, hierarchy, table):
         from expfam.displays.dendrogram import DendrogramDisplay
 
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
-        DendrogramDisplay.from_estimator(hierarchy, names=table.row_ids).plot(figure.subplots())
+        DendrogramDisplay.from_estimator(hierarchy, names=names).plot(figure.subplots())
         save_figure(figure, path, dpi=150)
 
     writers = {"linkage": write_linkage, "newick": write_newick, "figure": draw}

@@ -1,4 +1,4 @@
-"""Picture of a Bayesian hierarchy: the top of its tree, coloured by posterior odds."""
+"""Picture of merges: those of a Bayesian hierarchy, coloured by odds, or of a mixture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from expfam.displays._axes import _GREY, _clean, _pyplot
+from expfam.displays._axes import _GREY, _INK, _amount, _clean, _pyplot
+from expfam.displays.linkage import LinkageTree
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,16 +19,17 @@ _MANY = 40  # tips whose names are not written
 
 
 class DendrogramDisplay:
-    """The highest merges of a hierarchy, coloured by the odds that each is one cluster.
+    """The highest merges of a hierarchy, coloured by their odds, or of a mixture's clusters.
 
     Parameters
     ----------
-    tree : HierarchyTree
-        It may be a forest.
+    tree : HierarchyTree or LinkageTree
+        A hierarchy may be a forest. The merges of a linkage have one colour.
     names : sequence of str, optional
         Names of the leaves; by default their numbers.
     labels : (N,) array_like of int, optional
-        Cluster of each leaf, for the number of clusters in the title; by default `tree` is cut by its odds.
+        Cluster of each leaf, for the number of clusters in the title; by default a hierarchy is cut by its odds, and
+        each leaf of a linkage is a cluster.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class DendrogramDisplay:
 
     def __init__(
         self,
-        tree: HierarchyTree,
+        tree: HierarchyTree | LinkageTree,
         *,
         names: Sequence[Any] | npt.NDArray[Any] | None = None,
         labels: npt.ArrayLike | None = None,
@@ -56,7 +58,7 @@ class DendrogramDisplay:
             raise ValueError(
                 f"there are {len(self.names)} names for {tree.n_leaves} leaves: give one name for each leaf"
             )
-        self.labels = tree.cut("odds") if labels is None else np.asarray(labels)
+        self.labels = _own_labels(tree) if labels is None else np.asarray(labels)
         if self.labels.shape != (tree.n_leaves,):
             raise ValueError(f"labels must have shape ({tree.n_leaves},); got {self.labels.shape}")
 
@@ -64,23 +66,28 @@ class DendrogramDisplay:
     def from_estimator(
         cls, estimator: Any, *, names: Sequence[Any] | npt.NDArray[Any] | None = None
     ) -> DendrogramDisplay:
-        """Make the display of a fitted hierarchy's `tree_` and `labels_`.
+        """Make the display of a hierarchy's `tree_` and `labels_`, or of a mixture's `coarsening_`.
 
         Parameters
         ----------
-        estimator : BayesianHierarchy
+        estimator : BayesianHierarchy or Mixture
+            Fitted.
         names : sequence of str, optional
-            Names of the leaves.
+            Names of the leaves, which are the clusters of a mixture.
 
         Returns
         -------
         DendrogramDisplay
         """
+        if hasattr(type(estimator), "coarsening_"):
+            return cls(LinkageTree(estimator.coarsening_, estimator.cluster_sizes_), names=names)
         labels = np.empty(estimator.tree_.n_leaves, dtype=np.int64)
         labels[estimator.leaf_] = estimator.labels_
         return cls(estimator.tree_, names=names, labels=labels)
 
-    def plot(self, ax: Any = None, *, n_tips: int = 30, height: Literal["odds", "rank"] = "odds") -> DendrogramDisplay:
+    def plot(
+        self, ax: Any = None, *, n_tips: int = 30, height: Literal["odds", "loss", "rank"] | None = None
+    ) -> DendrogramDisplay:
         """Draw the merges above the `n_tips` highest nodes.
 
         Parameters
@@ -89,31 +96,36 @@ class DendrogramDisplay:
         n_tips : int
             Largest number of nodes that are drawn without their children. A node that is no leaf is marked with the
             number of its data in parentheses.
-        height : {"odds", "rank"}
-            ``"odds"`` is -log r, where r is the posterior probability that the data of the merge are one cluster, and
-            the alternative is any cut of its two sides. A merge is drawn at least as high as the merges below it.
-            ``"rank"`` is the number of the merge among the drawn ones, from the lowest on.
+        height : {"odds", "loss", "rank"}, optional
+            ``"odds"``, the default of a hierarchy, is -log r, where r is the posterior probability that the data of the
+            merge are one cluster, and the alternative is any cut of its two sides. A merge is drawn at least as high as
+            the merges below it. ``"loss"``, the default of a linkage, is its own height; that of a mixture is the fall
+            of the log joint after all merges so far, nats. ``"rank"`` is the number of the merge among the drawn ones,
+            from the lowest on.
 
         Returns
         -------
         self
         """
-        if height not in ("odds", "rank"):
-            raise ValueError(f"height must be 'odds' or 'rank'; got {height!r}")
+        own: Literal["odds", "loss"] = "loss" if isinstance(self.tree, LinkageTree) else "odds"
+        height = height or own
+        if height not in (own, "rank"):
+            raise ValueError(f"height must be {own!r} or 'rank'; got {height!r}")
         if n_tips != int(n_tips) or n_tips < 1:
             raise ValueError(f"n_tips must be a positive integer; got {n_tips!r}")
         tips, merges = self._top(int(n_tips))
         y = self._heights(merges, height)
         x = {node: float(place) for place, node in enumerate(tips)}
-        segments, odds = [], []
+        segments, order = [], sorted(merges)
         ground = -0.4 if height == "odds" else 0.0  # a certain merge has height 0, so the tips start below
-        for node in sorted(merges):
+        for node in order:
             i, j = self.tree.children[node - self.tree.n_leaves].tolist()
             top = y[node]
             segments.append([(x[i], y.get(i, ground)), (x[i], top), (x[j], top), (x[j], y.get(j, ground))])
             x[node] = (x[i] + x[j]) / 2
-            odds.append(self.tree.log_odds[node - self.tree.n_leaves])
-        self._draw(ax, segments, np.array(odds), tips, height)
+        rows = np.array(order, dtype=np.int64) - self.tree.n_leaves
+        odds = None if isinstance(self.tree, LinkageTree) else self.tree.log_odds[rows]
+        self._draw(ax, segments, odds, tips, height)
         return self
 
     def _top(self, n_tips):
@@ -141,43 +153,39 @@ class DendrogramDisplay:
     def _heights(self, merges, height):
         tree, y = self.tree, {}
         for rank, node in enumerate(sorted(merges), start=1):
-            own = np.logaddexp(0.0, -tree.log_odds[node - tree.n_leaves]) if height == "odds" else rank
+            own = rank
+            if height == "odds":
+                own = np.logaddexp(0.0, -tree.log_odds[node - tree.n_leaves])
+            elif height == "loss":
+                own = tree.heights[node - tree.n_leaves]
             below = [y[side] for side in tree.children[node - tree.n_leaves].tolist() if side in y]
             y[node] = float(max([own, *below]))
         return y
 
     def _draw(self, ax, segments, odds, tips, height):
         from matplotlib.collections import LineCollection
-        from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 
         if ax is None:
             _, ax = _pyplot().subplots(figsize=(7.2, 3.8), layout="constrained")
-        # 9.2 nats are odds of 10,000 to 1: beyond them the colour stays the same
-        colours = LinearSegmentedColormap.from_list("odds", ["#c8553d", "#e9c9c1", "#b7cfe2", "#1f5a85"])
-        lines = LineCollection(segments, array=np.clip(odds, -9.2, 9.2), cmap=colours, lw=1.6)
-        lines.set_norm(TwoSlopeNorm(0.0, -9.2, 9.2))
+        # lines with a colour of their own do not take those of the odds
+        lines = LineCollection(segments, colors=_INK if odds is None else None, lw=1.6)
         ax.add_collection(lines)
         ax.set_xlim(-0.7, len(tips) - 0.3)
         if height == "odds":
             ax.set_yscale("symlog", linthresh=1.0)
-            ax.set_ylabel(r"$-\log r$ (nats)")
-        else:
-            ax.set_ylabel("merge")
+        ax.set_ylabel({"odds": r"$-\log r$ (nats)", "loss": "fall of the log joint (nats)", "rank": "merge"}[height])
         tops = [points[1][1] for points in segments] or [1.0]
-        limits = (-0.4, 1.6 * max([1.0, *tops])) if height == "odds" else (0.0, 1.05 * max(tops))
+        limits = (-0.4, 1.6 * max([1.0, *tops])) if height == "odds" else (0.0, 1.05 * max(tops) or 1.0)
         ax.set_ylim(*limits)
         ax.set_yticks([tick for tick in ax.get_yticks() if tick >= 0])
         ax.set_ylim(*limits)
         self._name_tips(ax, tips)
-        bar = ax.figure.colorbar(lines, ax=ax, pad=0.01, aspect=30, ticks=[-9.2, -4.6, 0.0, 4.6, 9.2])
-        bar.ax.set_yticklabels(
-            ["1 : 10,000", "1 : 100", "even", "100 : 1", "10,000 : 1"], color=_GREY, fontsize="small"
-        )
-        bar.outline.set_visible(False)
-        bar.set_label("odds of one cluster", color=_GREY)
-        n = int(self.tree.counts[self.tree.roots].sum())
-        leaves = "" if n == self.tree.n_leaves else f"{self.tree.n_leaves:,} leaves, "
-        title = f"{leaves}{n:,} data in {len(np.unique(self.labels))} clusters"
+        if odds is not None:
+            _colour_by_odds(lines, odds, ax)
+        n, n_leaves = self.tree.counts[self.tree.roots].sum(), self.tree.n_leaves
+        n_clusters = len(np.unique(self.labels))
+        leaves = "" if n_leaves in (n, n_clusters) else f"{n_leaves:,} leaves, "
+        title = f"{leaves}{_amount(n)} data in {n_clusters} clusters"
         ax.set_title(title, loc="left", fontsize="medium", color=_GREY)
         _clean(ax, grid=None)
         ax.spines["bottom"].set_visible(False)
@@ -195,4 +203,21 @@ class DendrogramDisplay:
     def _name(self, tip):
         if tip < self.tree.n_leaves:
             return str(tip) if self.names is None else self.names[tip]
-        return f"({self.tree.counts[tip]:,})"
+        return f"({_amount(self.tree.counts[tip])})"
+
+
+def _own_labels(tree):
+    return np.arange(tree.n_leaves) if isinstance(tree, LinkageTree) else tree.cut("odds")
+
+
+def _colour_by_odds(lines, odds, ax):
+    from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+
+    # 9.2 nats are odds of 10,000 to 1: beyond them the colour stays the same
+    lines.set_cmap(LinearSegmentedColormap.from_list("odds", ["#c8553d", "#e9c9c1", "#b7cfe2", "#1f5a85"]))
+    lines.set_array(np.clip(odds, -9.2, 9.2))
+    lines.set_norm(TwoSlopeNorm(0.0, -9.2, 9.2))
+    bar = ax.figure.colorbar(lines, ax=ax, pad=0.01, aspect=30, ticks=[-9.2, -4.6, 0.0, 4.6, 9.2])
+    bar.ax.set_yticklabels(["1 : 10,000", "1 : 100", "even", "100 : 1", "10,000 : 1"], color=_GREY, fontsize="small")
+    bar.outline.set_visible(False)
+    bar.set_label("odds of one cluster", color=_GREY)

@@ -1,4 +1,4 @@
-"""Base of the estimators: checked settings, the run of a fit, scores of rows, and files."""
+"""Base of the estimators: checked settings, the run of a fit, and files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import difflib
 import functools
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from expfam.estimators.scoring import drop_loaded
 from expfam.families.base import Family
-from expfam.families.components import Components
 from expfam.families.support import check_given
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
@@ -25,7 +25,6 @@ from expfam.samplers.chain.callbacks import Progress, kept_open
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.trace import Trace
 from expfam.structures.ground.rng import resolve_seed
-from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,9 +32,27 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
 
+_KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _NUMBER_OF_COMPONENTS = ("K", "k", "n_clusters", "n_topics", "n_components", "clusters", "components", "topics")
 _WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+
+
+class Phase(NamedTuple):
+    """Part of a run: steps of one kernel.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    n_steps : int
+        Number of steps, or the most if there is a rule.
+    rule : callable, optional
+        Called as ``rule(info, state)`` after each step; a true result ends the phase.
+    """
+
+    kernel: Any
+    n_steps: int
+    rule: Callable[[Any, Any], bool] | None = None
 
 
 class Estimator(BaseEstimator):
@@ -99,7 +116,7 @@ class Estimator(BaseEstimator):
         self,
         model: Any,
         data: Dataset,
-        phases: list,
+        phases: list[Phase],
         *,
         kernel: Any,
         forecast: Callable[[], Forecast],
@@ -107,30 +124,45 @@ class Estimator(BaseEstimator):
         seed: int,
     ) -> Any:
         """Check kernels, memory and time before any work; return the first state."""
-        for phase, _ in phases:
-            phase.check(model, data)
-        check_memory(forecast(), self.memory_limit)
-        n_steps = sum(n_steps for _, n_steps in phases)
-        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
         return kernel.init(model, data, seed=seed, start=start)
 
-    def _run(self, state: Any, phases: list, *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
+    def _check_run(
+        self,
+        model: Any,
+        data: Dataset,
+        phases: list[Phase],
+        *,
+        kernel: Any,
+        forecast: Callable[[], Forecast],
+        start: Any,
+        seed: int,
+    ) -> None:
+        """Check kernels, memory and time before any work."""
+        drop_loaded(self)
+        for phase in phases:
+            phase.kernel.check(model, data)
+        check_memory(forecast(), self.memory_limit)
+        n_steps = sum(phase.n_steps for phase in phases)
+        check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
+
+    def _run(self, state: Any, phases: list[Phase], *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
         """Make the steps of all phases in place; return their trace.
 
-        Phases are pairs of a kernel and a number of steps; all but the last one are the warm-up. The callbacks
-        `counted` see the last phase alone.
+        All phases but the last one are the warm-up. The callbacks `counted` see the last phase alone.
         """
-        phases = [phase for phase in phases[:-1] if phase[1]] + phases[-1:]
-        total = sum(n_steps for _, n_steps in phases)
+        phases = [phase for phase in phases[:-1] if phase.n_steps] + phases[-1:]
+        total = sum(phase.n_steps for phase in phases)
         trace = Trace() if trace is None else trace
-        trace.n_warmup = total - phases[-1][1]
-        former = phases[0][0]
+        trace.n_warmup = total - phases[-1].n_steps
+        former = phases[0].kernel
         callbacks = self._all_callbacks(total)
         with kept_open(callbacks) as watched:
-            for place, (kernel, n_steps) in enumerate(phases, start=1):
-                others: Sequence = ()
+            for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
+                others: list = [] if rule is None else [rule]
                 if place == len(phases):
-                    trace.n_warmup, others = len(trace), counted  # a kernel that has converged ends its phase early
+                    trace.n_warmup = len(trace)  # a phase may end early
+                    others += counted
                 kernel = self._enter_phase(kernel, former, state, trace, n_steps, is_last=place == len(phases))
                 former = kernel
                 sample(kernel, state, n_steps, callbacks=[*watched, *others], trace=trace)
@@ -150,6 +182,14 @@ class Estimator(BaseEstimator):
 
     def _set_trace(self, trace: Trace) -> None:
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
+
+    def _check_fitted(self) -> None:
+        """Raise `NotFittedError` unless the estimator is fitted.
+
+        `check_is_fitted` asks for the tags first, which loads the family by its name.
+        """
+        if not self.__sklearn_is_fitted__():  # type: ignore[attr-defined]
+            check_is_fitted(self)
 
     def _seed(self) -> int:
         return resolve_seed(self.random_state)
@@ -291,8 +331,26 @@ def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) 
     learned from X; otherwise they are compared with those learned.
     """
     check_given(X, owner=type(estimator).__name__)
-    kinds = [np.float64, np.float32, np.int64, np.int32]
+    if not reset and _would_pass(estimator, X, accepts_sparse):
+        return X
+    kinds = list(_KINDS)
     return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
+
+
+def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:
+    """Return whether `validate_data` would return X itself, without a warning.
+
+    For one row this costs a tenth of its time. False means that it is to be asked: it then has the error, the warning
+    or the conversion.
+    """
+    is_sparse = accepts_sparse and type(X) in (sparse.csr_array, sparse.csr_matrix)
+    if not (is_sparse or type(X) is np.ndarray) or X.dtype not in _KINDS or X.ndim != 2 or X.shape[0] < 1:
+        return False
+    if X.shape[1] != getattr(estimator, "n_features_in_", None) or hasattr(estimator, "feature_names_in_"):
+        return False
+    values = X.data if is_sparse else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.dtype.kind != "f" or bool(np.isfinite(values.sum()))
 
 
 def step_numbers(estimator: Any) -> tuple[int, int]:
@@ -305,37 +363,3 @@ def step_numbers(estimator: Any) -> tuple[int, int]:
         check_value(f"{type(estimator).__name__}: {name}", getattr(estimator, name), ("auto", Integer(0)))
     n_steps = int(estimator.default_steps if is_auto(estimator.n_steps) else estimator.n_steps)
     return n_steps, min(n_steps, _MOST_WARMUP) if is_auto(estimator.n_warmup) else int(estimator.n_warmup)
-
-
-def log_scores(
-    data: Dataset,
-    n: npt.NDArray[np.float64],
-    S: Any,
-    log_weights: npt.NDArray[np.float64],
-    reduce: Callable[[npt.NDArray[np.float64], int, int], Any],
-    n_threads: int | None,
-) -> list:
-    """Reduce blocks of log weight + log predictive of the clusters and of an empty one.
-
-    `n` (K,) and `S` (K, F), dense or CSR, are the statistics of the clusters. `log_weights` (K + 1,) are in nats, the
-    last one for the empty cluster. ``reduce(scores, start, stop)`` may change its block (rows, K + 1); its results are
-    returned in order.
-    """
-    K = len(n)
-    components = Components(data.family, data, K + 1)
-    components.load(n, S)
-    rows = max(16, (1 << 17) // (K + 1))
-
-    def block(start, stop):
-        scores = components.log_predictive_block(start, stop, K + 1)
-        scores += log_weights
-        return reduce(scores, start, stop)
-
-    tasks = [(start, min(start + rows, data.n_rows)) for start in range(0, data.n_rows, rows)]
-    return run(block, tasks, 1 if components.needs_gil else n_threads)
-
-
-def log_sum_exp(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the log of the sum of exponentials of each row: (n,) nats."""
-    top = scores.max(axis=1)
-    return top + np.log(np.exp(scores - top[:, None]).sum(axis=1))

@@ -16,12 +16,14 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
+from expfam.estimators.scoring import drop_loaded
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.params import is_auto
 from expfam.samplers.chain.callbacks import close_all
 from expfam.samplers.chain.trace import Trace
-from expfam.samplers.named import load_sampler
+from expfam.samplers.named import automatic_sampler, load_sampler
 from expfam.samplers.variational.stream import VariationalStream
 from expfam.structures.ground.rng import resolve_seed
 
@@ -138,6 +140,7 @@ class ChunkLearner:
             )
 
     def _read_learned(self, infos):
+        drop_loaded(self)
         self._read_stream(self.stream_)
         if not isinstance(getattr(self, "trace_", None), Trace):  # that of a file cannot be gone on with
             self.trace_ = Trace()
@@ -256,8 +259,10 @@ class ChunkedFit(ChunkLearner):
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
-    def _kernel(self, weights=None):
-        return load_sampler(self.sampler, n_threads=self.n_threads, weights=weights)
+    def _kernel(self, model=None, data=None):
+        if model is not None and is_auto(self.sampler):
+            return automatic_sampler(model, data, n_threads=self.n_threads)
+        return load_sampler(self.sampler, n_threads=self.n_threads)
 
     _stream_kernel = _kernel
 

@@ -15,11 +15,11 @@ from scipy import sparse
 from sklearn.base import ClusterMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import DataError, SupportError
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, log_scores, log_sum_exp, step_numbers
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
@@ -209,7 +209,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
             if n_warmup and not is_auto(self.n_warmup):
                 refuse_unused(self, ["n_warmup"], why="variational inference", remedy="take sampler='gibbs'")
             n_warmup = 0
-        phases, average = [(kernel, n_warmup), (kernel, n_steps)], _Average()
+        phases, average = [Phase(kernel, n_warmup), Phase(kernel, n_steps)], _Average()
         K = model.n_components
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
         state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
@@ -246,7 +246,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     @property
     def group_weights_(self) -> npt.NDArray[np.float64]:
         """Return the posterior mean weights of the groups of the fit: (G, K), rows sum to 1."""
-        check_is_fitted(self)
+        self._check_fitted()
         if not hasattr(self, "group_counts_"):
             raise AttributeError("after fit_chunks no groups are kept: use transform on each chunk")
         return _weights(self.group_counts_.toarray(), self.alpha_)
@@ -470,13 +470,14 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         return float((np.concatenate(self._log_densities(held, reduce)) + held.log_base).mean())
 
     def _checked(self, X, groups):
-        check_is_fitted(self)
+        self._check_fitted()
         X = self._validate(X, reset=False)
         return X, _required(groups, X.shape[0])
 
     def _log_densities(self, data, reduce):
         """Reduce blocks of log predictive densities; the last column is that of no cluster."""
-        return log_scores(data, self.n_, self.S_, np.zeros(len(self.n_) + 1), reduce, self.n_threads)
+        clusters = loaded_clusters(self, self.family_, self.n_, self.S_)
+        return clusters.each_block(data, np.zeros(len(self.n_) + 1), reduce, n_threads=self.n_threads)
 
     def _place(self, X, groups):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""

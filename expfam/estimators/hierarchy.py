@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators.base import FamilyEstimator, log_scores, log_sum_exp
+from expfam.estimators.base import FamilyEstimator
+from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
+from expfam.estimators.scoring import log_scores, log_sum_exp
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
+from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from expfam.families.base import Family
 
+_LEAVES = ("auto", "rows", "clusters")
 _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
@@ -55,30 +58,37 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Concentration of the Dirichlet process; "auto" takes the one with most evidence on a subsample of 1000.
     sampler : "auto" or HierarchicalClustering
         How pairs of clusters are found and which pair is merged next. "auto" is ``HierarchicalClustering()``, which
-        scores all pairs. ``HierarchicalClustering(candidates="knn")`` is faster, and with ``order="best"`` several
-        trees are made, of which the one with most evidence is kept.
+        scores all pairs, and takes the order "odds_size" for counts, "odds" for other data.
+        ``HierarchicalClustering(candidates="knn")`` is faster, and with ``order="best"`` several trees are made, of
+        which the one with most evidence is kept.
     learn_hyper : bool, "auto" or dict of str to sequence
         Choose hyper-parameters of the family first, by the evidence of trees over a subsample of 1000: True with the
         grid of `tuned_family`, or a grid for each hyper-parameter. "auto" and False choose none.
     start : "auto" or (N,) array_like of int
         Labels of data that stay together: a hierarchy over the clusters of any other method. "auto" starts from single
-        data.
+        data, or from the clusters that `leaves` asks for.
+    leaves : {"auto", "rows", "clusters"}
+        What a leaf of the tree is: a row, or a cluster of ``Mixture(family)`` with the same `alpha`, `random_state` and
+        `n_threads` and an open number of clusters. "auto" takes clusters for more than 20,000 rows, and for counts in
+        1000 rows or more that have fewer than 10 tokens on average: so few words say too little to merge single rows
+        first. It takes rows where the sampler has `candidates` or ``duplicates="collapse"``. Labels given as `start`
+        take precedence over "auto", and are refused together with the other two.
     cut : {"odds", "map"}
         Which clusters become `labels_` where `n_components` is None: the highest nodes with odds of at least one, or
         the most probable partition that the tree can be cut into.
     n_threads : int or None
-        For the scores of leaves, and predictions; results do not depend on it. A kernel has its own `n_threads`.
+        For leaves, their scores, and predictions; results do not depend on it. A kernel has its own `n_threads`.
     random_state : None, int, numpy Generator or RandomState
-        Chooses the subsamples of ``alpha="auto"`` and `learn_hyper` from more than 1000 rows. Nothing else is random:
-        without them the result does not depend on it.
+        Seed of the mixture whose clusters become leaves; chooses the subsamples of ``alpha="auto"`` and `learn_hyper`
+        from more than 1000 rows. Nothing else is random: without them the result does not depend on it.
     callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after every few hundred merges.
+        Called as ``callback(info, state)`` after every few hundred merges; not while leaves are made.
     verbose : int
-        1 for a progress bar.
+        1 for a progress bar, and one more for a mixture.
     memory_limit : int, float, str or None
     time_limit : float, str or None
         As in `Mixture`: bytes that the fit may need beside the data, and seconds that it may be expected to take;
-        beyond them nothing is fitted.
+        beyond them nothing is fitted. The tree over clusters of a mixture is forecast when their number is known.
 
     Attributes
     ----------
@@ -88,7 +98,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     tree_ : HierarchyTree
         Its leaves are data, or groups of them: `leaf_`.
     leaf_ : (N,) int32 ndarray
-        Leaf of each datum.
+        Leaf of each datum: its own number, or that of its cluster, by first appearance.
     children_, log_odds_, log_weight_, counts_
         Of the tree.
     log_evidence_ : float
@@ -102,7 +112,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     n_scores_ : int
         Pairs of clusters that were scored.
     interrupted_ : bool
-        Whether Ctrl-C ended the fit; the tree is then a forest.
+        Whether Ctrl-C ended the fit; the tree is then a forest, of leaves alone if a mixture was interrupted.
     n_features_in_ : int
 
     Examples
@@ -112,6 +122,11 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     >>> hierarchy = BayesianHierarchy("gaussian", n_components=3).fit(load_iris().data)
     >>> hierarchy.n_clusters_, hierarchy.linkage_matrix().shape
     (3, (149, 4))
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).poisson(np.repeat([[9.0, 0.1], [0.1, 9.0]], 50, axis=0))
+    >>> over_clusters = BayesianHierarchy("poisson", leaves="clusters", random_state=0).fit(X)
+    >>> over_clusters.tree_.n_leaves < 100 == len(over_clusters.labels_)
+    True
 
     Notes
     -----
@@ -131,6 +146,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         sampler: Literal["auto"] | HierarchicalClustering = "auto",
         learn_hyper: bool | Literal["auto"] | Mapping[str, Sequence] = "auto",
         start: Any = "auto",
+        leaves: Literal["auto", "rows", "clusters"] = "auto",
         cut: Literal["odds", "map"] = "odds",
         n_threads: int | None = None,
         random_state: Any = None,
@@ -145,6 +161,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.sampler = sampler
         self.learn_hyper = learn_hyper
         self.start = start
+        self.leaves = leaves
         self.cut = cut
         self.n_threads = n_threads
         self.random_state = random_state
@@ -170,29 +187,87 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Raises
         ------
         DataError, SupportError, CapabilityError, ResourceError, ValueError
-            Before any work begins.
+            Before any work begins, but for limits and an `n_components` that clusters of a mixture do not allow.
         """
         check_value("BayesianHierarchy: cut", self.cut, ("odds", "map"))
         K = self._check_components()
         if K is not None:
             refuse_unused(self, ["cut"], why=f"n_components={K!r}", remedy="leave out n_components")
         self._kernel().refuse_unused()
+        self._check_leaves()
         data = Dataset(self._validate(X, reset=True), self._family())
         if K is not None and data.n_rows < K:
             raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
-        check_memory(self._memory(data), self.memory_limit)
-        model, data = self._model(data)
-        if self.time_limit is not None:
-            grow = partial(self._grow_sample, model)
-            duration = forecast_tree_duration(grow, data, seed=self._seed())
+        if not isinstance(self.start, str):
+            self._check_cut(self.start, kind="the labels of start")
+        start, was_stopped, seed = self.start, False, self._seed()
+        is_fitted = self._has_cluster_leaves(data)
+        if not is_fitted:
+            check_memory(self._memory(data, start), self.memory_limit)
+        model, data = self._model(data, seed)
+        if is_fitted:
+            start, was_stopped = self._fitted_leaves(data, seed)
+            check_memory(self._memory(data, start), self.memory_limit)
+        if self.time_limit is not None and not was_stopped:
+            grow = partial(self._grow_sample, model, start)
+            duration = forecast_tree_duration(grow, data, seed=seed)
             check_duration(duration, self.time_limit)
-        states = self._states(model, data)
+        states = self._states(model, data, start, was_stopped=was_stopped)
         self.order_, best = max(states.items(), key=lambda item: item[1].log_joint)
         self._adopt(best)
         self.n_scores_ = sum(state.n_scores for state in states.values())
         return self
 
-    def _model(self, data):
+    def _check_leaves(self):
+        """Refuse leaves that are unknown, and those that other settings replace."""
+        if not isinstance(self.leaves, str) or self.leaves not in _LEAVES:
+            raise ValueError(f"leaves must be one of {', '.join(map(repr, _LEAVES))}; got {self.leaves!r}")
+        if not isinstance(self.start, str):
+            refuse_unused(self, ["leaves"], why="a tree over the labels of start", remedy="take start='auto'")
+        if self.leaves == "clusters" and self._kernel().duplicates == "collapse":
+            why, remedy = "duplicates='collapse', which makes leaves of its own,", "take duplicates='exact'"
+            refuse_unused(self, ["leaves"], why=why, remedy=remedy)
+
+    def _has_cluster_leaves(self, data):
+        """Return whether leaves are clusters of a mixture that is fitted first."""
+        if self.leaves != "auto" or not is_auto(self.start):
+            return self.leaves == "clusters" and is_auto(self.start)
+        kernel = self._kernel()
+        return kernel.candidates is None and kernel.duplicates != "collapse" and has_cluster_leaves(data)
+
+    def _fitted_leaves(self, data, seed):
+        """Return the leaf of each datum, and whether Ctrl-C ended the fit of the mixture."""
+        labels, was_stopped = fitted_leaves(
+            data.family if self._tunes() else self._family(),
+            data,
+            alpha=self.alpha_,
+            seed=seed,
+            n_threads=self.n_threads,
+            verbose=self.verbose,
+            memory_limit=self.memory_limit,
+            time_limit=self.time_limit,
+        )
+        lacks_clusters = self.n_components is not None and self.n_components > labels.max() + 1
+        if lacks_clusters and self.leaves == "auto" and data.n_rows <= MANY_ROWS and not was_stopped:
+            return self.start, False  # rows, of which as many clusters as were asked for can be cut
+        self._check_cut(labels, kind="clusters of a mixture")
+        return labels, was_stopped
+
+    def _check_cut(self, labels, *, kind):
+        """Refuse a cut into more clusters than there are leaves, before the tree is made."""
+        n_leaves, K = len(np.unique(labels)), self.n_components
+        if K is not None and n_leaves < K:
+            raise ValueError(
+                f"n_components={K} is more than the {n_leaves} leaves of the tree, which are {kind}: ask for at most"
+                f" {n_leaves}, give the labels of a finer partition as start, or leave out start and take leaves='rows'"
+                " for a tree over single rows"
+            )
+
+    def _tunes(self):
+        """Return whether hyper-parameters are chosen by evidence."""
+        return isinstance(self.learn_hyper, Mapping) or (not is_auto(self.learn_hyper) and bool(self.learn_hyper))
+
+    def _model(self, data, seed):
         """Return model and data after hyper-parameters and concentration were chosen."""
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ValueError(f"alpha must be a positive number or 'auto'; got {self.alpha!r}")
@@ -202,9 +277,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
                 f"BayesianHierarchy: learn_hyper must be 'auto', True, False or a grid for each hyper-parameter; got"
                 f" {self.learn_hyper!r}"
             )
-        seed = self._seed()
         alpha = 1.0 if isinstance(self.alpha, str) else self.alpha
-        if is_grid or (self.learn_hyper and not is_auto(self.learn_hyper)):
+        if self._tunes():
             grid = self.learn_hyper if is_grid else None
             data = Dataset(data.X, tuned_family(data.family, data.X, grid=grid, seed=seed, alpha=alpha))
         if isinstance(self.alpha, str):
@@ -212,14 +286,19 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.alpha_ = float(alpha)
         return MixtureModel(data.family, DirichletProcess(alpha)).bind(data), data
 
-    def _states(self, model, data):
+    def _states(self, model, data, start, *, was_stopped=False):
         """Return finished searches by the name of their order; after Ctrl-C those that were begun."""
         kernel = self._kernel()
         is_best = kernel.order == "best"
+        if was_stopped:
+            state = _with_settings(kernel, order="auto" if is_best else kernel.order).init(model, data, start=start)
+            self.interrupted_ = True
+            return {state.order: state}
         states, self.interrupted_ = {}, False
         for order in ("odds", "odds_size") if is_best else (kernel.order,):
             if not self.interrupted_:
-                states[order] = self._grow(model, data, order)
+                state = self._grow(model, data, order, start)
+                states[state.order] = state
         if is_best and kernel.candidates is None and not self.interrupted_ and _is_dense(data):
             collapse = kernel.duplicates == "collapse"
             states["ward"] = ward_state(model, data, states["odds"].leaf, collapse=collapse)
@@ -227,24 +306,23 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             states = {name: state for name, state in states.items() if state.n_clusters == 1} or states
         return states
 
-    def _memory(self, data):
+    def _memory(self, data, start):
         """Forecast the memory of the trees that are held together, and of the graph for one."""
         kernel = self._kernel()
-        n_leaves = None if isinstance(self.start, str) else len(np.unique(self.start))
+        n_leaves = None if isinstance(start, str) else len(np.unique(start))
         n_neighbors = 0 if kernel.candidates is None else kernel.n_neighbors
         n_trees = 2 + (kernel.candidates is None and _is_dense(data)) if kernel.order == "best" else 1
         return forecast_tree(data, n_leaves=n_leaves, n_neighbors=n_neighbors, n_trees=n_trees)
 
-    def _grow_sample(self, model, rows, data):
+    def _grow_sample(self, model, start, rows, data):
         """Grow the trees of some rows, for the time that they take."""
         probe = type(self)(**self.get_params(deep=False)).set_params(callbacks=None, verbose=0)
-        if not isinstance(self.start, str):
-            probe.start = np.asarray(self.start)[rows]
+        start = start if isinstance(start, str) else np.asarray(start)[rows]
         kernel = self._kernel()
         if sparse.issparse(kernel.candidates):
             check_structure(kernel.candidates, owner="candidates")
             probe.sampler = _with_settings(kernel, candidates=sparse.csr_array(kernel.candidates)[rows][:, rows])
-        probe._states(model, data)
+        probe._states(model, data, start)
         if probe.interrupted_:
             raise KeyboardInterrupt
 
@@ -252,9 +330,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         found = find_sampler(self.sampler, model="BayesianHierarchy")
         return HierarchicalClustering(n_threads=self.n_threads) if found is None else found
 
-    def _grow(self, model, data, order):
+    def _grow(self, model, data, order, start):
         kernel = _with_settings(self._kernel(), order=order)
-        state = kernel.init(model, data, start=self.start)
+        state = kernel.init(model, data, start=start)
         n_steps = -(-(state.n_clusters - 1) // kernel.n_merges)
         self.interrupted_ = sample(kernel, state, n_steps, callbacks=self._all_callbacks(n_steps)).interrupted
         return state
@@ -292,14 +370,16 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         Returns
         -------
         BayesianHierarchy
-            Fitted.
+            Fitted. Its leaves are the rows: ``leaves="clusters"`` is refused.
         """
         self = cls(family, **params)
+        if self.leaves == "clusters":
+            raise ValueError("the leaves of a linkage are the rows that it joins: leave out leaves='clusters'")
         data = Dataset(self._validate(X, reset=True), self._family())
         children = np.asarray(Z, dtype=np.float64)[:, :2].astype(np.int64)
         if len(children) != data.n_rows - 1:
             raise ValueError(f"a linkage of {data.n_rows} rows has {data.n_rows - 1} merges; got {len(children)}")
-        model, data = self._model(data)
+        model, data = self._model(data, self._seed())
         self._adopt(MergeState.of_children(model, data, children))
         self.n_scores_, self.interrupted_, self.order_ = len(children), False, "linkage"
         return self
@@ -334,19 +414,10 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         ----------
         X : array_like or sparse matrix, shape (n, V)
         """
-        check_is_fitted(self)
+        self._check_fitted()
         data = Dataset(self._validate(X, reset=False), self.family_)
         n, S = self._blocks()
-        log_weights = np.append(np.log(n), -np.inf)
-        parts = log_scores(
-            data,
-            n,
-            S,
-            log_weights,
-            lambda scores, start, stop: scores[:, :-1].argmax(axis=1).astype(np.int32),
-            self.n_threads,
-        )
-        return np.concatenate(parts)
+        return assigned_labels(data.family, data, n, S, np.log(n), n_threads=self.n_threads)
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (n,) nats, with log-base.
@@ -362,7 +433,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         sum_k P(k is a block) n_k / (alpha + N) p(x | D_k) + alpha / (alpha + N) p(x); nodes with a weight below 1e-12
         are left out.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         data = Dataset(self._validate(X, reset=False), self.family_)
         total = math.log(self.alpha_ + int(self.counts_[self.tree_.roots].sum()))
         weights = self.tree_.log_posterior() + np.log(self.counts_) - total
@@ -380,12 +451,12 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def linkage_matrix(self, height: str = "odds") -> npt.NDArray[np.float64]:
         """Return the tree as SciPy's linkage matrix over the leaves; see `HierarchyTree`."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.tree_.linkage_matrix(height)
 
     def to_newick(self, names: Sequence | None = None, *, height: str = "odds") -> str:
         """Return the tree in Newick's format; see `HierarchyTree.to_newick`."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.tree_.to_newick(names, height=height)
 
     def node_params(self, node: int) -> dict[str, np.ndarray]:
@@ -393,7 +464,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
         The family names them.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if not hasattr(self.family_, "to_params"):
             raise AttributeError(f"family {self.family_.name!r} has no usual parameters (to_params)")
         n, S = self._statistics([node])

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError
+from expfam.estimators.coarsen import hard_log_joint, united
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
@@ -101,7 +102,7 @@ def _merged_mixture(models, clusters, common):
     model = MixtureModel(models[0].family_, models[0].model_.weights)
     if clusters == "merged":
         joined = merged_clusters(model, n, S)
-        n, S, sizes = _joined(joined, n, S, sizes)
+        n, S, sizes = united(joined, n, S, sizes)
         homes = [joined[home] for home in homes]
     _check_number(len(n), model.weights)
     return _fitted(models, model, n, S, sizes, homes)
@@ -218,15 +219,6 @@ def _stacked(parts):
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
 
-def _joined(home, n, S, sizes):
-    """Return sums over the clusters of each home, in order."""
-    K = int(home.max()) + 1
-    member = sparse.csr_array((np.ones(len(home)), (home, np.arange(len(home)))), shape=(K, len(home)))
-    total = member @ S
-    total = sparse.csr_array(total) if sparse.issparse(S) else np.ascontiguousarray(total)
-    return member @ n, total, np.bincount(home, weights=sizes, minlength=K).astype(sizes.dtype)
-
-
 # ---- the result ------------------------------------------------------------------------------------------------------
 
 
@@ -235,9 +227,7 @@ def _fitted(models, model, n, S, sizes, homes):
     merged = type(first)(**first.get_params(deep=False))
     merged.n_, merged.S_, merged.cluster_sizes_ = n, S, sizes
     merged._set_model(model)
-    is_hard = (n == sizes).all() and (n == np.rint(n)).all()  # expected sums of weights are sizes too
-    log_joint = model.weights.log_prior(sizes) + model.family.total_log_marginal(n, S) if is_hard else np.nan
-    merged.log_joint_ = float(log_joint)
+    merged.log_joint_ = hard_log_joint(merged)
     # after partial_fit labels are those of the last chunk only
     if all(hasattr(part, "labels_") and not hasattr(part, "stream_") for part in models):
         merged.labels_ = np.concatenate([home[part.labels_] for home, part in zip(homes, models)]).astype(np.int32)

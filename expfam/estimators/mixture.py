@@ -6,6 +6,8 @@ Prediction, scores and saved files need no more than these: their size does not 
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,19 +15,37 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from expfam.estimators.base import FamilyEstimator, LabelledEstimator, log_scores, log_sum_exp, step_numbers
+from expfam.estimators.automatic import (
+    MOST_STEPS,
+    Begun,
+    BestDraw,
+    automatic_phases,
+    begin,
+    learning,
+    warn_of_crumbs,
+    warn_of_few_rows,
+)
+from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkedFit
+from expfam.estimators.coarsen import Coarsening
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp
 from expfam.forecast.memory import forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
+from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import check_value, is_auto
+from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
-from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.rules import is_discrete
+from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.structures.ground.rng import generator, resolve_seed
 
 if TYPE_CHECKING:
@@ -33,11 +53,16 @@ if TYPE_CHECKING:
     from typing import Self
 
     from expfam.families.base import Family
+    from expfam.forecast.memory import Forecast
     from expfam.protocols import Weights
     from expfam.samplers.chain.kernel import Kernel
 
 
-class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
+_MOST_PASSES = 100  # of the ascent; nearly always it takes a few
+_PARTITIONS = ("mode", "vi", "point", "last")
+
+
+class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -45,27 +70,40 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
     family : str or Family
         Name of a registered family, or a configured one.
     n_components : int or None
-        Number of components under a symmetric Dirichlet prior; None for a Dirichlet process.
+        Number of clusters; None if it is open, under a Dirichlet process. With a number, the weights have a symmetric
+        Dirichlet prior with alpha 1 on real values, under which clusters stay in use, and 1/K on counts. "At most K"
+        clusters of real values are ``weights=SymmetricDirichlet(K)``.
     weights : Weights, optional
         Prior of the mixture weights, in place of the one that `n_components` stands for.
     sampler : str or Kernel
-        ``"auto"``: exact Gibbs sweeps, and splits and merges where the number of clusters is open. Or one of
+        ``"auto"``: exact Gibbs sweeps with splits and merges of clusters; for a family written in NumPy and more than
+        500 rows a sampler that draws all labels together. Or one of
         ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``, ``"stochastic_em"``,
         ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
         ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
+    n_init : int
+        Number of k-means runs from which the start is chosen, see `start`.
     n_steps : int or "auto"
-        Steps of the sampler after the warm-up; ``"auto"`` is 50.
+        Steps of the sampler after the warm-up. With ``sampler="auto"``, ``"auto"`` means: until the log joint has
+        stopped rising, at most 100, decided by numbers alone and never by a clock; where there are more than
+        20,000 + 20 K rows, most steps are made on a sample of as many rows, and at most 6 on all. For a named sampler
+        ``"auto"`` is 50. A number is kept exactly; optimisers (``"em"``, ``"variational"``) end when they have
+        converged.
     n_warmup : int or "auto"
-        Steps before them, in whose second half hyper-parameters are learned; ``"auto"`` is as many as `n_steps`, at
-        most 100.
+        Steps before them, in whose second half hyper-parameters are learned. ``"auto"`` is at most 17 where `n_steps`
+        is left to the rule, else as many as `n_steps`, at most 100.
     learn_hyper : bool or "auto"
         Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
         learns by default and that were left at ``"auto"``.
     start : str or (N,) array_like of int
-        Starting labels or the name of a start.
-    partition : {"point", "last"}
-        Which partition becomes `labels_`: of those kept after the warm-up the one nearest to the others in variation of
-        information, or the last.
+        Starting labels or the name of a start. ``"auto"`` searches one: of `n_init` k-means runs and of one run with
+        an open number of clusters, merged to K, the one from which EM reaches the highest posterior density; on counts
+        random labels in place of k-means.
+    partition : {"mode", "vi", "last"}
+        Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, all rows move to their
+        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. ``"vi"``:
+        of draws kept after the warm-up the one nearest to the others in variation of information ("point" is another
+        name). ``"last"``: the last draw.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it. A kernel has its own `n_threads`.
     random_state : None, int, numpy Generator or RandomState
@@ -106,9 +144,16 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
         `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
     n_iter_ : int
-        Steps made in all.
+        Steps made over all rows.
+    converged_ : bool
+        Whether the rule of ``n_steps="auto"`` or the tolerance of an optimiser has ended the run.
+    n_init_chosen_ : str or None
+        Start that was chosen: "lloyd 1" and so on for k-means runs, "free", or "random 1"; None if no start was
+        searched.
     stream_ : VariationalStream
         Only after `partial_fit` and `fit_chunks`: what learning goes on from.
+    coarsening_ : (K - 1, 4) float64 ndarray
+        Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
     interrupted_ : bool
         Whether Ctrl-C ended the fit; everything else is then of the steps made so far.
     n_features_in_ : int
@@ -135,11 +180,12 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         *,
         weights: Weights | None = None,
         sampler: str | Kernel = "auto",
+        n_init: int = 3,
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
         start: Any = "auto",
-        partition: Literal["point", "last"] = "point",
+        partition: Literal["mode", "vi", "point", "last"] = "mode",
         n_threads: int | None = None,
         random_state: Any = None,
         callbacks: Sequence[Callable] | None = None,
@@ -151,6 +197,7 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         self.n_components = n_components
         self.weights = weights
         self.sampler = sampler
+        self.n_init = n_init
         self.n_steps = n_steps
         self.n_warmup = n_warmup
         self.learn_hyper = learn_hyper
@@ -191,27 +238,114 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         X = self._validate(X, reset=True)
         seed = self._seed()
         data = Dataset(X, family, weight=sample_weight)
-        weights = self._weights()
-        model, kernel = MixtureModel(data.family, weights), self._kernel(weights)
-        phases, K = self._phases(kernel, family), weights.max_components
-        forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
-        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
-        trace = self._run(state, phases, trace=Trace(max_kept=most_kept_partitions(data.n_rows)))
+        model = MixtureModel(data.family, self._weights())
+        kernel = self._kernel(model, data)
+        phases = self._phases(kernel, family, data)
+        forecast = partial(self.forecast_memory, data)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        begun = self._begun(model, data, kernel, family, seed)
+        if self._follows_rule() and begun.is_sampled:
+            phases = self._phases(kernel, family, data, is_sampled=True)
+        state = kernel.init(begun.model, data, seed=seed, start=begun.start)
+        best = BestDraw()
+        trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=most_kept_partitions(data.n_rows)))
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
-            self._adopt(state, _chosen_partition(trace, state))
+            self._adopt(state, self._chosen_partition(trace, state, best))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        self.n_init_chosen_ = begun.name
         self._set_trace(trace)
+        self._conclude(kernel, phases[-1], state, trace)
         self.__dict__.pop("stream_", None)
         return self
 
+    def forecast_memory(self, data: Dataset) -> Forecast:
+        """Forecast the memory of a fit, with that of the search for a start.
+
+        Parameters
+        ----------
+        data : Dataset
+
+        Returns
+        -------
+        Forecast
+        """
+        model = MixtureModel(data.family, self._weights())
+        K, kernel = model.weights.max_components, self._kernel(model, data)
+        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model)
+        searches = self._searches_start(model)
+        return replace(forecast, scratch=forecast.scratch + search_memory(data, K)) if searches else forecast
+
+    def _searches_start(self, model):
+        is_named = isinstance(self.start, str)
+        return is_named and self.start == "auto" and (self.is_automatic() or bool(model.weights.max_components))
+
+    def _begun(self, model, data, kernel, family, seed):
+        """Return the model and the start of the steps over all rows."""
+        if not self._searches_start(model):
+            return Begun(model, self.start, None, False)
+        if self._follows_rule() and is_auto(self.n_warmup):  # else the chain moves the labels
+            warn_of_few_rows(model, data)
+        return begin(self, model, data, kernel, self._learned(family), seed=seed)
+
+    def is_automatic(self) -> bool:
+        """Tell whether the sampler is left to the estimator."""
+        return is_auto(self.sampler)
+
+    def _follows_rule(self):
+        return self.is_automatic() and is_auto(self.n_steps)
+
+    def adapts_prior(self) -> bool:
+        """Tell whether the prior of the clusters' shape is left to the estimator."""
+        return is_auto(getattr(self._family(), "scale", None))
+
+    def run_on_sample(self, state: Any, phases: list[Phase]) -> None:
+        """Run phases on a sample of the rows; only a progress bar watches them."""
+        for phase in phases:
+            sample(phase.kernel, state, phase.n_steps, callbacks=[phase.rule] if phase.rule else [])
+
+    def _conclude(self, kernel, last, state, trace):
+        """Say whether the run has converged; warn of what a user should know about the result."""
+        has_rule = last.rule is not None
+        self.converged_ = bool(last.rule.is_reached if has_rule else kernel.is_done(state) or not last.n_steps)
+        warn_of_crumbs(self.model_, self.cluster_sizes_)
+        is_cut = has_rule and not self.converged_ and len(trace) - trace.n_warmup == last.n_steps == MOST_STEPS
+        if is_cut:
+            warnings.warn(
+                f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number, or"
+                " look at trace_",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
     def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
-        if is_last and self.partition == "point" and not hasattr(state, "soft_partition"):
+        if is_last and self.partition in ("vi", "point") and not hasattr(state, "soft_partition"):
             trace.keep_every = max(1, n_steps // (2 * trace.max_kept))
         kernel = _adapted_kernel(kernel, former, state) if is_last else kernel
         state.memory.clear()  # proposals are made anew for each phase, not kept twice
         return kernel
+
+    def _chosen_partition(self, trace, state, best):
+        """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
+        try:
+            if self.partition in ("vi", "point") and trace.n_kept:
+                return trace.point_partition()
+            if self.partition == "mode":
+                labels = state.partition if best.labels is None else best.labels
+                keeps = self.n_components is not None
+                labels = ascend(
+                    state.model,
+                    state.data,
+                    labels,
+                    keep_clusters=keeps,
+                    max_passes=_MOST_PASSES,
+                    n_threads=self.n_threads,
+                )
+                return by_first_appearance(labels)[1]
+        except KeyboardInterrupt:
+            trace.interrupted = True
+        return state.partition
 
     def _adopt(self, state, labels, n=None, S=None):
         """Store labels with their statistics, or soft statistics with their bound as the log joint."""
@@ -237,42 +371,53 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
             if K is not None and self.weights.max_components != K:
                 raise ValueError(f"n_components={K} and weights={self.weights!r} disagree; give one of them")
             return self.weights
-        return DirichletProcess() if K is None else SymmetricDirichlet(K)
+        if K is None:
+            return DirichletProcess()
+        # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
+        return SymmetricDirichlet(K) if is_discrete(self._family()) else SymmetricDirichlet(K, 1.0)
 
-    def _phases(self, kernel, family):
-        """Return kernels and numbers of steps: warm-up, learning, and the steps that count.
+    def _learned(self, family):
+        """Return the names of the hyper-parameters that are learned."""
+        if is_auto(self.learn_hyper):
+            return [name for name in family.learned_by_default if is_auto(getattr(family, name))]
+        return list(family.hyper) if self.learn_hyper else []
 
-        Learning waits for half of the warm-up: a concentration fitted to labels that are still nearly random lets too
-        many clusters live, and the chain does not come back from there. So do splits and merges of the automatic
-        sampler: clusters of nearly random labels are all alike, and would be merged into one.
+    def _phases(self, kernel, family, data, *, is_sampled=False):
+        """Return the phases of a run: warm-up, learning, and the steps that count.
+
+        With a given number of steps, learning waits for half of the warm-up: a concentration fitted to labels that are
+        still nearly random lets too many clusters live, and the chain does not come back from there. So do splits and
+        merges of the automatic sampler: clusters of nearly random labels are all alike, and would be merged into one.
         """
         n_steps, n_warmup = step_numbers(self)
         self._check_learn_hyper(self.learn_hyper)
-        check_value("Mixture: partition", self.partition, ("point", "last"))
-        if is_auto(self.learn_hyper):
-            names = [name for name in family.learned_by_default if is_auto(getattr(family, name))]
-        else:
-            names = list(family.hyper) if self.learn_hyper else []
-        n_learning = (n_warmup + 1) // 2 if names else 0
-        learning = Cycle(kernel, UpdateHyper(family=tuple(names), weights=False)) if names else kernel
-        phases = [(kernel, n_warmup - n_learning), (learning, n_learning), (kernel, n_steps)]
-        if is_auto(self.sampler) and isinstance(kernel, Cycle):
+        check_value("Mixture: partition", self.partition, _PARTITIONS)
+        learned = self._learned(family)
+        if self._follows_rule() and is_auto(self.n_warmup):
+            if has_few_rows(MixtureModel(data.family, self._weights()), data):
+                return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
+            return automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled)
+        n_learning = (n_warmup + 1) // 2 if learned else 0
+        learns = learning(kernel, learned) if learned else kernel
+        rule = Plateau(data.n_rows) if self._follows_rule() else None
+        made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning), Phase(kernel, n_steps, rule)]
+        if self.is_automatic() and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
-            phases = [(kernel.kernels[-1], n_sweeps), (kernel, n_warmup - n_learning - n_sweeps), *phases[1:]]
-        return phases
+            made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, n_warmup - n_learning - n_sweeps), *made[1:]]
+        return made
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
-    def _log_scores(self, X, reduce):
-        """Apply `reduce` to blocks of log weight + log predictive; return the data and the results.
+    def _loaded(self, X):
+        """Return the checked rows, the loaded clusters and their log weights.
 
-        The last of the K + 1 columns is that of a new cluster.
+        The last of the K + 1 clusters is a new one.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         data = Dataset(self._validate(X, reset=False), self.family_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return data, log_scores(data, self.n_, self.S_, log_weights, reduce, self.n_threads)
+        return data, loaded_clusters(self, self.family_, self.n_, self.S_), log_weights
 
     def predict(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row, given the clusters' data.
@@ -285,8 +430,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         -------
         (N,) int32 ndarray
         """
-        _, parts = self._log_scores(X, lambda scores, start, stop: scores[:, :-1].argmax(axis=1).astype(np.int32))
-        return np.concatenate(parts)
+        data, clusters, log_weights = self._loaded(X)
+        return clusters.most_probable(data, log_weights[:-1], n_threads=self.n_threads)
 
     def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
         """Return the probability of each existing cluster for each row.
@@ -302,7 +447,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
         -------
         (N, K) float64 ndarray, or CSR array
         """
-        K = check_is_fitted(self) or self.n_components_
+        self._check_fitted()
+        K = self.n_components_
         if n_top is not None and (n_top != int(n_top) or n_top < 1):
             raise ValueError(f"n_top must be a positive integer; got {n_top!r}")
         L = None if n_top is None else min(int(n_top), K)
@@ -314,7 +460,8 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
             columns = np.sort(np.argpartition(p, K - L, axis=1)[:, K - L :], axis=1)
             return columns.astype(np.int32), np.take_along_axis(p, columns, axis=1)
 
-        data, parts = self._log_scores(X, reduce)
+        data, clusters, log_weights = self._loaded(X)
+        parts = clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads)
         if L is None:
             return np.concatenate(parts)
         columns = np.concatenate([part[0] for part in parts]).ravel()
@@ -326,7 +473,10 @@ class Mixture(ChunkedFit, ClusterMixin, DensityMixin, LabelledEstimator, FamilyE
 
         A row may also open a new cluster.
         """
-        data, parts = self._log_scores(X, lambda scores, start, stop: log_sum_exp(scores))
+        data, clusters, log_weights = self._loaded(X)
+        parts = clusters.each_block(
+            data, log_weights, lambda scores, start, stop: log_sum_exp(scores), n_threads=self.n_threads
+        )
         return np.concatenate(parts) + self.family_.log_base(data.X)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -373,22 +523,10 @@ def _sizes(labels, n_clusters, weight):
 
 def _adapted_kernel(kernel, former, state):
     """Return the kernel of the steps that count, with what the warm-up has adapted."""
-    adapted = former.frozen(state) if hasattr(former, "frozen") else former
-    return adapted if former is kernel else adapted.kernels[0]  # while it learns it is the first of a cycle
-
-
-def _chosen_partition(trace, state):
-    """Return the kept partition nearest to the others, or the last one where none was kept.
-
-    The last one is returned too where Ctrl-C cuts the choice short.
-    """
-    if not trace.n_kept:
-        return state.partition
-    try:
-        return trace.point_partition()
-    except KeyboardInterrupt:
-        trace.interrupted = True
-        return state.partition
+    if former is kernel:
+        return kernel.frozen(state)
+    learns = isinstance(former, Cycle) and former.kernels[0] is kernel
+    return former.frozen(state).kernels[0] if learns else kernel  # the first sweeps alone adapt nothing
 
 
 def _softmax(scores):

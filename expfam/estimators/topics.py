@@ -14,10 +14,9 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from expfam.errors import CapabilityError, DataError
-from expfam.estimators.base import Estimator, checked_input, step_numbers
+from expfam.estimators.base import Estimator, Phase, checked_input, step_numbers
 from expfam.estimators.chunks import ChunkLearner
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
@@ -216,7 +215,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             if n_warmup and not is_auto(self.n_warmup):
                 why, remedy = "variational inference", "take sampler='gibbs', for whole counts without weights"
                 refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
-            phases = [(kernel, n_steps)]
+            phases = [Phase(kernel, n_steps)]
         forecast = partial(forecast_topics, data, kernel=kernel, model=model, start=start)
         state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
@@ -264,12 +263,13 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return TopicVariational(learn_alpha=learn_alpha, learn_eta=learn_eta, n_threads=self.n_threads)
 
     def _sweeps(self, kernel, n_warmup, n_steps):
-        """Return kernels and numbers of sweeps, in order.
+        """Return the phases of the sweeps.
 
         A pseudo-count of words that is learned from topics which are still nearly random keeps them so: it waits.
         """
         first = type(kernel)(**kernel.get_params() | {"learn_eta": False})
-        return [(first, n_warmup // 2), (kernel, n_warmup - n_warmup // 2), (kernel, n_steps)]
+        half = n_warmup // 2
+        return [Phase(first, half), Phase(kernel, n_warmup - half), Phase(kernel, n_steps)]
 
     def _adopt(self, state, n_documents, average):
         counts, self.alpha_ = average.means(state)
@@ -435,7 +435,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         Expected counts by collapsed responsibilities at fixed topics (Asuncion, Welling, Smyth and Teh 2009, "On
         smoothing and inference for topic models", their CVB0).
         """
-        check_is_fitted(self)
+        self._check_fitted()
         X = self._validate(X, reset=False)
         K = len(self.components_)
         if n_top is None:
@@ -475,7 +475,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self._completion(X, "document")
 
     def _completion(self, X, per):
-        check_is_fitted(self)
+        self._check_fitted()
         X = self._validate(X, reset=False)
         return document_completion(self.components_, self.alpha_, X, per=per, n_threads=self.n_threads)[0]
 
@@ -500,7 +500,7 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         (K, n) ndarray
             Most probable first.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         V = self.components_.shape[1]
         if isinstance(n, bool) or n != int(n) or n < 1:
             raise ValueError(f"n must be a positive integer; got {n!r}")

@@ -32,16 +32,17 @@ def steps(kernel: Kernel, state: Any) -> Iterator[Info]:
         yield kernel.step(state)
 
 
-def advance(kernel: Kernel, state: Any, n_steps: int) -> Info | None:
+def advance(kernel: Kernel, state: Any, n_steps: int, *, rule: Callback | None = None) -> Info | None:
     """Make up to `n_steps` steps that nobody watches; stop where the kernel has converged.
 
-    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back. Return the numbers
-    of the last step, or None if no step was made.
+    Starts and other kernels use it for their inner runs. `sample` records the steps and calls back. A `rule` is called
+    as ``rule(info, state)`` after each step, and a true result ends the run. Return the numbers of the last step, or
+    None if no step was made.
     """
     info, is_done = None, _end_of(kernel)
     for _ in range(n_steps):
         info = kernel.step(state)
-        if is_done(state):
+        if (rule is not None and rule(info, state)) or is_done(state):
             break
     return info
 
@@ -97,7 +98,7 @@ def sample(
     running, is_done = steps(kernel, state), _end_of(kernel)
     try:
         for _ in range(int(n_steps)):
-            info = next(running)
+            info = next(running)._replace(step=len(trace) + 1)  # a cycle counts the steps of each of its kernels
             trace.append(info, state)
             # all callbacks are called, also after one has asked to end the run
             stopped = any(np.fromiter((bool(callback(info, state)) for callback in callbacks), dtype=bool))

@@ -115,9 +115,10 @@ class Kernel(Settings):
         model = model.bind(data)
         (check or self.check)(model, data)
         if not self.takes_weight and data.weight is not None and (data.weight != 1.0).any():
+            refuser = next((kernel for kernel in getattr(self, "kernels", ()) if not kernel.takes_weight), self)
             others = "'variational'" if self.takes_groups else "'variational' or 'em'"
             raise CapabilityError(
-                f"{type(self).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
+                f"{type(refuser).__name__} cannot use sample_weight: a collapsed sampler would tie the copies of a row"
                 f" together; repeat the rows instead, or use sampler={others}"
             )
         if data.groups is not None and not self.takes_groups:

@@ -77,7 +77,7 @@ class HierarchicalClustering(Kernel):
     def __init__(
         self,
         *,
-        order: str = "odds",
+        order: str = "auto",
         duplicates: str = "exact",
         index: str | None = "exact",
         candidates: Any = None,

@@ -317,11 +317,12 @@ class HierarchicalClustering(Kernel):
 
     Parameters
     ----------
-    order : {"odds", "odds_size", "best"}
-        By the log odds of being one cluster; or by these less the log number of data of the merged cluster, which keeps
-        large clusters from swallowing neighbours where clusters overlap. The odds of a tree are defined the same way
-        for both. `BayesianHierarchy` alone takes "best": it makes both trees, and Ward's of dense real data without
-        `candidates`, and keeps the one with most evidence.
+    order : {"auto", "odds", "odds_size", "best"}
+        "odds" merges by the log odds of being one cluster. "odds_size" subtracts the log number of data of the merged
+        cluster, which keeps large clusters from swallowing neighbours where clusters overlap. "auto" is "odds_size" for
+        counts, "odds" for other data. The odds of a tree are defined the same way for both. `BayesianHierarchy` alone
+        takes "best": it makes both trees, and Ward's of dense real data without `candidates`, and keeps the one with
+        most evidence.
     duplicates : {"exact", "collapse"}
         Equal data are leaves like any others, whose scores with another cluster are worked out once; or copies of a
         datum are merged first, weighed like a chain of merges, which is faster still and may change the tree.
@@ -366,14 +367,15 @@ class HierarchicalClustering(Kernel):
 
     state_type = MergeState
     _constraints = {
-        "order": ("odds", "odds_size"), "duplicates": ("exact", "collapse"), "index": ("exact", "overlap", None),
+        "order": ("auto", "odds", "odds_size"), "duplicates": ("exact", "collapse"),
+        "index": ("exact", "overlap", None),
         "n_neighbors": Integer(1), "n_kept": Integer(1), "n_merges": Integer(1),
     }
 
     def __init__(
         self,
         *,
-        order="odds",
+        order="auto",
         duplicates="exact",
         index="exact",
         candidates=None,
@@ -444,6 +446,11 @@ class HierarchicalClustering(Kernel):
             start = np.arange(data.n_rows)
         return super().init(model, data, seed=0, start=start)
 
+    def _order(self, family):
+        if self.order != "auto":
+            return self.order
+        return "odds_size" if family.support == "counts" else "odds"
+
     def init_state(self, model, data, labels, *, seed):
         """State of the leaves."""
         weight = chain_weight(model, data, labels) if self.duplicates == "collapse" else None
@@ -458,7 +465,7 @@ class HierarchicalClustering(Kernel):
             labels,
             seed=seed,
             leaf_weight=weight,
-            order=self.order,
+            order=self._order(model.family),
             index=self.index,
             graph=graph,
             n_kept=self.n_kept,

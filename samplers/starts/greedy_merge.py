@@ -18,6 +18,7 @@ from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance, compact_labels
 from expfam.samplers.geometry.coordinates import Rows, squared_distances, squared_norms
+from expfam.samplers.starts.separable import SeparableStatistics
 from expfam.structures.ground.threads import single_blas
 from expfam.structures.merge_queue import MergeQueue
 
@@ -118,16 +119,67 @@ def merged_clusters(model: MixtureModel, n: npt.ArrayLike, S: Any, *, n_clusters
     >>> merged_clusters(model, np.array([9.0, 5.0, 7.0]), np.array([[3.0], [400.0], [2.0]])).tolist()
     [0, 1, 0]
     """
+    limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
+    gains = _merged_statistics(model, n, S, min(limits, default=None))[0]
+    return by_first_appearance(gains.home)[1].astype(np.int64)
+
+
+def merge_sequence(model: MixtureModel, n: npt.ArrayLike, S: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Merge clusters greedily down to one, by their statistics alone; return every merge.
+
+    The first merges are those of `merged_clusters`, for any number of clusters.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound.
+    n : (B,) float64 ndarray
+        Number of data of each cluster; fractions are allowed.
+    S : (B, F) float64 ndarray or CSR
+
+    Returns
+    -------
+    pairs : (B - 1, 2) int64 ndarray
+        Slots of the two clusters of each merge, the older one first; the merged one has the first slot.
+    rises : (B - 1,) float64 ndarray
+        By how much the log joint rises with each merge, nats; negative where it falls.
+
+    Raises
+    ------
+    CapabilityError
+        If a cluster has less data than the discount of a Pitman-Yor prior, or clusters cannot be one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.samplers.starts.greedy_merge import merge_sequence
+    >>> model = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), DirichletProcess())
+    >>> pairs, rises = merge_sequence(model, np.array([9.0, 5.0, 7.0]), np.array([[3.0], [400.0], [2.0]]))
+    >>> pairs.tolist(), rises.round(1).tolist()
+    ([[0, 2], [1, 0]], [11.5, -483.0])
+    """
+    gains, opened = _merged_statistics(model, n, S, 1)
+    B = gains.n.size
+    if len(gains.merges) < B - 1:
+        raise CapabilityError(
+            f"of {B} clusters {B - len(gains.merges)} are left, and no two of them can be one under {model.family!r}"
+        )
+    rises = np.array([gain for *_, gain in gains.merges]) - opened[B - 1 : 0 : -1]
+    return np.array([pair for *pair, _ in gains.merges], dtype=np.int64).reshape(-1, 2), rises
+
+
+def _merged_statistics(model, n, S, fewest):
+    """Merge while it pays or has to be; return the gains, and log masses of a new cluster."""
     n = np.array(n, dtype=np.float64)
     if (n + model.weights.offset <= 0).any():
         raise CapabilityError(f"a cluster of {n.min():.3g} data is less than one under {model.weights!r}")
-    if n.size < 2:
-        return np.zeros(n.size, dtype=np.int64)
-    gains = _Gains(model.weights, _Statistics(model.family, n, S), n)
+    statistics = _Statistics if model.family.separable() is None else SeparableStatistics
+    gains = _Gains(model.weights, statistics(model.family, n, S), n)
     opened = model.weights.log_new_mass(n.sum() - 1.0, n.size)
-    limits = [limit for limit in (n_clusters, model.weights.max_components) if limit is not None]
-    _merge(gains, n.size, opened, min(limits, default=None), None)
-    return by_first_appearance(gains.home)[1].astype(np.int64)
+    if n.size > 1:
+        _merge(gains, n.size, opened, fewest, None)
+    return gains, opened
 
 
 def _gains_of(model, data, labels):
@@ -205,7 +257,7 @@ class _Gains:
     def __init__(self, weights, components, n):
         self.offset, self.components, self.n = weights.offset, components, n.copy()
         self.own = components.log_marginal(np.arange(n.size)) + self._of_size(self.n)
-        self.home, self.near = np.arange(n.size), None
+        self.home, self.near, self.merges = np.arange(n.size), None, []
 
     def _of_size(self, n):
         return gammaln(n + self.offset) - gammaln(1.0 + self.offset)
@@ -226,7 +278,9 @@ class _Gains:
     def absorb(self, k, other):
         self.components.absorb(k, other)
         self.n[k] += self.n[other]
+        apart = self.own[k] + self.own[other]
         self.own[k] = self.components.log_marginal([k])[0] + self._of_size(self.n[k])
+        self.merges.append((k, other, self.own[k] - apart))
         self.home[self.home == other] = k
         if self.near is not None:
             self._inherit(k, other)

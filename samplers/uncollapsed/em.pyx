@@ -216,7 +216,7 @@ class ExpectationMaximization(UncollapsedKernel):
     takes_weight = True
     _constraints = {"tol": Real(0, ends="[]")}
 
-    def __init__(self, *, tol=1e-4, truncation=100, n_threads=None):
+    def __init__(self, *, tol=1e-3, truncation=100, n_threads=None):
         super().__init__(theta="map", truncation=truncation, n_threads=n_threads)
         self.tol = tol
 
@@ -240,6 +240,10 @@ class ExpectationMaximization(UncollapsedKernel):
         """
         n_sums = resolve_n_threads(self.n_threads) + 1
         return super().memory(model, data, n_clusters) + 12 * n_sums * n_clusters * (data.n_statistics + 1)
+
+    def is_done(self, state):
+        """Return whether the last step has increased the objective by no more than the tolerance."""
+        return state.converged
 
     def move(self, state):
         """Set parameters to their mode given the statistics, then compute statistics given them."""

@@ -229,7 +229,7 @@ def held_bytes(data):
     if not _is_narrow(data):
         return 0
     size = 8 * data.n_rows * data.n_statistics
-    return size if size <= _LEAST_HELD else data.X.nbytes
+    return 2 * size if size <= _LEAST_HELD else data.X.nbytes   # they are made in one order and held in another
 
 
 def _is_narrow(data):

@@ -97,6 +97,21 @@ def test_nested_clusters_have_three_scales_and_unit_noise(data):
         assert abs(found.mean() / expected - 1) < 5 * np.sqrt(2 / (3 * found.size))
 
 
+def test_shares_of_gaussians_follow_a_dirichlet_law_with_a_concentration(data):
+    shares = [
+        np.bincount(data.gaussians(2000, 4, concentration=5.0, seed=seed)[1], minlength=4) / 2000 for seed in range(300)
+    ]
+    # of Dirichlet(5, 5, 5, 5): variance 1/4 * 3/4 / 21, and that of counts beside it; five standard errors
+    law = 0.25 * 0.75 * (1 / 21 + (1 - 1 / 21) / 2000)
+    assert np.mean(shares) == pytest.approx(0.25)
+    assert abs(np.var(shares) / law - 1) < 5 * np.sqrt(2 / 900)
+    X, labels = data.gaussians(200_000, 40, n_features=8, separation=1.5, concentration=5.0, seed=1)
+    log_scale = np.log([X[labels == k].std(axis=0) for k in range(40)])
+    assert abs(log_scale.std() / 0.3 - 1) < 5 / np.sqrt(2 * 320)
+    means = np.array([X[labels == k].mean(axis=0) for k in range(40)])
+    assert abs(means.std() / 1.5 - 1) < 5 / np.sqrt(2 * 320)
+
+
 def test_shattered_labels_divide_every_cluster(data):
     _, labels = data.gaussians(8000, 10, exponent=0.0, seed=1)
     assert np.bincount(labels).min() > 600  # even sizes

@@ -73,6 +73,34 @@ def test_fit_predict_round_trip(documents, tmp_path, capsys):
     assert all(row["label"] == row["cluster_1"] for row in printed)
 
 
+def test_coarsen_merges_the_clusters_of_a_saved_model(documents, tmp_path, capsys):
+    model, coarse = tmp_path / "model", tmp_path / "coarse"
+    assert run("fit", documents, *QUICK, "--output", model) == 0
+    capsys.readouterr()
+    assert run("coarsen", model, coarse, "-k", 2, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    expected = Mixture.load(model).coarsen(n_clusters=2)
+    assert result["n_clusters"] == 2
+    assert result["sizes"] == expected.cluster_sizes_.tolist()
+    assert result["log_joint"] == expected.log_joint_
+    np.testing.assert_array_equal(Mixture.load(coarse).n_, expected.n_)
+    assert run("coarsen", model, coarse, "--robust", 0.01) == 0
+    number = Mixture.load(model).coarsen(robust=0.01).n_components_
+    assert f"{number} clusters of {Mixture.load(model).n_components_}" in capsys.readouterr().out
+    for wrong, said in (
+        (("-k", 99), "n_clusters must be an integer from 1 to"),
+        (("--robust", 2), "robust must be a number above 0 and at most 1; got 2.0"),
+        ((), "one of the arguments -k/--n-clusters --robust is required"),
+        (("-k", 2, "--robust", 0.5), "not allowed with argument"),
+    ):
+        assert run("coarsen", model, tmp_path / "none", *wrong) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    assert run("coarsen", model, model, "-k", 2) == 2
+    assert "is read by this command, as the model" in capsys.readouterr().err
+    assert Mixture.load(model).n_components_ > 2
+
+
 def test_json_is_one_object(documents, tmp_path, capsys):
     assert run("fit", documents, *QUICK, "--json", "--output", tmp_path / "model") == 0
     result = json.loads(capsys.readouterr().out)

@@ -17,7 +17,9 @@ from matplotlib import pyplot as plt
 
 from expfam import (
     BayesianHierarchy,
+    Categorical,
     Dataset,
+    DiagonalGaussian,
     DirichletProcess,
     Gaussian,
     Mixture,
@@ -28,7 +30,8 @@ from expfam import (
 )
 from expfam.cli import main
 from expfam.displays.dendrogram import DendrogramDisplay
-from expfam.errors import ArchiveError
+from expfam.errors import ArchiveError, CapabilityError, ResourceError
+from expfam.estimators.leaves import has_cluster_leaves
 from expfam.samplers import HierarchicalClustering
 from expfam.samplers.hierarchy.tuning import tree_evidence, tuned_alpha, ward_state
 
@@ -296,6 +299,160 @@ def test_forms_of_the_tree():
     assert model.to_newick().endswith(";")
     mean = model.node_params(model.tree_.n_nodes - 1)["mean"][0]
     assert np.linalg.norm(mean - X.mean(axis=0)) < 1.0
+
+
+def documents(n_rows, n_tokens, *, K=3, n_columns=30, seed=0):
+    """Counts of K clusters with words of their own, and the clusters."""
+    rng = np.random.default_rng(seed)
+    words = rng.dirichlet(np.full(n_columns, 0.05), size=K)
+    y = rng.integers(K, size=n_rows)
+    return sparse.csr_array(np.array([rng.multinomial(n_tokens, words[k]) for k in y])), y
+
+
+def test_counts_are_merged_by_odds_less_sizes():
+    X, _ = documents(40, 12)
+    assert BayesianHierarchy("multinomial").fit(X).order_ == "odds_size"
+    assert BayesianHierarchy("gaussian_diag").fit(blobs()[0]).order_ == "odds"
+    plain = BayesianHierarchy("multinomial", sampler=HierarchicalClustering(order="odds")).fit(X)
+    assert plain.order_ == "odds"
+
+
+@pytest.mark.parametrize(
+    ("family", "shape", "value", "expected"),
+    [
+        ("multinomial", (1000, 3), 3, True),
+        ("multinomial", (999, 3), 3, False),
+        ("multinomial", (1000, 5), 2, False),
+        ("poisson", (1000, 9), 1, True),
+        ("gaussian_diag", (20_000, 1), 1, False),
+        ("gaussian_diag", (20_001, 1), 1, True),
+        ("multinomial", (20_001, 20), 1, True),
+        ("categorical", (1000, 2), 1, False),
+    ],
+)
+def test_leaves_are_chosen_by_sizes_alone(family, shape, value, expected):
+    kinds = {"multinomial": Multinomial, "poisson": Poisson, "gaussian_diag": DiagonalGaussian}
+    X = np.full(shape, value)
+    if family not in ("multinomial", "poisson"):
+        X[::2] = 0
+    assert has_cluster_leaves(Dataset(X, kinds.get(family, Categorical)())) == expected
+
+
+def test_few_words_make_leaves_of_a_mixtures_clusters():
+    X, y = documents(1200, 8)
+    settings = {"random_state": 3, "n_threads": 2}
+    model = BayesianHierarchy("multinomial", **settings).fit(X)
+    expected = Mixture("multinomial", **settings).fit(X).labels_
+    np.testing.assert_array_equal(model.leaf_, expected)
+    asked = BayesianHierarchy("multinomial", leaves="clusters", random_state=3).fit(X)
+    np.testing.assert_array_equal(asked.children_, model.children_)
+    assert asked.log_evidence_ == model.log_evidence_
+    rows = BayesianHierarchy("multinomial", leaves="rows").fit(X)
+    assert (rows.tree_.n_leaves, model.tree_.n_leaves) == (1200, expected.max() + 1)
+    np.testing.assert_array_equal(rows.leaf_, np.arange(1200))
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    near = BayesianHierarchy("multinomial", sampler=HierarchicalClustering(candidates="knn")).fit(X)
+    assert near.tree_.n_leaves == 1200  # candidates are rows
+    given = BayesianHierarchy("multinomial", start=y).fit(X)
+    assert given.tree_.n_leaves == 3  # labels that are given take precedence
+
+
+@pytest.mark.parametrize("leaves", ["rows", "clusters"])
+@pytest.mark.parametrize("name", ["multinomial", "gaussian_diag"])
+def test_both_leaves_have_one_interface(name, leaves, tmp_path):
+    X, y = documents(300, 20) if name == "multinomial" else blobs(300)
+    model = BayesianHierarchy(name, 3, leaves=leaves, random_state=0).fit(X)
+    L = model.tree_.n_leaves
+    assert (L == 300) == (leaves == "rows")
+    assert model.leaf_.shape == model.labels_.shape == model.predict(X).shape == (300,)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert adjusted_rand_score(model.labels_, model.predict(X)) > 0.95
+    assert np.isfinite(model.score_samples(X)).all()
+    assert model.linkage_matrix().shape == (L - 1, 4)
+    assert model.to_newick().count(",") == L - 1
+    assert model.counts_[model.tree_.roots].sum() == 300
+    assert DendrogramDisplay.from_estimator(model).plot().ax_.get_title(loc="left").endswith("300 data in 3 clusters")
+    model.save(tmp_path / "tree")
+    back = BayesianHierarchy.load(tmp_path / "tree")
+    for attribute in ("children_", "log_odds_", "labels_", "leaf_"):
+        np.testing.assert_array_equal(getattr(back, attribute), getattr(model, attribute))
+    np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
+    assert back.get_params()["leaves"] == leaves
+
+
+def test_clusters_as_leaves_have_the_settings_of_the_tree():
+    X, _ = documents(200, 9)
+    family = Multinomial(concentration=0.3)
+    model = BayesianHierarchy(family, alpha=7.0, leaves="clusters", random_state=1).fit(X)
+    mixture = Mixture(family, weights=DirichletProcess(7.0), random_state=1).fit(X)
+    np.testing.assert_array_equal(model.leaf_, mixture.labels_)
+    tuned = BayesianHierarchy("multinomial", learn_hyper=True, leaves="clusters", random_state=1).fit(X)
+    mixture = Mixture(tuned.family_, random_state=1).fit(X)
+    np.testing.assert_array_equal(tuned.leaf_, mixture.labels_)
+
+
+def test_limits_hold_for_a_mixture_and_the_tree_over_it():
+    X, _ = documents(400, 9)
+    with pytest.raises(ResourceError, match=r"\(memory_limit\)"):
+        BayesianHierarchy("multinomial", leaves="clusters", memory_limit="1kB").fit(X)
+    with pytest.raises(ResourceError, match=r"\(time_limit\)"):
+        BayesianHierarchy("multinomial", leaves="clusters", time_limit=1e-9).fit(X)
+    free, limited = (
+        BayesianHierarchy("multinomial", leaves="clusters", random_state=0, time_limit=limit).fit(X)
+        for limit in (None, "1h")
+    )
+    np.testing.assert_array_equal(free.children_, limited.children_)
+
+
+def test_a_stopped_mixture_leaves_a_forest_of_its_clusters(monkeypatch):
+    X, y = documents(60, 9)
+    monkeypatch.setattr("expfam.estimators.hierarchy.fitted_leaves", lambda *args, **options: (y, True))
+    for order in ("auto", "best"):
+        sampler = HierarchicalClustering(order=order)
+        model = BayesianHierarchy("multinomial", leaves="clusters", sampler=sampler).fit(X)
+        assert model.interrupted_
+        assert len(model.tree_.roots) == model.n_clusters_ == 3
+        assert model.predict(X).shape == (60,)
+
+
+def test_leaves_that_cannot_be_made():
+    X, y = documents(60, 9)
+    with pytest.raises(ValueError, match="leaves must be one of 'auto', 'rows', 'clusters'; got 'cells'"):
+        BayesianHierarchy("multinomial", leaves="cells").fit(X)
+    for leaves in ("rows", "clusters"):
+        with pytest.raises(CapabilityError, match=f"labels of start does not use leaves='{leaves}': leave it out"):
+            BayesianHierarchy("multinomial", start=y, leaves=leaves).fit(X)
+    collapse = HierarchicalClustering(duplicates="collapse")
+    with pytest.raises(CapabilityError, match=r"duplicates='collapse', .* does not use leaves='clusters'"):
+        BayesianHierarchy("multinomial", sampler=collapse, leaves="clusters").fit(X)
+    with pytest.raises(ValueError, match=r"starts from its data or from labels; got start='kmeans\+\+'"):
+        BayesianHierarchy("multinomial", start="kmeans++", leaves="clusters").fit(X)
+    message = r"n_components=40 is more than the \d+ leaves of the tree, which are {}: ask for .* leaves='rows'"
+    with pytest.raises(ValueError, match=message.format("clusters of a mixture")):
+        BayesianHierarchy("multinomial", 40, leaves="clusters", random_state=0).fit(X)
+    with pytest.raises(ValueError, match=message.format("the labels of start")):
+        BayesianHierarchy("multinomial", 40, start=y).fit(X)
+    with pytest.raises(ValueError, match="the leaves of a linkage are the rows"):
+        BayesianHierarchy.from_linkage(linkage(X.toarray(), "ward"), X, "multinomial", leaves="clusters")
+
+
+def test_the_command_takes_clusters_as_leaves(tmp_path, capsys):
+    X, _ = documents(300, 9)
+    sparse.save_npz(tmp_path / "words.npz", sparse.csr_matrix(X))
+    paths = {name: tmp_path / f"{name}{end}" for name, end in FORMS.items()}
+    options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
+    data = ["tree", str(tmp_path / "words.npz"), "--family", "multinomial", "--seed", "2"]
+    assert main([*data, "--leaves", "clusters", "--json", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    model = BayesianHierarchy("multinomial", leaves="clusters", random_state=2).fit(X)
+    assert (result["n_leaves"], result["order"]) == (model.tree_.n_leaves, "odds_size")
+    assert result["log_evidence"] == model.log_evidence_
+    np.testing.assert_array_equal(np.load(paths["linkage"]), model.linkage_matrix())
+    assert paths["newick"].read_text() == model.to_newick() + "\n"
+    np.testing.assert_array_equal(np.load(paths["labels"]), model.labels_)
+    assert main(data) == 0
+    assert "300 leaves" in capsys.readouterr().out
 
 
 def test_bad_settings():

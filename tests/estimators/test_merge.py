@@ -23,7 +23,7 @@ from expfam import (
 from expfam.errors import CapabilityError
 from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import SparseVariational, Stochastic, merged_clusters, merged_labels
-from expfam.samplers.starts.greedy_merge import _Statistics
+from expfam.samplers.starts.separable import SeparableStatistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 FAMILIES = ("multinomial", "categorical", "poisson", "gaussian", "gaussian_diag", "gaussian_spherical", "gaussian_zero")
@@ -39,7 +39,8 @@ def data_of(name, n_rows=60):
 
 def of_labels(family, X, labels, weights=OPEN):
     """The mixture whose partition these labels are."""
-    return Mixture(family, weights=weights, n_steps=0, n_warmup=0, start=labels, learn_hyper=False).fit(X)
+    settings = {"n_steps": 0, "n_warmup": 0, "partition": "last", "learn_hyper": False}
+    return Mixture(family, weights=weights, start=labels, **settings).fit(X)
 
 
 def by_label(mixture, labels):
@@ -155,14 +156,14 @@ def test_merged_clusters_number_by_appearance_and_block_their_work(monkeypatch):
 
 def test_equal_clusters_cost_no_more_evidences_than_others(monkeypatch):
     """About one for each pair of clusters that ever exist: (B - 1)**2."""
-    n_pairs, log_merged = 0, _Statistics.log_merged
+    n_pairs, log_merged = 0, SeparableStatistics.log_merged
 
     def counted(self, k, slots):
         nonlocal n_pairs
         n_pairs += len(slots)
         return log_merged(self, k, slots)
 
-    monkeypatch.setattr(_Statistics, "log_merged", counted)
+    monkeypatch.setattr(SeparableStatistics, "log_merged", counted)
     model = MixtureModel(Poisson(1.0, 1.0).bind([[0]]), DirichletProcess())
     B = 150
     assert not merged_clusters(model, np.ones(B), np.full((B, 1), 3.0), n_clusters=1).any()

@@ -55,11 +55,12 @@ def data(N, V):
     return X
 Mixture(family, 2, n_steps=2, random_state=0).fit(data(40, 4))  # what is imported on use is not the fit's
 X = data(N, V)
-forecast = forecast_memory(Dataset(X, load_family(family)), n_components=K)
+mixture = Mixture(family, K, n_steps=1, n_warmup=1, random_state=0, memory_limit="1TB")
+forecast = mixture.forecast_memory(Dataset(X, load_family(family)))
 ctypes.CDLL(None).mlockall(1 | 4)  # what is there and what comes stays: the system takes no page back meanwhile
 before = kilobytes("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")  # the peak is that from here on
-Mixture(family, K, n_steps=1, n_warmup=1, random_state=0, memory_limit="1TB").fit(X)
+mixture.fit(X)
 print(forecast.beside_data, kilobytes("VmHWM") - before)
 """
 FACTOR = 2.5  # the forecast at most exceeds the peak by, where statistics are most of it
@@ -238,7 +239,7 @@ def test_more_of_anything_is_more_memory():
 def test_too_much_is_refused_by_figure_and_nothing_is_allocated():
     X = np.random.default_rng(0).standard_normal((300, 200))
     mixture = Mixture("gaussian", 250, random_state=0, memory_limit="50MB")
-    figure = format_bytes(forecast_memory(Dataset(X, mixture._family()), n_components=250).beside_data)
+    figure = format_bytes(mixture.forecast_memory(Dataset(X, mixture._family())).beside_data)
     tracemalloc.start()
     with pytest.raises(ResourceError, match=f"needs about {figure} beside .* 50 MB are allowed"):
         mixture.fit(X)

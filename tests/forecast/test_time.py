@@ -267,7 +267,7 @@ def test_a_tree_asks_only_where_there_is_a_limit():
         np.testing.assert_array_equal(free.children_, limited.children_)
     assert set(calls) == {700}  # samples are grown unseen
     big = np.random.default_rng(0).standard_normal((60_000, 3))
-    refused = BayesianHierarchy(time_limit="1s")
+    refused = BayesianHierarchy(time_limit="1s", leaves="rows")
     with pytest.raises(ResourceError, match=r"for 59999 merges, going by [\d,]+ of the rows; 1 s are allowed"):
         refused.fit(big)
     assert not hasattr(refused, "tree_")

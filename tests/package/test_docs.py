@@ -112,6 +112,19 @@ def test_the_guide_to_hierarchies_runs():
     mpl.pyplot.close("all")
 
 
+def test_the_guide_to_fewer_clusters_runs():
+    mpl.use("Agg")
+    page = GUIDE.with_name("coarsening.md").read_text(encoding="utf-8")
+    guide = ModuleType("guide")
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(code, "coarsening.md", "exec"), vars(guide))
+    assert guide.mixture.n_components_ > 50
+    assert guide.ten.n_components_ == len(set(guide.groups)) == 10
+    loss = [variation_of_information(guide.digits, labels) for labels in (guide.ten.labels_, guide.mixture.labels_)]
+    assert loss[0] < 0.7 * loss[1]
+    mpl.pyplot.close("all")
+
+
 def test_the_way_from_a_formula_to_clusters(capsys, monkeypatch):
     page = GUIDE.with_name("own_family.md").read_text(encoding="utf-8")
     guide = ModuleType("own_family")

@@ -29,8 +29,8 @@ PUBLIC = {
     """,
     "expfam.structures": """
         AliasArena AliasTable CoverTree CoverTreeWarning DataCells InvertedIndex LshTables MemberLists
-        MergeQueue SignCodes SignHash WardPartners WeightedMinHash collision column_bounds
-        cosine_table first_dart hoeffding_bound kl_bound select_top sign_projection
+        MergeQueue RowTiles SignCodes SignHash WardPartners WeightedMinHash collision column_bounds
+        cosine_table first_dart hoeffding_bound kl_bound nearest_centres select_top sign_projection
         split_probability
     """,
     "expfam.displays": """

@@ -113,6 +113,29 @@ class Diagonal:
         return sum(each) + kl_gamma(a, b, self.a0, self.b0)
 
 
+class Spherical:
+    """Each cluster has its own variance."""
+
+    def __init__(self, family, X):
+        self.X, self.m0, self.k0, self.a0, self.b0 = X, family.mean, family.mean_strength, family.shape, family.rate
+
+    def posterior(self, r):
+        n, d = r.sum(), self.X.shape[1]
+        k = self.k0 + n
+        m = (self.k0 * self.m0 + r @ self.X) / k
+        spread = (r @ (self.X - m) ** 2).sum() + self.k0 * ((self.m0 - m) ** 2).sum()
+        return m, k, self.a0 + 0.5 * n * d, self.b0 + 0.5 * spread
+
+    def expected(self, q):
+        m, k, a, b = q
+        square = (a / b) * ((self.X - m) ** 2).sum(1) + len(m) / k
+        return 0.5 * (len(m) * (psi(a) - np.log(b) - LOG_2PI) - square)
+
+    def kl(self, q):
+        m, k, a, b = q
+        return kl_normal(m, k, self.m0, self.k0, a / b * np.eye(len(m))) + kl_gamma(a, b, self.a0, self.b0)
+
+
 class ZeroMean:
     def __init__(self, family, X):
         self.X, self.dof0, self.scale0 = X, family.dof, family.scale
@@ -159,6 +182,7 @@ FAMILIES = {
     "poisson": Intensities,
     "gaussian": Full,
     "gaussian_diag": Diagonal,
+    "gaussian_spherical": Spherical,
     "gaussian_zero": ZeroMean,
 }
 

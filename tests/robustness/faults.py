@@ -185,6 +185,20 @@ FAULTS = [
         "tests/families/test_gaussian.py -k 'beyond_the_tables'",
     ),
     Fault(
+        "wrong lgamma of a spherical Gaussian cluster beyond its table",
+        "expfam/families/gaussian/_spherical.pyx",
+        "return lgamma(s.shape + 0.5 * s.base.d * n) - lgamma(s.shape)",
+        "return lgamma(s.shape + 0.5 * s.base.d * (n + 1.0)) - lgamma(s.shape)",
+        "tests/families/test_gaussian.py -k 'beyond_the_tables'",
+    ),
+    Fault(
+        "sparse rows of a cluster with its own variance leave their squares behind",
+        "expfam/families/gaussian/_spherical.pyx",
+        "square = squares_of(s, S) + sign * square",
+        "square = squares_of(s, S) + square",
+        "tests/families/test_gaussian.py -k 'sparse_spherical'",
+    ),
+    Fault(
         "wrong rate in the evidence of Poisson counts",
         "expfam/families/counts/components.pyx",
         "- total * log(t.rate + n)\n    return 0.0",
@@ -487,6 +501,27 @@ FAULTS = [
         "return gammaln(n + self.offset) - gammaln(1.0 + self.offset)",
         "return 0.0 * gammaln(n + self.offset)",
         "tests/estimators/test_merge.py -k 'merges_are or evidence or number_by'",
+    ),
+    Fault(
+        "columns that two clusters share are counted twice in a merge",
+        "samplers/starts/separable.py",
+        " - (self._term[shared] + term[column])",
+        "",
+        "tests/estimators/test_coarsen.py -k 'shared_columns or written_out'",
+    ),
+    Fault(
+        "a cut makes one merge too few",
+        "expfam/estimators/coarsen.py",
+        "reversed(range(K - n_clusters))",
+        "reversed(range(K - n_clusters - 1))",
+        "tests/estimators/test_coarsen.py -k 'written_out or nested'",
+    ),
+    Fault(
+        "a coarse model keeps the lighter statistics",
+        "expfam/estimators/coarsen.py",
+        "coarse = self._of_unions(home)",
+        "coarse = self._of_unions(home)\n        coarse.n_ = (robust or 1) * coarse.n_",
+        "tests/estimators/test_coarsen.py -k 'mapped or less_weight'",
     ),
     Fault(
         "odds of a merge without the factorial of its size",

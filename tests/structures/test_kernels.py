@@ -308,8 +308,8 @@ def test_rows_are_added():
 FORCED = {
     "structures/test_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
-    "families/test_gaussian.py": "expfam_((t|sphere|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add|scale"
-    "|merged_(gauss|rates)|data_pairs|datum_growth)",
+    "families/test_gaussian.py": "expfam_((t|sphere|radial|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add"
+    "|scale|merged_(gauss|rates|radial)|data_pairs|datum_growth)",
     "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|hamming)",
     "structures/test_min_hash.py": "expfam_icws",
     "structures/test_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
@@ -319,6 +319,7 @@ FORCED = {
     "samplers/uncollapsed/test_gibbs.py": "expfam_(narrow|tops|near_\\w+|add_scaled|add_near)",
     "samplers/uncollapsed/test_canopy.py": "expfam_(dot_difference|biased_tops|list_scores)",
     "samplers/uncollapsed/test_tree.py": "expfam_((float|sparse)_dots|rises)",
+    "structures/test_kmeans.py": "expfam_rows_(nearest|reach)",
     "samplers/topics/test_variational.py": "topic_\\w+",
 }
 

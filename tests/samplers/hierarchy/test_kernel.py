@@ -197,7 +197,17 @@ def test_merges_are_those_of_the_plain_search_on_many_ties(name):
         expected = naive(model.bind(data), data)
         assert by_heap(model.bind(data), data) == expected
         for options in ({}, {"index": None}, {"n_kept": 1, "n_threads": 2}):
-            assert same(grown(HierarchicalClustering(**options), model, data), expected), (seed, options)
+            kernel = HierarchicalClustering(order="odds", **options)
+            assert same(grown(kernel, model, data), expected), (seed, options)
+
+
+@pytest.mark.parametrize("name", problems())
+def test_the_automatic_order_looks_at_sizes_where_data_are_counts(name):
+    model, data = model_of(name)
+    order = "odds_size" if data.family.name in ("multinomial", "poisson", "geometric") else "odds"
+    state = HierarchicalClustering().init(model, data)
+    assert state.order == order
+    assert same(grown(HierarchicalClustering(), model, data), naive(model.bind(data), data, order=order))
 
 
 @pytest.mark.parametrize("name", problems())
@@ -278,8 +288,8 @@ def test_fractional_counts_and_priors_of_each_word_have_an_index_too():
         data = Dataset(Y, family)
         model = MixtureModel(data.family, DirichletProcess(0.2)).bind(data)
         expected = naive(model, data)
-        assert same(grown(HierarchicalClustering(), model, data), expected)
-        assert same(grown(HierarchicalClustering(index=None), model, data), expected)
+        assert same(grown(HierarchicalClustering(order="odds"), model, data), expected)
+        assert same(grown(HierarchicalClustering(order="odds", index=None), model, data), expected)
 
 
 @pytest.mark.parametrize("name", [name for name in problems() if name != "numpy"])
@@ -306,7 +316,10 @@ def test_scores_are_those_of_the_evidence(name):
         assert alone == scores.score(k, others).tolist()  # from the other side, and one by one
 
 
-@pytest.mark.parametrize("family", [DiagonalGaussian(), Gaussian(), ZeroMeanGaussian(), SphericalGaussian()])
+@pytest.mark.parametrize(
+    "family",
+    [DiagonalGaussian(), Gaussian(), ZeroMeanGaussian(), SphericalGaussian(), SphericalGaussian(variance="shared")],
+)
 def test_scores_of_large_clusters_are_those_of_the_evidence(family):
     """Beyond the tables by number of data, with partners of many sizes whose terms share a place."""
     rng = np.random.default_rng(0)
@@ -419,7 +432,7 @@ def test_merges_on_a_graph_are_those_of_the_plain_search_on_it(name):
         if seed == 5:  # a star: one list takes up all others
             graph = sparse.csr_array((np.ones(59), (np.zeros(59, dtype=int), np.arange(1, 60))), shape=(60, 60))
         expected = naive_on_graph(model.bind(data), data, graph)
-        kernel = HierarchicalClustering(candidates=graph, n_merges=1)
+        kernel = HierarchicalClustering(order="odds", candidates=graph, n_merges=1)
         state = kernel.init(model, data)
         for n_merged in range(len(expected)):
             kernel.step(state)
@@ -695,7 +708,7 @@ def test_refusals():
         with pytest.raises(CapabilityError, match="needs the prior of a DirichletProcess"):
             HierarchicalClustering().init(MixtureModel(Poisson(), weights), X)
     model = MixtureModel(Poisson(), DirichletProcess())
-    with pytest.raises(ValueError, match="order must be 'odds' or 'odds_size'"):
+    with pytest.raises(ValueError, match="order must be 'auto', 'odds' or 'odds_size'"):
         HierarchicalClustering(order="best of all").init(model, X)
     with pytest.raises(ValueError, match="starts from its data or from labels"):
         HierarchicalClustering().init(model, X, start="kmeans++")

@@ -1,0 +1,45 @@
+"""`expfam coarsen`: merge the clusters of a saved model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from expfam.cli.arguments import positive_float, positive_int
+from expfam.cli.errors import UsageError
+from expfam.cli.results import print_json, say
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam coarsen`."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    parser.add_argument("output", type=Path, metavar="OUT", help="save the coarser model to this directory")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("-k", "--n-clusters", type=positive_int, metavar="K", help="merge to exactly K clusters")
+    how.add_argument(
+        "--robust",
+        type=positive_float,
+        metavar="SHARE",
+        help="merge as long as it gains when each cluster counts with this share of its data, at most 1",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam coarsen` and return its exit code."""
+    from expfam import Mixture
+
+    if args.output.exists() and args.model.exists() and args.output.samefile(args.model):
+        raise UsageError(f"OUT: {args.output} is read by this command, as the model; choose another name")
+    mixture = Mixture.load(args.model)
+    coarse = mixture.coarsen(args.n_clusters, args.robust)
+    coarse.save(args.output, labels=hasattr(coarse, "labels_"))
+    log_joint = None if math.isnan(coarse.log_joint_) else coarse.log_joint_
+    say(args, f"result    {coarse.n_components_} clusters of {mixture.n_components_}")
+    say(args, f"saved     {args.output}")
+    result = {"model": str(args.model), "n_clusters": int(coarse.n_components_), "log_joint": log_joint}
+    print_json(args, result | {"sizes": coarse.cluster_sizes_.tolist(), "output": str(args.output)})
+    return 0

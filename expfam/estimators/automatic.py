@@ -1,0 +1,182 @@
+"""What a `Mixture` does without settings: its start, its phases, and its warnings."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import DataWarning
+from expfam.estimators.base import Phase
+from expfam.model.assignment import assigned_labels
+from expfam.model.data import Dataset
+from expfam.model.statistics import weighted_statistics
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.plateau import Plateau
+from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.chain.kernel import Kernel
+
+MOST_STEPS = 100  # of n_steps="auto"
+_FIRST_SWEEPS = 2
+_MOST_LEARNING = 15
+_WINDOW, _WINDOW_OF_ALL_ROWS = 5, 1
+_MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
+_MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
+_MANY_CRUMBS = 0.05  # share of the rows
+
+
+class Begun(NamedTuple):
+    """Where the steps over all rows begin.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    start : str or (N,) array_like of int
+    name : str or None
+        Candidate that the search has chosen; None if there was no search.
+    is_sampled : bool
+        Whether steps on a sample of the rows were made already.
+    """
+
+    model: MixtureModel
+    start: Any
+    name: str | None
+    is_sampled: bool
+
+
+def begin(
+    mixture: Any, model: MixtureModel, data: Dataset, kernel: Kernel, learned: Sequence[str], *, seed: int
+) -> Begun:
+    """Find the start of a fit; make most steps on a sample where there are many rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    model : MixtureModel
+    data : Dataset
+    kernel : Kernel
+        Kernel of all rows.
+    learned : sequence of str
+        Hyper-parameters of the family that are learned.
+    seed : int
+
+    Returns
+    -------
+    Begun
+    """
+    K = model.weights.max_components
+    rows = search_rows(data.n_rows, K, seed)
+    part = data if rows is None else _part(data, rows)
+    found = search_start(
+        model,
+        part,
+        n_init=mixture.n_init,
+        adapt_prior=mixture.adapts_prior(),
+        learned=learned if mixture.is_automatic() else (),
+        moves=SplitMerge(n_threads=mixture.n_threads),
+        seed=seed,
+        n_threads=mixture.n_threads,
+    )
+    model, labels = found.model, found.labels
+    if rows is None:
+        return Begun(model, labels, found.name, False)
+    if mixture.is_automatic() and not has_few_rows(model, data):
+        state = kernel.init(model, part, seed=seed, start=labels)
+        mixture.run_on_sample(state, automatic_phases(kernel, learned, part.n_rows))
+        model, labels = state.model, state.partition
+    n, S = weighted_statistics(part, labels, int(labels.max()) + 1)
+    log_mass = np.log(model.weights.posterior_mean(n)[0])
+    labels = assigned_labels(model, data, n, S, log_mass, n_threads=mixture.n_threads)
+    return Begun(model, labels, found.name, True)
+
+
+def automatic_phases(kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_sampled: bool = False) -> list[Phase]:
+    """Return the phases of a run that ends when the log joint has stopped rising.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Splits and merges with sweeps, or sweeps alone.
+    learned : sequence of str
+        Hyper-parameters of the family that are learned.
+    n_rows : int
+    is_sampled : bool
+        Whether the same phases were run on a sample: a few steps on all rows then remain.
+    """
+    if is_sampled:
+        rule = Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS)
+        return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, rule)]
+    sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
+    steps = [Phase(sweeps, _FIRST_SWEEPS)]
+    if learned:
+        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, Plateau(n_rows, window=_WINDOW)))
+    return [*steps, Phase(kernel, MOST_STEPS, Plateau(n_rows, window=_WINDOW))]
+
+
+def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
+    """Return the kernel followed by an update of the named hyper-parameters of the family."""
+    return Cycle(kernel, UpdateHyper(family=tuple(learned), weights=False))
+
+
+def warn_of_few_rows(model: MixtureModel, data: Dataset) -> None:
+    """Warn where a cluster has fewer rows on average than a full covariance has parameters."""
+    K = model.weights.max_components
+    if K is None or not has_few_rows(model, data):
+        return
+    warnings.warn(
+        f"Mixture: {data.n_rows // K} rows a cluster for {data.n_statistics} parameters of a full covariance: the"
+        " labels are those of EM from k-means, because the posterior prefers one wide cluster here. Take"
+        " family='gaussian_diag', fewer columns or fewer clusters",
+        DataWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_crumbs(model: MixtureModel, sizes: npt.NDArray[Any]) -> None:
+    """Warn where many rows are in clusters with fewer rows than columns of a full covariance."""
+    d = model.family.n_features_in_
+    if model.weights.max_components is not None or not model.family.has_full_covariance or d <= _MANY_COLUMNS:
+        return
+    crumbs = sizes[sizes < d]
+    if crumbs.sum() > _MANY_CRUMBS * sizes.sum():
+        warnings.warn(
+            f"Mixture: {crumbs.size} clusters of fewer than {d} rows hold {crumbs.sum() / sizes.sum():.0%} of the rows:"
+            " they carry the tails of wider ones. coarsen() merges them; or take family='gaussian_diag'",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+class BestDraw:
+    """Callback that keeps the partition of the highest log joint.
+
+    Examples
+    --------
+    >>> from expfam.estimators.automatic import BestDraw
+    >>> BestDraw().labels is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self.labels: npt.NDArray[np.int32] | None = None
+        self.log_joint = -np.inf
+
+    def __call__(self, info: Any, state: Any) -> bool:
+        """Keep the labels of the step if it is the best so far."""
+        if info.objective > self.log_joint:
+            self.labels, self.log_joint = state.partition, info.objective
+        return False
+
+
+def _part(data, rows):
+    weight = None if data.weight is None else data.weight[rows]
+    return Dataset(data.X[rows], data.family, weight=weight)

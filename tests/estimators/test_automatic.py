@@ -1,0 +1,235 @@
+"""What `Mixture` does where the user leaves it to it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
+from expfam.errors import DataWarning
+from expfam.estimators.automatic import MOST_STEPS, warn_of_crumbs
+from expfam.samplers import CollapsedGibbs, SplitMerge
+
+
+def blobs(n=600, K=8, d=3, *, spread=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(K, size=n)
+    return spread * rng.normal(size=(K, d))[classes] + rng.normal(size=(n, d)) * 0.5, classes
+
+
+class Slow(Family):
+    """Poisson written in NumPy, with or without the draw of parameters."""
+
+    support = "counts"
+
+    def sufficient_statistics(self, X):
+        return np.asarray(X, dtype=np.float64)
+
+    def log_base(self, X):
+        return np.zeros(X.shape[0])
+
+    def log_marginal(self, n, S):
+        from scipy.special import gammaln
+
+        return (gammaln(1.0 + S) - (1.0 + S) * np.log(1.0 + n)[:, None]).sum(axis=1)
+
+
+# ---- the number of clusters, and labels ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gaussian_diag"])
+@pytest.mark.parametrize("seed", range(3))
+def test_as_many_clusters_as_were_asked_for(family, seed):
+    X, classes = blobs(seed=seed)
+    mixture = Mixture(family, 8, random_state=seed).fit(X)
+    assert mixture.n_components_ == 8
+    assert adjusted_rand_score(classes, mixture.labels_) > 0.95
+
+
+@pytest.mark.parametrize(("family", "K"), [("gaussian", 8), ("gaussian_diag", None), ("poisson", 3)])
+def test_labels_are_those_of_predict(family, K):
+    X, _ = blobs()
+    X = np.rint(np.abs(X)) if family == "poisson" else X
+    mixture = Mixture(family, K, random_state=0).fit(X)
+    assert np.array_equal(mixture.labels_, mixture.predict(X))
+
+
+def test_labels_do_not_depend_on_threads():
+    X, _ = blobs(n=3000)
+    one, two = (Mixture("gaussian", 8, random_state=0, n_threads=n).fit(X) for n in (1, 2))
+    assert np.array_equal(one.labels_, two.labels_)
+    assert one.n_iter_ == two.n_iter_
+
+
+def test_many_rows_are_searched_on_a_sample():
+    X, classes = blobs(n=21_000)
+    mixture = Mixture(n_components=8, random_state=0).fit(X)
+    assert adjusted_rand_score(classes, mixture.labels_) > 0.95
+    assert mixture.n_iter_ <= 6  # steps over all rows
+    assert np.array_equal(mixture.labels_, mixture.predict(X))
+    two = Mixture(n_components=8, random_state=0, n_threads=2).fit(X)
+    assert np.array_equal(mixture.labels_, two.labels_)
+
+
+@pytest.mark.parametrize("partition", ["mode", "vi", "point", "last"])
+def test_partitions_by_name(partition):
+    X, classes = blobs()
+    mixture = Mixture(n_components=8, partition=partition, random_state=0).fit(X)
+    assert adjusted_rand_score(classes, mixture.labels_) > 0.9
+    assert (mixture.trace_.n_kept > 0) == (partition in ("vi", "point"))  # others keep no draws
+
+
+def test_an_unknown_partition_is_refused_before_any_work():
+    with pytest.raises(ValueError, match="partition must be 'mode', 'vi', 'point' or 'last'; got 'best'"):
+        Mixture(partition="best").fit(blobs()[0])
+
+
+# ---- when a run ends -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_when_it_is_done():
+    mixture = Mixture("gaussian_diag", 8, random_state=0).fit(blobs()[0])
+    assert mixture.converged_
+    assert 12 <= mixture.n_iter_ < 60
+    assert mixture.n_init_chosen_ in ("lloyd 1", "lloyd 2", "lloyd 3", "free")
+
+
+def test_a_number_of_steps_is_kept():
+    mixture = Mixture("gaussian_diag", 8, n_steps=40, random_state=0).fit(blobs()[0])
+    assert (mixture.n_iter_, mixture.trace_.n_warmup) == (80, 40)
+    mixture = Mixture("gaussian_diag", 8, n_steps=40, n_warmup=3, random_state=0).fit(blobs()[0])
+    assert (mixture.n_iter_, mixture.trace_.n_warmup) == (43, 3)
+
+
+def test_a_run_that_is_cut_says_so(monkeypatch):
+    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    with pytest.warns(ConvergenceWarning, match=f"still rising after {MOST_STEPS} steps; set n_steps"):
+        mixture = Mixture("gaussian_diag", 3, random_state=0).fit(blobs(n=100, K=3)[0])
+    assert not mixture.converged_
+
+
+def test_optimisers_say_whether_they_have_converged():
+    X, _ = blobs()
+    assert Mixture("gaussian_diag", 8, sampler="em", random_state=0).fit(X).converged_
+    assert not Mixture("gaussian_diag", 8, sampler="em", n_steps=1, n_warmup=0, random_state=0).fit(X).converged_
+
+
+@pytest.mark.parametrize("sampler", ["gibbs", "uncollapsed_gibbs", "fastex"])
+def test_a_named_sampler_makes_all_its_steps(sampler):
+    mixture = Mixture("gaussian_diag", 8, sampler=sampler, random_state=0).fit(blobs()[0])
+    assert mixture.n_iter_ == 100
+    assert mixture.n_components_ == 8  # from the same start
+    assert mixture.n_init_chosen_ is not None
+
+
+# ---- what the user gives is used -----------------------------------------------------------------------------------
+
+
+def test_a_given_start_is_never_replaced():
+    X, classes = blobs()
+    seen = []
+    mixture = Mixture(
+        "gaussian_diag",
+        8,
+        start=classes,
+        n_steps=0,
+        n_warmup=0,
+        partition="last",
+        callbacks=[lambda info, state: seen.append(info)],
+    ).fit(X)
+    assert mixture.n_init_chosen_ is None
+    assert not seen
+    assert adjusted_rand_score(classes, mixture.labels_) == 1.0
+
+
+def test_the_earlier_defaults_are_still_there():
+    """The chain of single-row Gibbs sweeps from k-means++ seeds, as it was before starts were searched."""
+    X, _ = blobs()
+    mixture = Mixture(
+        "gaussian_diag",
+        weights=SymmetricDirichlet(8),
+        n_steps=50,
+        n_warmup=50,
+        partition="last",
+        learn_hyper=False,
+        start="kmeans++",
+        sampler="gibbs",
+        random_state=3,
+    ).fit(X)
+    kernel = CollapsedGibbs()
+    state = kernel.init(mixture.model_, X, seed=3, start="kmeans++")
+    for _ in range(100):
+        kernel.step(state)
+    assert np.array_equal(mixture.labels_, state.partition)
+
+
+def test_a_given_scale_is_not_adapted():
+    X, _ = blobs()
+    scale = np.diag([0.5, 1.0, 2.0])
+    mixture = Mixture(Gaussian(scale=scale), 8, learn_hyper=False, random_state=0).fit(X)
+    assert np.array_equal(mixture.family_.scale, scale)
+    adapted = Mixture(Gaussian(), 8, learn_hyper=False, random_state=0).fit(X)
+    assert not np.allclose(adapted.family_.scale, np.diag(np.diag(adapted.family_.scale)))
+
+
+def test_alpha_is_one_on_real_values_and_small_on_counts():
+    X, _ = blobs()
+    assert Mixture(n_components=4).fit(X).model_.weights.alpha == 1.0
+    assert Mixture("poisson", 4).fit(np.rint(np.abs(X))).model_.weights.alpha is None  # 1/K
+
+
+# ---- kernels that are chosen ---------------------------------------------------------------------------------------
+
+
+def kernel_of(family, X, K=4):
+    from expfam import Dataset, MixtureModel
+
+    mixture = Mixture(family, K)
+    data = Dataset(X, mixture._family())
+    return mixture._kernel(MixtureModel(data.family, mixture._weights()), data)
+
+
+def test_splits_and_merges_are_part_of_every_default():
+    X, _ = blobs()
+    for K in (None, 8):
+        moves, sweeps = kernel_of("gaussian", X, K).kernels
+        assert isinstance(moves, SplitMerge)
+        assert isinstance(sweeps, CollapsedGibbs)
+    assert kernel_of("gaussian", X).kernels[0].every == 5
+    assert kernel_of("gaussian", np.repeat(X, 2, axis=0)).kernels[0].every == "auto"
+
+
+def test_a_family_in_numpy_gets_a_sampler_that_is_quick():
+    X = np.random.default_rng(0).poisson(3.0, size=(600, 2))
+    assert type(kernel_of(Slow(), X[:100])).__name__ == "Cycle"
+    name = type(kernel_of("bernoulli", np.minimum(X, 1))).__name__
+    assert name == "UncollapsedGibbs"
+
+
+# ---- warnings ------------------------------------------------------------------------------------------------------
+
+
+def test_too_few_rows_for_full_covariances_are_named():
+    X, classes = blobs(n=60, K=3, d=8)
+    with pytest.warns(DataWarning, match="20 rows a cluster for 44 parameters.*gaussian_diag"):
+        mixture = Mixture("gaussian", 3, random_state=0).fit(X)
+    assert mixture.n_components_ == 3
+    assert mixture.n_iter_ == 0
+    assert mixture.converged_
+    assert adjusted_rand_score(classes, mixture.labels_) > 0.9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Mixture("gaussian_diag", 3, random_state=0).fit(X)
+
+
+def test_crumbs_are_named():
+    X = np.random.default_rng(0).normal(size=(400, 22))
+    mixture = Mixture("gaussian", random_state=0).fit(X)
+    with pytest.warns(DataWarning, match="40 clusters of fewer than 22 rows hold 50% of the rows.*coarsen"):
+        warn_of_crumbs(mixture.model_, np.array([200] + [5] * 40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_crumbs(mixture.model_, np.array([395, 5]))
+        warn_of_crumbs(Mixture(DiagonalGaussian()).fit(X).model_, np.array([200] + [5] * 40))

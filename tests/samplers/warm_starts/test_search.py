@@ -1,0 +1,141 @@
+"""The search for a start: its candidates, their scores, and the prior that it adapts."""
+
+import numpy as np
+import pytest
+
+from expfam import (
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Gaussian,
+    MixtureModel,
+    Multinomial,
+    SymmetricDirichlet,
+)
+from expfam.samplers import SplitMerge
+from expfam.samplers.warm_starts import search
+from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
+
+
+def blobs(n_each=60, K=4, d=2, *, apart=12.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_each * K, d)) + apart * np.repeat(rng.normal(size=(K, d)), n_each, axis=0)
+
+
+def found(X, family, weights, **options):
+    data = Dataset(X, family)
+    return search_start(MixtureModel(data.family, weights), data, seed=1, **options), data
+
+
+def given_runs(monkeypatch, runs):
+    """Let the k-means runs of a search return given labels."""
+    monkeypatch.setattr(search, "lloyd_labels", lambda data, K, *, seed, run, rows, n_threads: runs[run])
+
+
+def test_the_candidate_of_the_highest_score_is_taken():
+    start, _ = found(blobs(n_each=260, apart=1.5), DiagonalGaussian(), SymmetricDirichlet(4, 1.0), moves=SplitMerge())
+    assert {"lloyd 1"} <= set(start.scores) <= {"lloyd 1", "lloyd 2", "lloyd 3", "free"}
+    assert start.scores[start.name] == max(start.scores.values())
+    assert np.unique(start.labels).size == 4
+
+
+def test_em_decides_and_not_the_joint_of_a_hard_partition(monkeypatch):
+    """Few extreme rows cut off have the higher joint density; EM from the two halves reaches the higher one."""
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.normal(-1.0, 1.0, 300), rng.normal(1.0, 1.0, 300)])[:, None]
+    even, lopsided = (X[:, 0] > 0).astype(np.int32), (X[:, 0] > 2.6).astype(np.int32)
+    given_runs(monkeypatch, [lopsided, even])
+    data = Dataset(X, DiagonalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(2, 1.0))
+    assert model.log_joint(data, lopsided) > model.log_joint(data, even)
+    start = search_start(model, data, n_init=2, seed=0)
+    assert start.name == "lloyd 2"
+    assert start.scores["lloyd 2"] > start.scores["lloyd 1"]
+
+
+def test_runs_that_agree_are_one_candidate(monkeypatch):
+    X = blobs()
+    labels = np.repeat(np.arange(4, dtype=np.int32), 60)
+    given_runs(monkeypatch, [labels, 3 - labels, np.roll(labels, 7)])  # the second has other numbers only
+    start, _ = found(X, DiagonalGaussian(), SymmetricDirichlet(4, 1.0))
+    assert set(start.scores) == {"lloyd 1", "lloyd 3"}
+
+
+def test_more_k_means_runs_are_more_candidates(monkeypatch):
+    X = blobs()
+    labels = np.repeat(np.arange(4, dtype=np.int32), 60)
+    given_runs(monkeypatch, [np.roll(labels, 5 * run) for run in range(5)])
+    start, _ = found(X, DiagonalGaussian(), SymmetricDirichlet(4, 1.0), n_init=5)
+    assert set(start.scores) == {f"lloyd {run}" for run in range(1, 6)}
+
+
+def test_a_free_run_with_fewer_clusters_is_no_candidate(monkeypatch):
+    X = blobs(n_each=300)
+    data = Dataset(X, DiagonalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(9, 1.0))  # the rows have four
+    start = search_start(model, data, moves=SplitMerge(), seed=0)
+    assert "free" not in start.scores
+    assert np.unique(start.labels).size > 4
+
+
+def test_an_open_number_of_clusters_has_one_candidate():
+    start, _ = found(blobs(), DiagonalGaussian(), DirichletProcess(), moves=SplitMerge())
+    assert start.name == "free"
+    assert np.unique(start.labels).size == 4
+
+
+def test_counts_start_from_random_labels_or_from_merged_clusters():
+    rng = np.random.default_rng(0)
+    X = rng.multinomial(30, np.eye(4) * 0.9 + 0.025, size=(50, 4)).reshape(-1, 4)
+    start, _ = found(X, Multinomial(), SymmetricDirichlet(4), moves=SplitMerge())
+    assert set(start.scores) == {"random 1", "free"}
+    assert np.unique(start.labels).size == 4
+
+
+def test_the_prior_takes_the_shape_of_the_clusters():
+    X = blobs(d=3)
+    X[:, 1] += 0.9 * (X[:, 0] - X[:, 0].mean())
+    start, data = found(X, Gaussian(), SymmetricDirichlet(4, 1.0))
+    kept, _ = found(X, Gaussian(), SymmetricDirichlet(4, 1.0), adapt_prior=False)
+    assert kept.model.family == data.family
+    labels = start.labels
+    centred = X - np.array([X[labels == k].mean(axis=0) for k in range(4)])[labels]
+    within = centred.T @ centred / len(X)
+    family = start.model.family
+    mean = family.scale / (family.dof - X.shape[1] - 1)
+    assert np.allclose(mean, within + 1e-3 * np.diag(X.var(axis=0)), rtol=0.05, atol=1e-3)
+
+
+def test_constant_columns_leave_the_prior_positive_definite():
+    X = blobs(d=3)
+    X[:, 2] = 5.0
+    with pytest.warns(UserWarning, match="constant"):
+        start, _ = found(X, Gaussian(), SymmetricDirichlet(4, 1.0))
+    assert np.linalg.eigvalsh(start.model.family.scale).min() > 0
+
+
+def test_a_full_covariance_on_few_rows_has_no_free_candidate():
+    X = blobs(n_each=260, d=30, apart=1.0)
+    start, data = found(X, Gaussian(), SymmetricDirichlet(4, 1.0), moves=SplitMerge())
+    assert has_few_rows(start.model, data)
+    assert "free" not in start.scores
+    diagonal, data = found(X, DiagonalGaussian(), SymmetricDirichlet(4, 1.0), moves=SplitMerge())
+    assert not has_few_rows(diagonal.model, data)
+
+
+@pytest.mark.parametrize("family", [DiagonalGaussian, Gaussian])
+def test_threads_do_not_change_the_start(family):
+    X = blobs(n_each=300)
+    one, _ = found(X, family(), SymmetricDirichlet(4, 1.0), moves=SplitMerge(), n_threads=1)
+    three, _ = found(X, family(), SymmetricDirichlet(4, 1.0), moves=SplitMerge(n_threads=3), n_threads=3)
+    assert one.scores == three.scores
+    assert np.array_equal(one.labels, three.labels)
+
+
+def test_a_sample_is_drawn_from_many_rows_only():
+    assert search_rows(20_060, 3, seed=0) is None
+    rows = search_rows(20_061, 3, seed=0)
+    assert rows.size == 20_060 == np.unique(rows).size
+    assert np.array_equal(rows, np.sort(rows))
+    assert not np.array_equal(rows, search_rows(20_061, 3, seed=1))
+    assert search_rows(25_000, None, seed=0) is None
