@@ -82,3 +82,17 @@ def test_bad_labels_are_refused():
     with pytest.raises(ValueError, match="labels must be below 2; the largest is 5"):
         data.statistics([0, 5], 2)
     assert statistics.label_statistics(data, [-1, -1], 2)[0].sum() == 0
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_weights_of_rows_are_repetitions(is_sparse):
+    rng = np.random.default_rng(4)
+    X = rng.poisson(2.0, (200, 3)).astype(float)
+    X = sparse.csr_array(X) if is_sparse else X
+    family, times, labels = Poisson(shape=1.0, rate=1.0), rng.integers(0, 4, 200), rng.integers(5, size=200)
+    again = np.repeat(np.arange(200), times)
+    n, S = statistics.weighted_statistics(Dataset(X, family, weight=times), labels, 5)
+    expected_n, expected_S = statistics.weighted_statistics(Dataset(X[again], family), labels[again], 5)
+    np.testing.assert_array_equal(n, expected_n)
+    difference = S - expected_S
+    np.testing.assert_allclose(difference.toarray() if is_sparse else difference, 0.0, atol=1e-9)

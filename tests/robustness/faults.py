@@ -355,7 +355,7 @@ FAULTS = [
         STEPS,
         "accept(difference + back, rng)",
         "accept(difference, rng)",
-        "tests/samplers/uncollapsed/test_canopy.py -k 'follow_the_rows or leave_the_law'",
+        "tests/samplers/uncollapsed/test_canopy.py -k 'follow_the_rows or leave_the_law or another_proposal'",
     ),
     Fault(
         "steps of groups forget the Hastings term",
@@ -367,8 +367,8 @@ FAULTS = [
     Fault(
         "bound of hopeless steps too small",
         STEPS,
-        "if difference + s.most_back < HOPELESS:",
-        "if difference - s.most_back < HOPELESS / 8:",
+        "if difference + s.most_back < HOPELESS:\n        if not passes_bound(difference + s.most_back, rng, &log_u):",
+        "if 8 * difference < HOPELESS:\n        if not passes_bound(8 * difference, rng, &log_u):",
         "tests/samplers/uncollapsed/test_canopy.py -k 'follow_the_rows or leave_the_law'",
     ),
     Fault(

@@ -97,6 +97,20 @@ def test_a_move_is_invariant_and_reversible(name, family, weights):
     assert symmetry_p(counts) > LEAST
 
 
+def test_each_stage_of_delayed_acceptance_counts_what_is_new():
+    """Five data beside the anchors are judged in three stages: after one, after two, and all."""
+    X = np.random.default_rng(2).normal(size=(7, 2))
+    model = MixtureModel(FAMILIES["gaussian_diag"][0], WEIGHTS["dirichlet_process"])
+    partitions, pi = exact_posterior(model, X)
+    move = AnchoredMoves(UNIFORM, DelayedAllocator(first=1, factor=2))
+    counts, error = transitions(
+        CollapsedSplitMerge([move], n_moves=1), model, X, partitions, pi, n_starts=200_000, seed=3
+    )
+    assert error < 1e-9
+    assert invariance_p(counts, pi) > LEAST
+    assert symmetry_p(counts) > LEAST
+
+
 REFERENCES = {
     "coin": lambda r: r.anchored(r.coin),
     "urn": lambda r: r.anchored(r.urn),

@@ -289,6 +289,25 @@ def test_a_grouped_proposal_of_an_author_works():
         np.testing.assert_allclose(flow, flow.T, rtol=1e-8, atol=1e-14)
 
 
+def test_sweeps_of_another_proposal_leave_the_law_of_labels():
+    """The steps of a proposal that is no table of prototypes, with far from equal probabilities there and back."""
+    from expfam.samplers import BucketProposal
+
+    state = make_state("poisson", N=400, K=4)
+    pi = exact_law(state)
+    data_cells = DataCells(np.arange(400) % 4, phi=state.data.phi(0, 400))
+    kernel = UncollapsedMetropolis(BucketProposal(data_cells), steps=2, redraw=False)
+    rng, counts, n_sweeps = np.random.default_rng(5), np.zeros((400, 4)), 100
+    sweeper = kernel.sweeper(state)
+    sweeper.refresh(Snapshot.of_parameters(state.model.family, state.Theta, state.G, state.log_pi, n_rows=400), True)
+    for step in range(n_sweeps):
+        state.n_steps = step
+        state.labels = (pi.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1).clip(max=3).astype(np.int32)
+        counts[np.arange(400), sweeper.sweep(state, 2, 1, redraw=False)[0]] += 1
+    z = (counts - n_sweeps * pi).sum(axis=0) / np.sqrt(n_sweeps * (pi * (1 - pi)).sum(axis=0) + 1e-9)
+    assert np.abs(z).max() < 4.5
+
+
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 

@@ -165,6 +165,19 @@ def test_results_do_not_depend_on_threads(name):
     assert results[0] == results[1] == results[2]
 
 
+def test_weights_of_rows_that_are_summed_in_double():
+    X = np.vstack([REAL, [[1e6, 0, 0, 0]]])
+    data = Dataset(X, SphericalGaussian(variance=1.0, mean=0.0, mean_variance=1e3))
+    model, labels = MixtureModel(data.family, SymmetricDirichlet(5)), np.append(start(K=4), 4).astype(np.int32)
+    again = np.append(np.arange(N + 1), [N, N])
+    kernel = ExpectationMaximization(tol=0.0)
+    weighted = Dataset(X, data.family, weight=np.append(np.ones(N), 3.0))
+    one = kernel.init(model, weighted, seed=0, start=labels)
+    many = kernel.init(model, Dataset(X[again], data.family), seed=0, start=labels[again])
+    for _ in range(3):
+        assert kernel.step(one).objective == pytest.approx(kernel.step(many).objective, rel=1e-9)
+
+
 def test_data_that_single_precision_cannot_hold_are_summed_in_double():
     """A few rows far away: their scores are beyond 2^18, those of the others are not."""
     X = np.vstack([REAL, [[1e4, 0, 0, 0], [0, -3e4, 0, 0], [1e6, 0, 0, 0]]])
