@@ -80,8 +80,8 @@ def begin(
         model,
         part,
         n_init=mixture.n_init,
-        adapt_prior=mixture.adapts_prior(),
-        learned=learned if mixture.is_automatic() else (),
+        adapt_prior=mixture._adapts_prior(),
+        learned=learned if mixture._is_automatic() else (),
         moves=SplitMerge(n_threads=mixture.n_threads),
         seed=seed,
         n_threads=mixture.n_threads,
@@ -89,9 +89,9 @@ def begin(
     model, labels = found.model, found.labels
     if rows is None:
         return Begun(model, labels, found.name, False)
-    if mixture.is_automatic() and not has_few_rows(model, data):
+    if mixture._is_automatic() and not has_few_rows(model, data):
         state = kernel.init(model, part, seed=seed, start=labels)
-        mixture.run_on_sample(state, automatic_phases(kernel, learned, part.n_rows))
+        mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows))
         model, labels = state.model, state.partition
     n, S = weighted_statistics(part, labels, int(labels.max()) + 1)
     log_mass = np.log(model.weights.posterior_mean(n)[0])

@@ -241,7 +241,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         model = MixtureModel(data.family, self._weights())
         kernel = self._kernel(model, data)
         phases = self._phases(kernel, family, data)
-        forecast = partial(self.forecast_memory, data)
+        forecast = partial(self._forecast, data)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
         begun = self._begun(model, data, kernel, family, seed)
         if self._follows_rule() and begun.is_sampled:
@@ -260,7 +260,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         self.__dict__.pop("stream_", None)
         return self
 
-    def forecast_memory(self, data: Dataset) -> Forecast:
+    def _forecast(self, data: Dataset) -> Forecast:
         """Forecast the memory of a fit, with that of the search for a start.
 
         Parameters
@@ -279,7 +279,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
 
     def _searches_start(self, model):
         is_named = isinstance(self.start, str)
-        return is_named and self.start == "auto" and (self.is_automatic() or bool(model.weights.max_components))
+        return is_named and self.start == "auto" and (self._is_automatic() or bool(model.weights.max_components))
 
     def _begun(self, model, data, kernel, family, seed):
         """Return the model and the start of the steps over all rows."""
@@ -289,19 +289,19 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             warn_of_few_rows(model, data)
         return begin(self, model, data, kernel, self._learned(family), seed=seed)
 
-    def is_automatic(self) -> bool:
+    def _is_automatic(self) -> bool:
         """Tell whether the sampler is left to the estimator."""
         return is_auto(self.sampler)
 
     def _follows_rule(self):
-        return self.is_automatic() and is_auto(self.n_steps)
+        return self._is_automatic() and is_auto(self.n_steps)
 
-    def adapts_prior(self) -> bool:
+    def _adapts_prior(self) -> bool:
         """Tell whether the prior of the clusters' shape is left to the estimator."""
         return is_auto(getattr(self._family(), "scale", None))
 
-    def run_on_sample(self, state: Any, phases: list[Phase]) -> None:
-        """Run phases on a sample of the rows; only a progress bar watches them."""
+    def _run_on_sample(self, state: Any, phases: list[Phase]) -> None:
+        """Run phases on a sample of the rows, which callbacks of the user do not see."""
         for phase in phases:
             sample(phase.kernel, state, phase.n_steps, callbacks=[phase.rule] if phase.rule else [])
 
@@ -401,7 +401,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         learns = learning(kernel, learned) if learned else kernel
         rule = Plateau(data.n_rows) if self._follows_rule() else None
         made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning), Phase(kernel, n_steps, rule)]
-        if self.is_automatic() and isinstance(kernel, Cycle):
+        if self._is_automatic() and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
             made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, n_warmup - n_learning - n_sweeps), *made[1:]]
         return made
