@@ -112,21 +112,6 @@ class Estimator(BaseEstimator):
 
     # ---- the run of a fit --------------------------------------------------------------------------------------------
 
-    def _begin(
-        self,
-        model: Any,
-        data: Dataset,
-        phases: list[Phase],
-        *,
-        kernel: Any,
-        forecast: Callable[[], Forecast],
-        start: Any,
-        seed: int,
-    ) -> Any:
-        """Check kernels, memory and time before any work; return the first state."""
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
-        return kernel.init(model, data, seed=seed, start=start)
-
     def _check_run(
         self,
         model: Any,

@@ -212,7 +212,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         phases, average = [Phase(kernel, n_warmup), Phase(kernel, n_steps)], _Average()
         K = model.n_components
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
-        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        state = kernel.init(model, data, seed=seed, start=self.start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
         self.__dict__.pop("stream_", None)

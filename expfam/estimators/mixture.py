@@ -38,7 +38,7 @@ from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
-from expfam.params import check_value, is_auto
+from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.plateau import Plateau
@@ -82,7 +82,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
         ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
     n_init : int
-        Number of k-means runs from which the start is chosen, see `start`.
+        Number of k-means runs from which the start is chosen, see `start`; counts have one start of random labels.
     n_steps : int or "auto"
         Steps of the sampler after the warm-up. With ``sampler="auto"``, ``"auto"`` means: until the log joint has
         stopped rising, at most 100, decided by numbers alone and never by a clock; where there are more than
@@ -303,7 +303,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     def _run_on_sample(self, state: Any, phases: list[Phase]) -> None:
         """Run phases on a sample of the rows, which callbacks of the user do not see."""
         for phase in phases:
-            sample(phase.kernel, state, phase.n_steps, callbacks=[phase.rule] if phase.rule else [])
+            trace = sample(phase.kernel, state, phase.n_steps, callbacks=[phase.rule] if phase.rule else [])
+            if trace.interrupted:  # no row outside the sample has a label yet
+                raise KeyboardInterrupt
 
     def _conclude(self, kernel, last, state, trace):
         """Say whether the run has converged; warn of what a user should know about the result."""
@@ -392,6 +394,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         n_steps, n_warmup = step_numbers(self)
         self._check_learn_hyper(self.learn_hyper)
         check_value("Mixture: partition", self.partition, _PARTITIONS)
+        check_value("Mixture: n_init", self.n_init, (Integer(1),))
         learned = self._learned(family)
         if self._follows_rule() and is_auto(self.n_warmup):
             if has_few_rows(MixtureModel(data.family, self._weights()), data):
@@ -399,7 +402,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             return automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled)
         n_learning = (n_warmup + 1) // 2 if learned else 0
         learns = learning(kernel, learned) if learned else kernel
-        rule = Plateau(data.n_rows) if self._follows_rule() else None
+        rule = None
+        if self._follows_rule():
+            n_steps, rule = MOST_STEPS, Plateau(data.n_rows)
         made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning), Phase(kernel, n_steps, rule)]
         if self._is_automatic() and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)

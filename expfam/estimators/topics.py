@@ -217,7 +217,8 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 refuse_unused(self, ["n_warmup"], why=why, remedy=remedy)
             phases = [Phase(kernel, n_steps)]
         forecast = partial(forecast_topics, data, kernel=kernel, model=model, start=start)
-        state = self._begin(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=start, seed=seed)
+        state = kernel.init(model, data, seed=seed, start=start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self.__dict__.pop("stream_", None)
         self._adopt(state, weight_of(data), average)

@@ -115,7 +115,7 @@ def search_start(
         Bound to the data. Weights with a fixed number of components stand for as many clusters.
     data : Dataset
     n_init : int
-        Number of k-means runs on real values, or of random labels on counts.
+        Number of k-means runs on real values; on counts there is one start of random labels.
     adapt_prior : bool
         Whether the prior may take the shape of the first clusters, see `Family.prior_from_clusters`.
     moves : Kernel, optional
@@ -144,7 +144,7 @@ def search_start(
     """
     search = _Search(model, data, moves, learned, seed, n_threads)
     if is_discrete(data.family):
-        return search.of_counts(n_init)
+        return search.of_counts()
     return search.of_real_values(n_init, adapt_prior)
 
 
@@ -197,7 +197,7 @@ class _Search:
             return FoundStart(labels, name, self.model, scores)
         return self._best({name: self._by_em(labels) for name, labels in candidates.items()})
 
-    def of_counts(self, n_init):
+    def of_counts(self):
         """Take the best of some sweeps from random labels and of the merged clusters of a free run."""
         if self.K is None or not self._may_run_free():
             return FoundStart(self._random(0), "random 1", self.model, {})

@@ -86,6 +86,12 @@ def test_an_unknown_partition_is_refused_before_any_work():
         Mixture(partition="best").fit(blobs()[0])
 
 
+@pytest.mark.parametrize("n_init", [0, True, 2.5, "3"])
+def test_a_number_of_runs_that_is_none_is_refused(n_init):
+    with pytest.raises(ValueError, match="Mixture: n_init must be an integer of at least 1; got"):
+        Mixture(n_init=n_init).fit(blobs()[0])
+
+
 # ---- when a run ends -----------------------------------------------------------------------------------------------
 
 
@@ -101,6 +107,27 @@ def test_a_number_of_steps_is_kept():
     assert (mixture.n_iter_, mixture.trace_.n_warmup) == (80, 40)
     mixture = Mixture("gaussian_diag", 8, n_steps=40, n_warmup=3, random_state=0).fit(blobs()[0])
     assert (mixture.n_iter_, mixture.trace_.n_warmup) == (43, 3)
+
+
+def test_the_rule_has_its_own_limit_whatever_the_warm_up(monkeypatch):
+    monkeypatch.setattr("expfam.samplers.chain.plateau.Plateau.__call__", lambda self, info, state: False)
+    with pytest.warns(ConvergenceWarning, match="still rising after 100 steps"):
+        mixture = Mixture("gaussian_diag", 3, n_warmup=4, random_state=0).fit(blobs(n=100, K=3)[0])
+    assert (mixture.n_iter_, mixture.trace_.n_warmup) == (104, 4)
+
+
+def test_an_interrupt_of_the_steps_on_a_sample_ends_the_fit(monkeypatch):
+    """No row outside the sample has a label then: there is nothing to go on with."""
+    steps = CollapsedGibbs.step
+
+    def step(self, state):
+        if state.data.n_rows == 20_160 and state.n_steps > 8:
+            raise KeyboardInterrupt
+        return steps(self, state)
+
+    monkeypatch.setattr(CollapsedGibbs, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        Mixture(n_components=8, random_state=0).fit(blobs(n=21_000)[0])
 
 
 def test_a_run_that_is_cut_says_so(monkeypatch):
