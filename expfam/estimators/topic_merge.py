@@ -31,7 +31,16 @@ def topic_difference(a: Any, b: Any) -> str:
                 f"other pseudo-counts of {what} ({_shown(theirs)}, not {_shown(mine)}; give {name.rstrip('_')} a"
                 " number, the same to every fit, so that none is learned)"
             )
+    if not _same_seeds(a, b):
+        return "other seeds: give the same seeds and a number as seed_tokens to every fit"
     return ""
+
+
+def _same_seeds(a, b):
+    mine, theirs = (getattr(model, "seeds_", None) for model in (a, b))
+    if mine is None or theirs is None:
+        return mine is theirs
+    return mine.shape == theirs.shape and (mine != theirs).nnz == 0
 
 
 def merged_topics(models: list, clusters: Literal["apart", "merged"], common: Any) -> Any:
@@ -46,16 +55,19 @@ def merged_topics(models: list, clusters: Literal["apart", "merged"], common: An
     else:
         counts = _paired(models, clusters)
     first = models[0]
-    eta = first._fitted_model().family.pseudocounts()[0]
+    prior = first._fitted_model()
+    eta, seeds = prior.family.pseudocounts()[0], prior.seeds
     merged = type(first)(**first.get_params(deep=False))
-    merged.components_ = np.ascontiguousarray((counts + eta[:, None]).T)
+    merged.components_ = np.ascontiguousarray((prior.seeded(counts) + eta[:, None]).T)
+    if seeds is not None:
+        merged.seeds_ = seeds
     merged.alpha_, merged.eta_ = first.alpha_.copy(), np.copy(first.eta_)[()]
     merged.n_documents_ = _sum_since("n_documents_", models, common)
     merged.log_joint_ = np.nan
     if all(_knows_its_bound(model) for model in everyone):
-        rest = [model.log_joint_ - log_evidence_of_topics(_counts(model), eta) for model in everyone]
+        rest = [model.log_joint_ - log_evidence_of_topics(_counts(model), eta, seeds) for model in everyone]
         documents = sum(rest) if common is None else sum(rest[1:]) - (len(models) - 1) * rest[0]
-        merged.log_joint_ = float(documents + log_evidence_of_topics(counts, eta))
+        merged.log_joint_ = float(documents + log_evidence_of_topics(counts, eta, seeds))
     merged.method_ = first.method_
     merged._n_features_out = len(merged.components_)
     return merged
@@ -63,8 +75,7 @@ def merged_topics(models: list, clusters: Literal["apart", "merged"], common: An
 
 def _counts(model):
     """Return the tokens of each word in each topic: (V, K)."""
-    eta = model._fitted_model().family.pseudocounts()[0]
-    return np.maximum(model.components_.T - eta[:, None], 0.0)
+    return model._word_counts()
 
 
 def _sum_since(name, models, common):
@@ -104,6 +115,8 @@ def _since(model, common, place):
 def _paired(models, clusters):
     """Return counts of all parts, topics paired so that the words have most evidence."""
     K, alpha = len(models[0].components_), models[0].alpha_
+    if hasattr(models[0], "seeds_"):  # seeds name the topics: partners are known
+        return sum(_counts(model) for model in models)
     if clusters == "apart" and len(models) > 1:
         raise CapabilityError(
             f"{len(models)} times {K} topics side by side are more than the {K} of the model, and documents of one part"

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import Estimator, Phase, checked_input, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.topic_seeds import seed_matrix
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
@@ -37,7 +38,7 @@ from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from expfam.samplers.variational.schedules import Schedule
@@ -86,6 +87,15 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         of the warm-up on; variational inference raises the bound by them from the sixth pass on. ``"auto"`` learns
         those that were left at ``"auto"``, but not `alpha` by variational inference, whose bound prefers smaller values
         than predict best.
+    seeds : dict of int to sequence of str or int, optional
+        Words that belong to a topic, such as ``{0: ["goal", "match"], 3: [17, 42]}``: names or columns. Each counts as
+        `seed_tokens` further tokens that always have this topic, so the topic has the prior
+        Dirichlet(eta + seed_tokens) at these words. A word may be a seed of several topics.
+    seed_tokens : int or "auto"
+        Pseudo-tokens of each seed word. "auto" is a hundredth of the tokens of the data (of the first chunk),
+        divided by `n_components` and by the number of seed words of the topic, and at least 1.
+    vocabulary : (V,) array_like of str, optional
+        Names of the columns, for `seeds` and `top_words`. If not given, those of the data, where these have names.
     start : str or array_like
         Where the kernel begins. ``"auto"`` is ``"variational"`` for Gibbs sampling and ``"documents"`` for variational
         inference; also ``"random"`` or the topics of all tokens for Gibbs sampling, or (V, K) counts for variational
@@ -105,7 +115,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     Attributes
     ----------
     components_ : (K, V) float64 ndarray
-        Pseudo-counts of words in topics: `eta` and the mean or expected number of tokens.
+        Pseudo-counts of words in topics: `eta`, the seeds, and the mean or expected number of tokens.
+    seeds_ : (V, K) CSR array of int32
+        Pseudo-tokens of the seeds; only where `seeds` were given.
     alpha_ : (K,) float64 ndarray
     eta_ : float or (V,) float64 ndarray
     log_joint_ : float
@@ -153,6 +165,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
+        seeds: Mapping[int, Sequence[str | int]] | None = None,
+        seed_tokens: int | Literal["auto"] = "auto",
+        vocabulary: npt.ArrayLike | None = None,
         start: Any = "auto",
         n_threads: int | None = None,
         random_state: Any = None,
@@ -168,6 +183,9 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.n_steps = n_steps
         self.n_warmup = n_warmup
         self.learn_hyper = learn_hyper
+        self.seeds = seeds
+        self.seed_tokens = seed_tokens
+        self.vocabulary = vocabulary
         self.start = start
         self.n_threads = n_threads
         self.random_state = random_state
@@ -231,7 +249,17 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise ValueError(f"TopicModel: eta must be 'auto', a number or one a word; got {self.eta!r}")
         family = Multinomial(_ETA if is_auto(self.eta) else self.eta, allow_fractional=True)
         data = Dataset(X, family, weight=weight)
-        return AdmixtureModel(data.family, K, alpha), data
+        seeds = seed_matrix(self.seeds, self.seed_tokens, data.X, K, self._names(data.n_features))
+        return AdmixtureModel(data.family, K, alpha, seeds), data
+
+    def _names(self, n_words):
+        """Return the names of the words: (V,) ndarray, or None where there are none."""
+        if self.vocabulary is None:
+            return getattr(self, "feature_names_in_", None)
+        names = np.asarray(self.vocabulary)
+        if names.shape != (n_words,):
+            raise ValueError(f"vocabulary must name the {n_words} columns of the data; got shape {names.shape}")
+        return names
 
     def _method(self, data):
         """Return the kernel that was given, or the class that suits the data."""
@@ -276,7 +304,10 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         counts, self.alpha_ = average.means(state)
         eta = state.model.family.concentration
         self.eta_ = float(eta) if np.ndim(eta) == 0 else np.array(eta)
-        self.components_ = np.ascontiguousarray((counts + state.eta[:, None]).T)
+        self.__dict__.pop("seeds_", None)
+        if state.model.seeds is not None:
+            self.seeds_ = state.model.seeds
+        self.components_ = np.ascontiguousarray((state.model.seeded(counts) + state.eta[:, None]).T)
         self.log_joint_, self.n_documents_ = float(state.log_joint), float(n_documents)
         self._n_features_out = len(self.components_)
 
@@ -395,14 +426,24 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             return kernel.stream(model, data, seed=seed, start=self.start), data
         model = self._fitted_model()
         data, eta = Dataset(X, model.family, **options), model.family.pseudocounts()[0]
-        counts = np.maximum(self.components_.T - eta[:, None], 0.0, order="C")
-        rest = self.log_joint_ - log_evidence_of_topics(counts, eta)  # its documents' part of the bound, as it stands
+        counts = self._word_counts()
+        rest = self.log_joint_ - log_evidence_of_topics(
+            counts, eta, model.seeds
+        )  # its documents' part of the bound, as it stands
         sums = TopicSums.of_counts(counts, rest=rest, weight=getattr(self, "n_documents_", 0.0))
         return kernel.resumed_stream(model, data, sums, seed=seed), data
 
     def _fitted_model(self):
         family = Multinomial(self.eta_, allow_fractional=True).bind(np.ones((1, self.n_features_in_)))
-        return AdmixtureModel(family, len(self.components_), self.alpha_)
+        return AdmixtureModel(family, len(self.components_), self.alpha_, getattr(self, "seeds_", None))
+
+    def _word_counts(self):
+        """Return the tokens of words in topics (V, K), without pseudo-counts."""
+        counts = self.components_.T - self._fitted_model().family.pseudocounts()[0][:, None]
+        if hasattr(self, "seeds_"):
+            found = self.seeds_.tocoo()
+            counts[found.coords] -= found.data
+        return np.maximum(counts, 0.0, order="C")
 
     def restore_stream(self, arrays: dict[str, Any], schedule: Schedule) -> TopicStream:
         """Return the stream with this schedule whose `to_arrays` these are."""
@@ -494,21 +535,23 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         ----------
         n : int
         vocabulary : (V,) array_like, optional
-            Names of the columns; if not given, those of the data, or their numbers.
+            Names of the columns; if not given, those of the model's `vocabulary` or of the data, or their numbers.
 
         Returns
         -------
         (K, n) ndarray
-            Most probable first.
+            Most probable first, by the tokens of the data: seeds do not count.
         """
         self._check_fitted()
         V = self.components_.shape[1]
         if isinstance(n, bool) or n != int(n) or n < 1:
             raise ValueError(f"n must be a positive integer; got {n!r}")
-        names = getattr(self, "feature_names_in_", np.arange(V)) if vocabulary is None else np.asarray(vocabulary)
+        names = self._names(V) if vocabulary is None else np.asarray(vocabulary)
+        names = np.arange(V) if names is None else names
         if names.shape != (V,):
             raise ValueError(f"vocabulary must name the {V} columns of the data; got shape {names.shape}")
-        return names[np.argsort(-self.components_, axis=1, kind="stable")[:, : int(n)]]
+        counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
+        return names[np.argsort(-counts, axis=1, kind="stable")[:, : int(n)]]
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

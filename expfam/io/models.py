@@ -37,7 +37,7 @@ _RESULTS = {
     MIXTURE: "n_components_ weights_ log_weight_new_ cluster_sizes_ n_ S_ log_joint_ n_iter_ interrupted_"
     " n_features_in_ converged_ n_init_chosen_",
     HIERARCHY: "alpha_ leaf_ labels_ order_ n_scores_ interrupted_ n_features_in_",
-    TOPICS: "components_ alpha_ eta_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
+    TOPICS: "components_ alpha_ eta_ seeds_ log_joint_ n_iter_ interrupted_ method_ n_features_in_ n_documents_",
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _OTHER_RESULTS = {
@@ -244,6 +244,8 @@ def _pack_settings(params, arrays):
 def _is_plain(value):
     if isinstance(value, (list, tuple)):
         return all(_is_plain(item) for item in value)
+    if isinstance(value, dict):
+        return all(_is_plain(item) for pair in value.items() for item in pair)
     return value is None or isinstance(value, (bool, int, float, str, np.integer, np.floating, np.bool_))
 
 
@@ -285,6 +287,8 @@ def _pack(value, where, arrays):
         return {"$tuple": _pack(list(value), where, arrays)}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"$dict": {key: _pack(item, (*where, key), arrays) for key, item in value.items()}}
+    if isinstance(value, dict):
+        return {"$items": _pack([list(pair) for pair in value.items()], where, arrays)}
     if isinstance(value, Family):
         return {"$family": _pack_family(value, where, arrays)}
     if _is_weights(value):
@@ -325,6 +329,8 @@ def _unpack(value, arrays, classes):
         return tuple(_unpack(inner, arrays, classes))
     if tag == "$dict":
         return {key: _unpack(item, arrays, classes) for key, item in inner.items()}
+    if tag == "$items":
+        return {key: _unpack(item, arrays, classes) for key, item in inner}
     if tag == "$family":
         return _unpack_family(inner, arrays, classes)
     if tag == "$weights":

@@ -133,6 +133,8 @@ def check_topics(results: Mapping[str, Any]) -> None:
         raise ArchiveError("there are no topics or no words: the file was altered")
     numbers(results, "alpha_", (K,), low=TINY)
     numbers(results, "eta_", () if np.ndim(results["eta_"]) == 0 else (V,), low=TINY)
+    if "seeds_" in results:
+        matrix(results, "seeds_", (V, K), low=1)
     _check_run(results, V, K)
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import gammaln
 
+from expfam.errors import DataError
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
 
@@ -38,6 +39,9 @@ class AdmixtureModel:
         K, the number of topics or clusters.
     alpha : float or (K,) array_like, positive
         Pseudo-count of each topic in each document, or of each cluster in each group.
+    seeds : (V, K) sparse matrix or array_like of whole numbers, optional
+        Further pseudo-counts of words in topics, for words in documents only: topic k has the prior
+        Dirichlet(concentration + seeds[:, k]). They act as tokens that have these topics and never change them.
 
     Attributes
     ----------
@@ -47,7 +51,8 @@ class AdmixtureModel:
     Raises
     ------
     ValueError
-        `n_components` is below 1, or `alpha` is not positive and finite or has another length than K.
+        `n_components` is below 1; `alpha` is not positive and finite or has another length than K; or `seeds` are no
+        non-negative whole numbers, or have another number of columns than K.
 
     Examples
     --------
@@ -74,6 +79,7 @@ class AdmixtureModel:
     family: Any
     n_components: int
     alpha: Any = 0.1
+    seeds: Any = None
 
     __hash__ = None  # type: ignore[assignment]  # a family holds arrays, which have no hash
 
@@ -84,6 +90,8 @@ class AdmixtureModel:
         alpha = np.asarray(self.alpha, dtype=np.float64)
         if alpha.shape not in ((), (K,)) or not (np.isfinite(alpha) & (alpha > 0)).all():
             raise ValueError(f"AdmixtureModel: alpha must be a positive number, or {K} of them; got {self.alpha!r}")
+        if self.seeds is not None:
+            object.__setattr__(self, "seeds", checked_seeds(self.seeds, K))
 
     @property
     def pseudocounts(self) -> npt.NDArray[np.float64]:
@@ -103,6 +111,17 @@ class AdmixtureModel:
         """Return a copy with other pseudo-counts of topics."""
         return dataclasses.replace(self, alpha=alpha)
 
+    def seeded(self, word_counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return counts of words in topics (V, K) with the seeds added.
+
+        It is a copy, or the array itself if there are no seeds.
+        """
+        if self.seeds is None:
+            return word_counts
+        found, counts = self.seeds.tocoo(), word_counts.copy()
+        counts[found.coords] += found.data  # no cell twice: the seeds are canonical
+        return counts
+
     def bind(self, X: Any) -> AdmixtureModel:
         """Return the model with its family bound to data.
 
@@ -113,10 +132,18 @@ class AdmixtureModel:
         Returns
         -------
         AdmixtureModel
+
+        Raises
+        ------
+        DataError
+            The seeds have another number of words than X has columns.
         """
-        if self.is_bound:
-            return self
-        return self.with_family(self.family.bind(X.X if isinstance(X, Dataset) else X))
+        bound = self
+        if not self.is_bound:
+            bound = self.with_family(self.family.bind(X.X if isinstance(X, Dataset) else X))
+        if self.seeds is not None and self.seeds.shape[0] != bound.family.n_features_in_:
+            raise DataError(f"seeds have {self.seeds.shape[0]} words, the data {bound.family.n_features_in_} columns")
+        return bound
 
     def log_joint(self, X: Any, topics: npt.ArrayLike, groups: npt.ArrayLike | Groups | None = None) -> float:
         """Return the joint log probability of the rows and their clusters, nats.
@@ -179,7 +206,27 @@ class AdmixtureModel:
         np.add.at(by_doc, (docs, topics), 1.0)
         np.add.at(by_topic, (topics, words), 1.0)
         eta = bound.family.pseudocounts()[0]
-        return float(log_rising(self.pseudocounts, by_doc).sum() + log_rising(eta, by_topic).sum())
+        documents = float(log_rising(self.pseudocounts, by_doc).sum())
+        if self.seeds is None:
+            return documents + float(log_rising(eta, by_topic).sum())
+        priors = eta + self.seeds.toarray().T
+        return documents + sum(float(log_rising(a, row[None]).sum()) for a, row in zip(priors, by_topic))
+
+
+def checked_seeds(seeds: Any, n_topics: int) -> Any:
+    """Return seeds of topics as canonical CSR (V, K) of int32, or None if all are 0.
+
+    Raises a ValueError for what are no whole counts, or not of K topics.
+    """
+    found = sparse.csr_array(seeds)
+    found.sum_duplicates()
+    found.eliminate_zeros()
+    values = found.data
+    if found.shape[1] != n_topics:
+        raise ValueError(f"seeds must be (V, {n_topics}), words by topics; got shape {found.shape}")
+    if (values < 0).any() or (values != np.floor(values)).any() or (values >= 1 << 30).any():
+        raise ValueError("seeds must be whole numbers of at least 0 and below 2**30")
+    return found.astype(np.int32) if found.nnz else None
 
 
 def check_clusters(labels: npt.ArrayLike, n_rows: int, n_clusters: int) -> npt.NDArray[np.int32]:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
 
+SEEDED_ETA = "{}: the pseudo-count of words cannot be learned beside seeds: give eta a number, or no seeds"
+
+
 def count_tokens(data: Dataset) -> tuple[int, int]:
     """Return the number of tokens, and an upper bound of the number of non-zero counts."""
     n_tokens = int(data.X.sum())

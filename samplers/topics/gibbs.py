@@ -18,9 +18,10 @@ from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_share
 from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.storage import UnsharedState
-from expfam.samplers.topics.corpus import check_admixture, count_tokens, memory_of_tokens
+from expfam.samplers.topics.corpus import SEEDED_ETA, check_admixture, count_tokens, memory_of_tokens
 from expfam.samplers.topics.start import VariationalStart
 from expfam.samplers.topics.state import pseudocount_arrays, with_pseudocounts
+from expfam.samplers.topics.statistics import log_evidence_of_topics
 from expfam.samplers.topics.tokens import TokenTopics
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers
@@ -70,7 +71,7 @@ class TokenState(UnsharedState):
 
     def __init__(self, model: AdmixtureModel, data: Dataset, topics: npt.ArrayLike, *, seed: int) -> None:
         self.model, self.data, self.seed = model, data, int(seed)
-        self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_components)
+        self.tokens = TokenTopics(sparse.csr_array(data.X), model.n_components, model.seeds)
         self.n_steps, self.stamp, self.memory = 0, 0, {}
         self.set_topics(topics)
 
@@ -120,6 +121,9 @@ class TokenState(UnsharedState):
         alpha, eta = self.model.pseudocounts, self.eta
         docs = CountTable.of_histogram(np.bincount(self.lengths))
         total = self.topic_table.log_rising(alpha) - docs.log_rising(np.array([alpha.sum()]))
+        seeds = self.model.seeds
+        if seeds is not None:
+            return total + log_evidence_of_topics(self.tokens.word_topics(), eta, seeds)
         if np.ndim(self.model.family.concentration) == 0:
             words = self.word_table.log_rising(eta[:1])
         else:
@@ -226,6 +230,8 @@ class TopicGibbs(Kernel):
         check_admixture(model, "TopicGibbs")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicGibbs: learn_eta needs one concentration for all words, not a vector of them")
+        if self.learn_eta and model.seeds is not None:
+            raise CapabilityError(SEEDED_ETA.format("TopicGibbs"))
         values = data.X.data if sparse.issparse(data.X) else np.asarray(data.X)
         if (values != np.floor(values)).any():
             raise DataError(

@@ -52,7 +52,7 @@ class VariationalStart:
         part = Dataset(X[rows], model.family)
         state = kernel.init(model, part, seed=seed, start=drawn_topics(model, part, seed=seed))
         advance(kernel, state, N_SWEEPS)
-        tokens = TokenTopics(X, model.n_components)
+        tokens = TokenTopics(X, model.n_components, model.seeds)
         is_part = np.zeros(X.shape[0], dtype=bool)
         is_part[rows] = True
         tokens.topic[:] = -1
@@ -110,7 +110,7 @@ def drawn_topics(model: Any, data: Dataset, *, seed: int) -> npt.NDArray[np.int3
     indptr = passes.X.indptr.astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(passes.X.data)]).astype(np.int64)
     drawn = np.zeros(int(starts[-1]), dtype=np.int32)
-    step = passes.step(passes.tables(state.word_counts, state.eta), model.pseudocounts)
+    step = passes.step(passes.tables(model.seeded(state.word_counts), state.eta), model.pseudocounts)
     for part in passes.parts(step, np.arange(data.n_rows)):
         draw_tokens(indptr, part.rows, part.sizes, part.topics, part.values, starts, seed, drawn)
     order = np.argsort(passes.X.indices, kind="stable")  # entries sorted by word, then by document

@@ -127,7 +127,7 @@ class TopicPosterior(Learner):
         are returned, too.
         """
         alpha, sums, diagnostics = self.model.pseudocounts, self.empty_sums(), TopicDiagnostics()
-        tables = passes.tables(self.word_counts, self.eta)
+        tables = passes.tables(self.model.seeded(self.word_counts), self.eta)
         labels, kept, parts = [np.empty(0, dtype=np.int32)], [], []
         for part in passes.parts(passes.step(tables, alpha), rows, stored):
             passes.add(part, sums.counts)
@@ -148,7 +148,7 @@ class TopicPosterior(Learner):
 
     def compute_log_joint(self) -> float:
         """Compute the bound of the documents under the topics that they imply, nats."""
-        return self.sums.bound(self.model.pseudocounts, self.eta)
+        return self.sums.bound(self.model.pseudocounts, self.eta, self.model.seeds)
 
     def noisy_bound(self, local: TopicLocalStep, scale: float, total: float) -> float:
         """Estimate the bound of all documents from a local step, nats, for the trace.
@@ -156,7 +156,7 @@ class TopicPosterior(Learner):
         It is the bound at the best topics for the documents of this local step, each repeated `scale` times.
         """
         documents = local.sums.documents_bound(self.model.pseudocounts)
-        return scale * documents + log_evidence_of_topics(scale * local.sums.counts, self.eta)
+        return scale * documents + log_evidence_of_topics(scale * local.sums.counts, self.eta, self.model.seeds)
 
     def learn_alpha(self) -> None:
         """Raise the bound by the pseudo-counts of topics, if the settings say so."""

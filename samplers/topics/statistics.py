@@ -62,9 +62,12 @@ class TopicSums(PseudoCountBound, Additive):
         """Return the sums with given counts of words in topics (V, K), without tangents."""
         return cls(counts, np.zeros((2, counts.shape[1])), rest=rest, weight=weight)
 
-    def bound(self, alpha: npt.NDArray[np.float64], eta: npt.NDArray[np.float64]) -> float:
-        """Return the lower bound of the documents' log evidence, nats; `alpha` (K,), `eta` (V,)."""
-        return self.documents_bound(alpha) + log_evidence_of_topics(self.counts, eta)
+    def bound(self, alpha: npt.NDArray[np.float64], eta: npt.NDArray[np.float64], seeds: Any = None) -> float:
+        """Return the lower bound of the documents' log evidence, nats.
+
+        `alpha` (K,), `eta` (V,); `seeds` (V, K) CSR or None.
+        """
+        return self.documents_bound(alpha) + log_evidence_of_topics(self.counts, eta, seeds)
 
     def without_counts(self) -> TopicSums:
         """Return the sums without counts of words.
@@ -108,15 +111,29 @@ class TopicSums(PseudoCountBound, Additive):
         return cls(counts, rising, *numbers(arrays, "scalars", (3,)).tolist())
 
 
-def log_evidence_of_topics(word_counts: npt.NDArray[np.float64], eta: npt.NDArray[np.float64]) -> float:
-    """Return the sum over topics of log B(eta + counts) - log B(eta), nats.
+def log_evidence_of_topics(word_counts: Any, eta: npt.NDArray[np.float64], seeds: Any = None) -> float:
+    """Return the sum over topics of log B(eta + seeds + counts) - log B(eta + seeds), nats.
 
-    `word_counts` (V, K), `eta` (V,).
+    `word_counts` (V, K), an ndarray or CSR; `eta` (V,); `seeds` (V, K) CSR or None.
     """
-    total = eta.sum()
-    v, k = np.nonzero(word_counts > 0)
-    inner = (gammaln(eta[v] + word_counts[v, k]) - gammaln(eta)[v]).sum()
-    return float(inner - (gammaln(total + word_counts.sum(axis=0)) - gammaln(total)).sum())
+    if sparse.issparse(word_counts):
+        v, n = word_counts.tocoo().coords[0], word_counts.data
+    else:
+        cells = np.nonzero(word_counts > 0)
+        v, n = cells[0], word_counts[cells]
+    inner = float(_log_rising(eta[v], n).sum())
+    totals = np.full(word_counts.shape[1], eta.sum())
+    if seeds is not None:
+        found = seeds.tocoo()
+        n, own = word_counts[found.coords], eta[found.coords[0]]
+        n = n.toarray() if sparse.issparse(n) else n
+        inner += float((_log_rising(own + found.data, n) - _log_rising(own, n)).sum())
+        totals += seeds.sum(axis=0)
+    return inner - float(_log_rising(totals, word_counts.sum(axis=0)).sum())
+
+
+def _log_rising(a, n):
+    return gammaln(a + n) - gammaln(a)
 
 
 def better_shared_pseudocount(word_counts: npt.NDArray[np.float64], eta: float) -> float:

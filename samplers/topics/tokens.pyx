@@ -33,7 +33,10 @@ ctypedef struct chain:                  # pointers to the arrays of a state
     const double *alpha                 # (K,)
     const double *etas                  # (V,)
     double eta                          # pseudo-count of the open word
-    double strength                     # sum of eta
+    const double *strength              # (K,) sum of eta and of the seeds of each topic
+    const int32_t *seed_start           # (V + 1,) seeds of each word
+    const int32_t *seed_topic
+    const int32_t *seed_count
     Py_ssize_t n_topics
     # scratch
     double *rate                        # (K,) 1 / (n_k + V eta)
@@ -48,7 +51,7 @@ ctypedef struct chain:                  # pointers to the arrays of a state
 cdef void fill_rates(chain *c) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(c.n_topics):
-        c.rate[k] = 1.0 / (c.topic_size[k] + c.strength)
+        c.rate[k] = 1.0 / (c.topic_size[k] + c.strength[k])
 
 
 cdef inline void count_word(chain *c, Py_ssize_t w) noexcept nogil:
@@ -61,6 +64,13 @@ cdef inline void count_word(chain *c, Py_ssize_t w) noexcept nogil:
     for t in range(c.word_start[w], c.word_start[w + 1]):
         if c.topic[t] >= 0:
             count[c.topic[t]] += 1
+
+
+cdef inline void add_seeds(chain *c, Py_ssize_t w, int32_t sign) noexcept nogil:
+    """Add the seeds of a word to its counts, or take them away (sign -1)."""
+    cdef Py_ssize_t j
+    for j in range(c.seed_start[w], c.seed_start[w + 1]):
+        c.count[c.seed_topic[j]] += sign * c.seed_count[j]
 
 
 cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
@@ -77,6 +87,7 @@ cdef void open_word(chain *c, Py_ssize_t w) noexcept nogil:
     cdef double eta = c.etas[w], total = 0.0, part
     c.eta = eta
     count_word(c, w)
+    add_seeds(c, w, 1)
     for k in range(K):
         q[k] = (count[k] + eta) * rate[k]
         leaf[k] = alpha[k] * q[k]
@@ -128,7 +139,7 @@ cdef Py_ssize_t list_counts(chain *c, Py_ssize_t w, int32_t *topics, int64_t *co
 
 cdef inline void set_topic(chain *c, Py_ssize_t k) noexcept nogil:
     """Update probabilities and sums after the counts of one topic have changed."""
-    cdef double rate = 1.0 / (c.topic_size[k] + c.strength), fresh, change
+    cdef double rate = 1.0 / (c.topic_size[k] + c.strength[k]), fresh, change
     cdef double *q = c.q
     cdef double *leaf = c.leaf
     cdef double *block = c.block
@@ -175,7 +186,7 @@ cdef inline bint redraw(chain *c, int64_t t, double uniform) noexcept nogil:
     cdef int32_t *topics = c.list_topic + c.list_start[d]
     cdef int32_t *counts = c.list_count + c.list_start[d]
     cdef const double *q = c.q
-    cdef double without = (c.count[old] - 1 + c.eta) / (c.topic_size[old] - 1 + c.strength)
+    cdef double without = (c.count[old] - 1 + c.eta) / (c.topic_size[old] - 1 + c.strength[old])
     cdef double here = 0.0, odd = 0.0, rest, rest_of_all, mass
     # Two sums in parallel without vector instructions: gathered loads are slower than single ones on many processors.
     for j in range(1, size, 2):
@@ -289,6 +300,7 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
             else:
                 place(c, t, philox_double(&rng))
                 n_moved += 1
+        add_seeds(c, w, -1)
         close_word(c, w, histogram)
     return n_moved
 
@@ -296,7 +308,8 @@ cdef int64_t sweep_words(chain *c, Py_ssize_t start, Py_ssize_t stop, uint64_t s
 cdef class TokenTopics:
     """Topics of the tokens of documents, and the counts that a sweep reads and changes.
 
-    X (D, V) CSR holds whole counts of words in documents.
+    X (D, V) CSR holds whole counts of words in documents. `seeds` (V, K) CSR of int32, or None, are further counts of
+    words in topics, which belong to no document and stay the same.
 
     Attributes
     ----------
@@ -316,10 +329,10 @@ cdef class TokenTopics:
     # The pointers of `c` point to these arrays: the arrays are filled, never replaced.
     cdef readonly object word_start, doc, topic, list_start, list_size, list_topic, list_count, topic_size
     cdef readonly Py_ssize_t n_topics, n_words, n_docs, n_tokens
-    cdef object work, count
+    cdef object work, count, seeds, seed_totals, strength
     cdef chain c
 
-    def __init__(self, X, Py_ssize_t n_topics):
+    def __init__(self, X, Py_ssize_t n_topics, seeds=None):
         cdef int64_t[::1] word_start, list_start, topic_size
         cdef int32_t[::1] doc, topic, list_size, list_topic, list_count, count
         cdef double[:, ::1] work
@@ -352,6 +365,16 @@ cdef class TokenTopics:
             c.doc, c.topic = &doc[0], &topic[0]
         c.rate, c.q, c.leaf, c.block, c.group = &work[0, 0], &work[1, 0], &work[2, 0], &work[3, 0], &work[4, 0]
         c.n_topics = n_topics
+        self.hold_seeds(seeds)
+
+    cdef void hold_seeds(self, seeds):
+        found = sparse.csr_array((self.n_words, self.n_topics), dtype=np.int32) if seeds is None else seeds
+        totals = np.asarray(found.sum(axis=0), dtype=np.float64).ravel()
+        # one place more: the address of the first is needed where there is none
+        self.seeds = tuple(np.append(part, 0).astype(np.int32) for part in (found.indptr, found.indices, found.data))
+        self.seed_totals, self.strength = totals, np.zeros(self.n_topics)
+        cdef int32_t[::1] start = self.seeds[0], topic = self.seeds[1], count = self.seeds[2]
+        self.c.seed_start, self.c.seed_topic, self.c.seed_count = &start[0], &topic[0], &count[0]
 
     def count_topics(self):
         """Recompute the counts of documents and topics from `topic`."""
@@ -377,7 +400,9 @@ cdef class TokenTopics:
 
     cdef void prepare(self, const double[::1] alpha, const double[::1] eta):
         cdef chain *c = &self.c
-        c.alpha, c.etas, c.strength = &alpha[0], &eta[0], np.sum(eta)
+        self.strength = self.seed_totals + np.sum(eta)
+        cdef double[::1] strength = self.strength
+        c.alpha, c.etas, c.strength = &alpha[0], &eta[0], &strength[0]
         fill_rates(c)
 
     def sweep(self, const double[::1] alpha, const double[::1] eta, Py_ssize_t start, Py_ssize_t stop, uint64_t seed,
@@ -409,6 +434,7 @@ cdef class TokenTopics:
             self.prepare(alpha, eta)
             open_word(c, w)
             redraw(c, token, uniforms[i])
+            add_seeds(c, w, -1)
             close_word(c, w, &histogram[0])
             out[i] = c.topic[token]
             if out[i] != old:

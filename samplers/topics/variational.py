@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from expfam.errors import ArchiveError, CapabilityError, ExpFamError
 from expfam.params import Integer
-from expfam.samplers.topics.corpus import check_admixture
+from expfam.samplers.topics.corpus import SEEDED_ETA, check_admixture
 from expfam.samplers.topics.local_step import Counts, Part, TopicPass, check_distinct, entries_at_work
 from expfam.samplers.topics.state import LEARN_AFTER, TopicPosterior, pseudocount_arrays, with_pseudocounts
 from expfam.samplers.topics.statistics import TopicSums
@@ -143,6 +143,8 @@ class TopicVariational(StreamKernel):
         check_admixture(model, "TopicVariational")
         if self.learn_eta and np.ndim(model.family.concentration):
             raise CapabilityError("TopicVariational: learn_eta needs one concentration for all words, not a vector")
+        if self.learn_eta and model.seeds is not None:
+            raise CapabilityError(SEEDED_ETA.format("TopicVariational"))
         schedule = self.schedule_of()
         if not isinstance(schedule, Schedule):
             raise ValueError(f"TopicVariational: schedule must be Full(), Memoized() or Stochastic(); got {schedule!r}")
@@ -172,6 +174,7 @@ class TopicVariational(StreamKernel):
         Under `Memoized` the responsibilities of all documents need memory, too, which is not counted here.
         """
         each = 20 if isinstance(self.schedule_of(), Full) else 44  # with the sums of a batch, before and after
+        each += 8 if model.seeds is not None else 0  # counts with the seeds added
         K, local = model.n_components, self.local_of(model.n_components)
         L = self.n_active_of(K) if local != "active" else min(self.n_active_of(K), _USUAL_TOPICS)
         of_entry = _ENTRY_BYTES + np.dtype(self.dtype).itemsize * L
@@ -182,12 +185,13 @@ class TopicVariational(StreamKernel):
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the counts of words in topics that a start stands for: (V, K) float64.
 
-        Each topic gets the words of a few random documents for "auto" and "documents". Given counts are checked.
+        Each topic gets the words of a few random documents for "auto" and "documents", one with seeds those of the
+        documents that hold most tokens of its seeds. Given counts are checked.
         """
         if isinstance(start, str):
             if start not in ("auto", "documents"):
                 raise ValueError(f"TopicVariational: start must be 'documents' or counts (V, K); got {start!r}")
-            return seed_counts(data, model.n_components, generator(seed, "start"))
+            return seed_counts(data, model.n_components, generator(seed, "start"), model.seeds)
         start = np.array(start, dtype=np.float64, order="C")
         shape = (data.n_features, model.n_components)
         if start.shape != shape or not (np.isfinite(start) & (start >= 0)).all():
@@ -407,16 +411,19 @@ def _restored(arrays, rows, passes):
     return part
 
 
-def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator, seeds: Any = None) -> npt.NDArray[np.float64]:
     """Draw counts of words in topics (V, K) for the start.
 
     They are the mean of two parts with about the same total. In the first part all tokens are divided among the topics
-    in random shares; in the second part each topic has the words of a few random documents.
+    in random shares; in the second part each topic has the words of a few random documents. A topic with seeds, a
+    column of `seeds` (V, K) CSR, has those of the documents with most tokens of its seeds.
     """
     rows = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
     D = len(rows)
     each = max(1, min(_SEED_DOCUMENTS, D // n_topics))
     chosen = rows[rng.permutation(np.resize(rng.permutation(D), each * n_topics)).reshape(n_topics, each)]
+    if seeds is not None:
+        _choose_seeded(chosen, data.X, rows, seeds)
     times, total = np.ones(data.n_rows) if data.weight is None else data.weight, np.zeros(data.n_features)
     size = data.X.nnz if data.is_sparse else data.X.size
     for a, b in segments(data.n_rows, 1 + size // _SUMMED):  # in pieces: a product makes a float64 copy of the counts
@@ -426,6 +433,17 @@ def seed_counts(data: Dataset, n_topics: int, rng: np.random.Generator) -> npt.N
         seeds = np.asarray(data.X[np.sort(chosen[k])].sum(axis=0), dtype=np.float64).ravel()
         counts[:, k] += seeds * (total.sum() / n_topics / max(seeds.sum(), 1.0))
     return counts / 2.0
+
+
+def _choose_seeded(chosen, X, rows, seeds):
+    """Replace the documents of topics with seeds by those with most tokens of the seeds."""
+    of_topic = seeds.tocsc()
+    for k in np.flatnonzero(np.diff(of_topic.indptr)):
+        words = of_topic.indices[of_topic.indptr[k] : of_topic.indptr[k + 1]]
+        found = np.asarray(X[:, words].sum(axis=1)).ravel()[rows]
+        best = np.argsort(-found, kind="stable")[: chosen.shape[1]]
+        best = best[found[best] > 0]
+        chosen[k, : len(best)] = rows[best]
 
 
 __all__ = ["TopicState", "TopicVariational"]
