@@ -19,6 +19,7 @@ _HOMES = {
     "expfam.families.gaussian.diagonal": ["DiagonalGaussian"],
     "expfam.families.gaussian.spherical": ["SphericalGaussian"],
     "expfam.model.data": ["Dataset"],
+    "expfam.model.known": ["Known", "link_groups"],
     "expfam.model.groups": ["Groups"],
     "expfam.model.weights": ["SymmetricDirichlet", "DirichletProcess", "PitmanYor"],
     "expfam.model.mixture": ["MixtureModel"],

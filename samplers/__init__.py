@@ -10,6 +10,7 @@ _HOMES = {
     "expfam.samplers.states.uncollapsed": ["UncollapsedState"],
     "expfam.samplers.chain.driver": ["sample", "steps"],
     "expfam.samplers.collapsed.gibbs": ["CollapsedGibbs"],
+    "expfam.samplers.collapsed.linked": ["LinkedGibbs"],
     "expfam.samplers.grouped.gibbs": ["GroupedGibbs"],
     "expfam.samplers.grouped.gibbs_state": ["GroupedState"],
     "expfam.samplers.uncollapsed.kernel": ["UncollapsedKernel", "UncollapsedGibbs"],

@@ -22,6 +22,7 @@ from expfam.model.statistics import label_statistics
 
 if TYPE_CHECKING:
     from expfam.families.base import Family
+    from expfam.model.known import Known
 
 _MOST_WEIGHT = 2.0**53
 
@@ -43,6 +44,8 @@ class Dataset:
         A name of each row that you choose.
     groups : (N,) array_like of non-negative int, or Groups, optional
         Group of each row, for models whose weights differ from group to group.
+    known : Known, optional
+        What is known of the partition of the rows; samplers draw from the posterior given that.
 
     Attributes
     ----------
@@ -76,6 +79,7 @@ class Dataset:
         row_offset: int = 0,
         row_ids: Sequence[Any] | None = None,
         groups: npt.ArrayLike | Groups | None = None,
+        known: Known | None = None,
     ) -> None:
         self.family: Any = family if family.is_bound else family.bind(X)
         self.X: Any = self.family.validate(X)
@@ -85,6 +89,9 @@ class Dataset:
         self.row_ids = row_ids
         self.weight = None if weight is None else _check_weight(weight, self.n_rows)
         self.groups = None if groups is None else as_groups(groups, self.n_rows)
+        if known is not None and known.n_rows != self.n_rows:
+            raise DataError(f"known has {known.n_rows} rows, the data {self.n_rows}")
+        self.known = known
         self._has_sparse_phi: bool | None = None
         self._log_base: npt.NDArray[np.float64] | None = None
         self._whole_counts: tuple[bool, float] | None = None
@@ -92,13 +99,13 @@ class Dataset:
     def rows(self, start: int, stop: int) -> Dataset:
         """Return a copy of the rows start..stop-1 that is not checked again.
 
-        Weights, groups and names of rows are left out.
+        Weights, groups, what is known and names of rows are left out.
         """
         other = copy.copy(self)
         other.X = read_only(self.X[start:stop].copy())
         other.n_rows = int(other.X.shape[0])
         other.row_offset = self.row_offset + start
-        other.weight = other.groups = other.row_ids = other._log_base = other._whole_counts = None
+        other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = None
         return other
 
     def __len__(self):

@@ -15,12 +15,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import CapabilityError
+from expfam.errors import CapabilityError, DataError
 from expfam.model.data import Dataset
 from expfam.params import Settings, check_settings
 from expfam.protocols import Info
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
+
+
+_TAKERS = {
+    "clusters": "CollapsedGibbs, FastEx and Cycle of them",
+    "classes": "CollapsedGibbs, FastEx and Cycle of them",
+    "links": "CollapsedGibbs and FastEx in a Cycle with LinkedGibbs",
+}
 
 
 class Kernel(Settings):
@@ -126,10 +133,15 @@ class Kernel(Settings):
                 f"{type(self).__name__} has weights that all rows share and cannot use groups: use GroupedGibbs or"
                 " GroupedVariational, or a Dataset without groups"
             )
+        if data.known is not None:
+            _check_known(self, model, data.known)
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
-        return model, data, seed, self.first_labels(start, model, data, seed, n_clusters)
+        labels = self.first_labels(start, model, data, seed, n_clusters)
+        if data.known is not None:
+            labels = _agreeing(start, labels, model, data.known)
+        return model, data, seed, labels
 
     def first_labels(self, start: Any, model: Any, data: Dataset, seed: int, n_clusters: int | None) -> Any:
         """Return the labels of a start: (N,) int32 ndarray.
@@ -162,6 +174,7 @@ class Kernel(Settings):
 
     takes_weight = False
     takes_groups = False
+    takes_known: frozenset[str] = frozenset()
 
     def max_clusters(self, model: Any) -> int | None:
         """Return how many clusters a state can hold, or None if only the weights limit them."""
@@ -255,6 +268,11 @@ class Cycle(Kernel):
     def takes_groups(self) -> bool:  # type: ignore[override]
         """Whether every kernel accepts data in groups."""
         return all(k.takes_groups for k in self.kernels)
+
+    @property
+    def takes_known(self) -> frozenset[str]:  # type: ignore[override]
+        """What may be known of the rows: what every kernel takes."""
+        return frozenset.intersection(*(k.takes_known for k in self.kernels))
 
     def check(self, model: Any, data: Dataset) -> None:
         """Run the check of each kernel."""
@@ -377,6 +395,28 @@ class RandomScan(Cycle):
 
     def __repr__(self):
         return super().__repr__()[:-1] + f", probabilities={self.probabilities!r})"
+
+
+def _check_known(kernel, model, known):
+    """Refuse what a kernel cannot take, and more classes than components."""
+    for need in known.needs:
+        if need not in kernel.takes_known:
+            refuser = next((k for k in getattr(kernel, "kernels", ()) if need not in k.takes_known), kernel)
+            what = "links" if need == "links" else f"labels={need!r}"
+            raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {_TAKERS[need]} can")
+    limit = model.weights.max_components
+    if limit is not None and known.n_classes > limit:
+        raise DataError(f"y has {known.n_classes} classes, and {model.weights!r} allows {limit} clusters")
+
+
+def _agreeing(start, labels, model, known):
+    """Return starting labels that agree with what is known; refuse given labels that do not."""
+    if isinstance(start, str):
+        return known.agreeing(labels, limit=model.weights.max_components)
+    fault = known.fault(labels)
+    if fault is not None:
+        raise DataError(f"the starting labels disagree with what is known: {fault}")
+    return labels
 
 
 @contextmanager

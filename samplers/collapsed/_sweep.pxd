@@ -1,10 +1,11 @@
 # A Metropolis sweep over a collapsed state: what the exact modes, the published modes and `laws.pyx` share.
 
-from libc.math cimport log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_OK, components_v1, proposal_v1
 from expfam.samplers.proposals.handle cimport ProposalHandle
+from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move, class_table
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_leave, slot_table
 
 cdef enum:
@@ -16,6 +17,8 @@ ctypedef struct sweep_state:           # data that all moves of one sweep share
     components_v1 *c
     proposal_v1 *p
     slot_table *slots
+    class_table classes
+    const Py_ssize_t *order     # rows of a sweep one by one; NULL for all rows
     int32_t *labels
     const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
     double *work                # of the components
@@ -70,6 +73,8 @@ cdef inline int score_of(sweep_state *m, const place *at, Py_ssize_t k, double *
     cdef double fit
     cdef int code = m.c.log_predictive(m.c.self, at.i, &k, 1, &fit, m.work)
     score[0] = fit + (m.slots.log_mass[k] if m.slots.counts[k] else m.log_new_mass[at.others])
+    if m.classes.row_class != NULL and not class_allows(&m.classes, at.i, k, 0):
+        score[0] = -INFINITY
     return code
 
 
@@ -88,6 +93,8 @@ cdef inline int move_into(sweep_state *m, const place *at, Py_ssize_t k, double 
     slot_leave(m.slots, at.old)
     slot_enter(m.slots, k)
     m.labels[at.i] = <int32_t> k
+    if m.classes.row_class != NULL:
+        class_move(&m.classes, at.i, at.old, k, 1)
     m.log_joint += score - at.score
     m.n_moved += 1
     return EXPFAM_OK
@@ -115,6 +122,8 @@ cdef class MetropolisSweep:
     cdef object stamp                   # stamp of the labels whose statistics the proposal has; -1 if it has none
     cdef object former                  # rows of the block that its statistics leave out
     cdef object frozen                  # labels from which the proposal of the frozen mode was made
+    cdef ClassTable classes
+    cdef object order                   # rows of a sweep, or None for all
     cdef object table, outside, listed, inner, options, scores
 
     cdef int begin(self, CollapsedState state) except -1

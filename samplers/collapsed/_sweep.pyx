@@ -10,6 +10,7 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_NEW, EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
+from expfam.samplers.states.classes cimport ClassTable
 from expfam.samplers.states.collapsed cimport CollapsedState
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_stream
 
@@ -51,6 +52,13 @@ cdef class MetropolisSweep:
         weights, N = state.model.weights, state.data.n_rows
         most = N if weights.max_components is None else min(N, weights.max_components)
         cdef const double[::1] new_mass
+        cdef const Py_ssize_t[::1] order
+        self.classes, self.order, self.m.order = ClassTable(state.data.known), None, NULL
+        if state.data.known is not None:
+            self.order = state.data.known.free
+            if len(self.order):
+                order = self.order
+                self.m.order = &order[0]
         self.state, self.handle, self.model, self.stamp = state, handle, state.model, -1
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         new_mass = self.table
@@ -121,6 +129,8 @@ cdef class MetropolisSweep:
             self.options = np.zeros(state.slots.capacity, dtype=np.intp)
             self.scores = np.zeros(state.slots.capacity)
         outside, listed, inner, options, scores = self.outside, self.listed, self.inner, self.options, self.scores
+        self.classes.count(state.labels, state.slots.capacity)
+        self.m.classes = self.classes.t
         self.m.c, self.m.slots, self.m.labels = &components.c, &state.slots, &labels[0]
         self.m.p = &self.handle.p
         self.m.work, self.m.proposal_work = &components.work[0], &self.handle.work[0]
@@ -246,7 +256,8 @@ cdef class MetropolisSweep:
 
     cdef int move_in_order(self, move_rows_t move, int mode) except -1:
         """Run one sweep in the order of the rows, one datum after the other."""
-        cdef Py_ssize_t start = 0, stop, at = 0, before, n = self.state.data.n_rows, failed_at = -1
+        cdef Py_ssize_t start = 0, stop, at = 0, before, failed_at = -1
+        cdef Py_ssize_t n = self.state.data.n_rows if self.order is None else len(self.order)
         cdef int code
         while start < n:
             stop = min(n, start + CALL_ROWS)
@@ -261,7 +272,7 @@ cdef class MetropolisSweep:
                 self.state.refresh()
                 self.aim()
             elif code:
-                raise self.failure(code, at)
+                raise self.failure(code, at if self.order is None else self.order[at])
             start = at
         return 0
 

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.contracts cimport components_v1
+from expfam.samplers.states.classes cimport ClassTable, class_table
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_table
 
 
@@ -20,6 +21,7 @@ ctypedef struct sweep:          # data that all rows of one sweep share
     components_v1 *c
     slot_table *slots
     group_counts groups
+    class_table classes
     int32_t *labels
     const Py_ssize_t *order     # NULL for the order of the rows
     const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
@@ -36,6 +38,8 @@ ctypedef struct sweep:          # data that all rows of one sweep share
 cdef class Sweep:
     cdef sweep s
     cdef CollapsedState state
+    cdef ClassTable classes
+    cdef readonly Py_ssize_t n_places   # rows of the sweep: those that move one by one
     cdef object order, table, scores, sums, kept
     cdef int take(self, order) except -1
     cdef void aim(self)

@@ -16,6 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK
 from expfam.families.components cimport Components
+from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
 from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
 from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
@@ -55,6 +56,16 @@ cdef void add_group_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
     s.scores[old] = log(s.groups.counts[old] - 1 + s.groups.alpha[old]) + own
 
 
+cdef void mask_classes(sweep *s, Py_ssize_t i) noexcept nogil:
+    """Set the scores of the clusters that the class of datum i forbids to -inf."""
+    cdef Py_ssize_t k, old = s.labels[i]
+    if s.classes.row_class[i] < 0:
+        return
+    for k in range(s.slots.n_slots):
+        if not class_allows(&s.classes, i, k, k == old):
+            s.scores[k] = -INFINITY
+
+
 cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *total) noexcept nogil:
     """Compute the weights of all slots for datum i given the other data.
 
@@ -72,6 +83,8 @@ cdef int weigh(sweep *s, Py_ssize_t i, double *old_score, double *best, double *
         add_masses(s, old, own)
     else:
         add_group_masses(s, old, own)
+    if s.classes.row_class != NULL:
+        mask_classes(s, i)
     old_score[0] = s.scores[old]
     best[0] = expfam_max(s.scores, m)
     if not -INFINITY < best[0] < INFINITY:
@@ -130,6 +143,8 @@ cdef int redraw(sweep *s, Py_ssize_t i, philox_stream *rng) noexcept nogil:
     else:
         change_group(s, old, -1)
         change_group(s, new, 1)
+    if s.classes.row_class != NULL:
+        class_move(&s.classes, i, old, new, 1)
     s.labels[i] = <int32_t> new
     s.log_joint += new_score - old_score
     s.n_moved += 1
@@ -186,6 +201,7 @@ class CollapsedGibbs(Kernel):
     """
 
     state_type = CollapsedState
+    takes_known = frozenset({"clusters", "classes", "links"})
     _constraints = {"order": ("sequential", "random")}
 
     def __init__(self, *, order="sequential"):
@@ -196,7 +212,7 @@ class CollapsedGibbs(Kernel):
         return self.state_type(model, data, labels, seed=seed)
 
     def move(self, state):
-        """Run one sweep over all data; an interrupt leaves a valid state between two rows."""
+        """Run one sweep over all data that are not held; an interrupt leaves a valid state."""
         return run_sweep(Sweep(state, self.order))
 
 
@@ -213,7 +229,7 @@ cdef class Sweep:
     cdef int take(self, order) except -1:
         """Set the masses of new clusters and the order of the rows, which share their weights."""
         cdef const double[::1] new_mass
-        cdef Py_ssize_t[::1] places
+        cdef const Py_ssize_t[::1] places
         weights, N = self.state.model.weights, self.state.data.n_rows
         most = N if weights.max_components is None else min(N, weights.max_components)
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
@@ -221,8 +237,14 @@ cdef class Sweep:
         self.s.log_new_mass = &new_mass[0]
         self.s.groups.of_row = NULL
         self.s.order = NULL
+        known = self.state.data.known
+        self.classes = ClassTable(known)
+        self.order = None if known is None else known.free
+        self.n_places = N if known is None else len(known.free)
         if order == "random":
-            self.order = generator(self.state.seed, "order", step=self.state.n_steps).permutation(N).astype(np.intp)
+            rng = generator(self.state.seed, "order", step=self.state.n_steps)
+            self.order = rng.permutation(N if known is None else known.free).astype(np.intp)
+        if self.n_places and self.order is not None:
             places = self.order
             self.s.order = &places[0]
         return 0
@@ -238,6 +260,8 @@ cdef class Sweep:
             self.sums = np.empty(state.slots.capacity // EXPFAM_BLOCK + 1)
         scores, sums = self.scores, self.sums
         self.s.c, self.s.slots, self.s.labels = &components.c, &state.slots, &labels[0]
+        self.classes.count(state.labels, state.slots.capacity)
+        self.s.classes = self.classes.t
         self.s.log_joint = state.log_joint
         self.s.scores, self.s.sums, self.s.work = &scores[0], &sums[0], &components.work[0]
 
@@ -246,7 +270,7 @@ def run_sweep(Sweep buffers):
     """Run one sweep of exact draws; return (proposed, accepted, extra)."""
     cdef CollapsedState state = buffers.state
     cdef sweep *s = &buffers.s
-    cdef Py_ssize_t N = state.data.n_rows, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
+    cdef Py_ssize_t N = buffers.n_places, start = 0, at = 0, rows = FIRST_ROWS, stop, failed_at = -1, n_moved = 0
     cdef int code = EXPFAM_OK
     while start < N:
         state.ensure_spare()

@@ -36,6 +36,7 @@ from expfam.samplers.collapsed._sweep cimport (
     sweep_state,
 )
 from expfam.samplers.proposals.handle cimport ProposalHandle
+from expfam.samplers.states.classes cimport class_allows
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_claim, slot_find_spare, slot_table
 from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_double, philox_init, philox_stream
 
@@ -88,8 +89,13 @@ cdef int weigh_inner(sweep_state *m, const place *at, Py_ssize_t *n_options, dou
             continue
         mass = m.log_new_mass[at.others] if t.counts[k] == 0 else t.log_mass[k]
         m.scores[j] += mass
+        if m.classes.row_class != NULL and not class_allows(&m.classes, at.i, k, 0):
+            m.scores[j] = -INFINITY
     for j in range(n):
         best = max(best, m.scores[j])
+    if best == -INFINITY and m.classes.row_class != NULL:   # all of them are forbidden: the move is refused
+        n_options[0], total[0] = n, best
+        return EXPFAM_OK
     for j in range(n):
         sum_ += exp(m.scores[j] - best)
     n_options[0], total[0] = n, best + log(sum_)
@@ -325,12 +331,13 @@ cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, p
 cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
     """Move consecutive data one by one; set `at` to the first unfinished one."""
     cdef philox_stream rng, move
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, visit
     cdef int code
     philox_init(&move, m.seed, MOVE)
     philox_init(&rng, m.seed, ACCEPT)
-    for i in range(start, stop):
-        at[0] = i
+    for visit in range(start, stop):
+        at[0] = visit
+        i = visit if m.order == NULL else m.order[visit]
         if mode != FROZEN and not slot_find_spare(m.slots):
             return GROW
         philox_aim(&move, m.row_offset + <uint64_t> i, m.step)
@@ -385,6 +392,7 @@ class CollapsedMetropolis(Kernel):
     """
 
     state_type = CollapsedState
+    takes_known = frozenset({"clusters", "classes", "links"})
     _constraints = {"mode": ("auto", *MODES), "n_blocks": (Integer(1), "auto")}
 
     def __init__(self, proposal, *, mode="auto", n_blocks="auto", n_threads=None):
@@ -422,6 +430,8 @@ class CollapsedMetropolis(Kernel):
         if self.mode != "auto" and mode != "crossfit":
             refuse_unused(self, ["n_blocks"], why=f"mode={mode!r}", remedy="take mode='crossfit'")
         resolve_n_threads(self.n_threads)
+        if data.known is not None and mode in (*_INEXACT, "frozen"):
+            raise CapabilityError(f"mode {mode!r} cannot use what is known of rows: take 'crossfit' or 'removed'")
         if hasattr(proposal, "check"):
             proposal.check(model, data)
 
@@ -489,8 +499,12 @@ class CollapsedMetropolis(Kernel):
     def _crossfit(self, state, worker):
         # Each sweep has new blocks. If two data of one cluster were always in one block, they could hardly separate: q
         # for one of them would never count the other in their cluster. Moves away would be proposed often and refused.
-        n_blocks = self.blocks(state, worker.handle.owner)
-        order = generator(state.seed, "order", step=state.n_steps).permutation(state.data.n_rows)
+        known = state.data.known
+        rng = generator(state.seed, "order", step=state.n_steps)
+        order = rng.permutation(state.data.n_rows if known is None else known.free)
+        if not len(order):
+            return
+        n_blocks = min(self.blocks(state, worker.handle.owner), len(order))
         for place, rows in enumerate(np.array_split(order, n_blocks)):
             _one_block(worker, state, np.sort(rows), self.n_threads if pays(state, len(rows)) else 1, place == 0)
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 
+from expfam.samplers.states.classes cimport ClassTable
 from expfam.samplers.collapsed.gibbs cimport Sweep
 
 from expfam.model.pseudo_counts import draw_pseudocounts
@@ -51,6 +52,7 @@ class GroupedGibbs(CollapsedGibbs):
 
     state_type = GroupedState
     takes_groups = True
+    takes_known = frozenset({"clusters"})
     _constraints = {"learn_every": Integer(1)}
 
     def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
@@ -93,7 +95,14 @@ cdef class GroupedSweep(Sweep):
             by_group = np.argsort(rank[groups.of_row[rows_at_random]], kind="stable")
             self.order = rows_at_random[by_group].astype(np.intp)
         self.kept = (groups, self.state.model.pseudocounts, np.zeros(K, dtype=np.int64), np.zeros(K))
-        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, self.order
+        known = self.state.data.known
+        self.classes = ClassTable(None)
+        if known is not None:
+            is_free = np.zeros(groups.of_row.size, dtype=bool)
+            is_free[known.free] = True
+            self.order = self.order[is_free[self.order]]
+        self.n_places = len(self.order)
+        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, np.append(self.order, 0)
         alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
         self.s.log_new_mass = NULL
         self.s.order = &places[0]

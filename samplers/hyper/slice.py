@@ -39,6 +39,7 @@ class UpdateHyper(Kernel):
     state_type = None  # works on any state with labels and statistics
     takes_weight = False
     takes_groups = True
+    takes_known = frozenset({"clusters", "classes", "links"})
 
     def __init__(self, *, family: bool | tuple[str, ...] = True, weights: bool = True) -> None:
         self.family, self.weights = family, weights

@@ -166,6 +166,12 @@ cdef class CollapsedState:
         self._grow(min(2 * self.slots.capacity, max(self.slots.max_live, self.slots.capacity + 1)))
         slot_find_spare(&self.slots)
 
+    def ensure_room(self, n):
+        """Give a new cluster a slot, and have `n` empty slots behind all that are in use."""
+        self.ensure_spare()
+        if self.slots.n_slots + n > self.slots.capacity:
+            self._grow(self.slots.n_slots + n + self.slots.n_slots // 8)
+
     def _grow(self, capacity):
         self.components.reserve(capacity)
         more = self.components.capacity - self.slots.capacity
@@ -291,6 +297,8 @@ cdef class CollapsedState:
         gap = abs(S - kept_S).max()
         scale = 1.0 + abs(S).max()
         assert gap <= 1e-9 * scale, f"statistics differ from the labels' by {gap}"
+        fault = None if self.data.known is None else self.data.known.fault(self.labels)
+        assert fault is None, fault
         exact = self.compute_log_joint()
         assert abs(exact - self.log_joint) <= 1e-8 * (1.0 + abs(exact)), f"log joint is {self.log_joint}, not {exact}"
 

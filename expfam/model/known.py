@@ -1,0 +1,285 @@
+"""What is known of a partition before the fit: classes of some rows, and rows that belong together.
+
+The posterior is conditioned on it: p(partition | data), restricted to the partitions that agree with what is known.
+No penalty and no weight is involved. Rows are free or held: kernels of single rows visit the free ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
+
+from expfam.errors import DataError
+from expfam.model.partitions import by_first_appearance
+from expfam.params import check_value
+
+KINDS = ("clusters", "classes")
+
+
+class Known:
+    """Classes and links of rows, checked against each other.
+
+    Parameters
+    ----------
+    classes : (N,) array_like of int, optional
+        Class of each row, 0, 1, ...; -1 where it is not known.
+    kind : {"clusters", "classes"}
+        "clusters": the rows of a class are one cluster, and rows of two classes are in two. "classes": a cluster holds
+        known rows of at most one class; a class may hold several clusters.
+    links : (N,) array_like of int, optional
+        Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link.
+
+    Attributes
+    ----------
+    classes : (N,) int32 ndarray or None
+        A row that is linked to a known one has its class.
+    n_classes : int
+    free : (M,) intp ndarray
+        Rows that move one by one, ascending.
+    groups : list of (m,) intp ndarrays
+        Rows of each link group that moves as one; groups of one row are free rows.
+
+    Raises
+    ------
+    DataError
+        Two rows of one link group have different classes.
+
+    Examples
+    --------
+    >>> from expfam.model.known import Known
+    >>> known = Known([0, -1, 1, -1, -1], links=[-1, 7, -1, 7, -1])
+    >>> known.free.tolist(), [group.tolist() for group in known.groups]
+    ([4], [[1, 3]])
+    """
+
+    def __init__(
+        self,
+        classes: npt.ArrayLike | None = None,
+        kind: Literal["clusters", "classes"] = "clusters",
+        *,
+        links: npt.ArrayLike | None = None,
+    ) -> None:
+        check_value("labels", kind, KINDS)
+        if classes is None and links is None:
+            raise ValueError("nothing is known: give classes, links or both")
+        self.kind = kind
+        self.links = None if links is None else _checked(links, "links")
+        self.classes = None if classes is None else _checked(classes, "y")
+        known = self.classes if self.classes is not None else self.links
+        self.n_rows = len(known)  # type: ignore[arg-type]
+        if self.links is not None and self.classes is not None:
+            if len(self.links) != len(self.classes):
+                raise DataError(f"y has {len(self.classes)} rows, links {len(self.links)}")
+            self.classes = _spread(self.classes, self.links)
+        self.n_classes = 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1
+        held = np.zeros(self.n_rows, dtype=bool)
+        if self.fixes_rows:
+            held |= self.classes >= 0
+        self.groups = []
+        if self.links is not None:
+            for rows in _groups_of(self.links):
+                if len(rows) > 1 and not held[rows[0]]:
+                    self.groups.append(rows)
+                    held[rows] = True
+        self.free = np.flatnonzero(~held)
+
+    @property
+    def fixes_rows(self) -> bool:
+        """Return whether known rows never move."""
+        return self.classes is not None and self.kind == "clusters"
+
+    @property
+    def masks_rows(self) -> bool:
+        """Return whether known rows move among the clusters of their class."""
+        return self.classes is not None and self.kind == "classes" and self.n_classes > 0
+
+    @property
+    def needs(self) -> list[str]:
+        """Return what a kernel must take: "clusters" or "classes", and "links"."""
+        return ([self.kind] if self.classes is not None else []) + (["links"] if self.groups else [])
+
+    def part(self, rows: npt.NDArray[np.integer]) -> Known:
+        """Return what is known of some of the rows."""
+        classes = None if self.classes is None else self.classes[rows]
+        return Known(classes, self.kind, links=None if self.links is None else self.links[rows])
+
+    # ---- partitions --------------------------------------------------------------------------------------------------
+
+    def agrees(self, labels: npt.ArrayLike) -> bool:
+        """Return whether a partition agrees with all that is known."""
+        return self.fault(labels) is None
+
+    def fault(self, labels: npt.ArrayLike) -> str | None:
+        """Return in words which two rows a partition has wrong; None if it agrees."""
+        labels = np.asarray(labels)
+        if self.links is not None:
+            linked = np.flatnonzero(self.links >= 0)
+            apart = _first_pair(self.links[linked], labels[linked], linked)
+            if apart:
+                return f"rows {apart[0]} and {apart[1]} are linked and lie in two clusters"
+        if self.classes is None:
+            return None
+        known = np.flatnonzero(self.classes >= 0)
+        mixed = _first_pair(labels[known], self.classes[known], known)
+        if mixed:
+            return f"rows {mixed[0]} and {mixed[1]} are of two classes and lie in one cluster"
+        apart = _first_pair(self.classes[known], labels[known], known) if self.fixes_rows else None
+        return f"rows {apart[0]} and {apart[1]} are of one class and lie in two clusters" if apart else None
+
+    def agreeing(self, labels: npt.ArrayLike, *, limit: int | None = None) -> npt.NDArray[np.int32]:
+        """Return labels near to the given ones that agree with what is known.
+
+        Each class takes the cluster that suits most of its known rows, no two the same one; with kind "classes" the
+        other clusters take the class of most of their known rows. Known rows move to a cluster of their class, and link
+        groups to the cluster of most of their rows.
+
+        Parameters
+        ----------
+        labels : (N,) array_like of non-negative int
+        limit : int, optional
+            Most clusters. Where classes need new clusters beyond it, the smallest clusters without a class are joined
+            to the largest cluster.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+            Renumbered by first appearance.
+        """
+        n_clusters, labels = by_first_appearance(labels)
+        if self.classes is not None and self.n_classes:
+            labels = self._with_classes(labels, n_clusters, limit)
+        for rows in self.groups:  # known ones lie in clusters of their class already
+            found, counts = np.unique(labels[rows], return_counts=True)
+            labels[rows] = found[counts.argmax()]
+        return by_first_appearance(labels)[1]
+
+    def _with_classes(self, labels, n_clusters, limit):
+        known = np.flatnonzero(self.classes >= 0)
+        counts = np.zeros((max(n_clusters, self.n_classes), self.n_classes))
+        np.add.at(counts, (labels[known], self.classes[known]), 1.0)
+        home = np.empty(self.n_classes, dtype=np.int32)
+        clusters, classes = linear_sum_assignment(counts, maximize=True)
+        home[classes] = clusters
+        of_cluster = np.where(counts.max(axis=1) > 0, counts.argmax(axis=1), -1)
+        if self.fixes_rows:
+            of_cluster[:] = -1
+        of_cluster[home] = np.arange(self.n_classes)
+        stays = of_cluster[labels[known]] == self.classes[known]
+        labels[known] = np.where(stays, labels[known], home[self.classes[known]])
+        sizes = np.bincount(labels, minlength=len(counts))
+        if limit is not None and (sizes > 0).sum() > limit:
+            has_class = np.zeros(len(counts), dtype=bool)
+            has_class[labels[known]] = True
+            spare = np.flatnonzero((sizes > 0) & ~has_class)
+            drop = spare[np.argsort(sizes[spare], kind="stable")][: (sizes > 0).sum() - limit]
+            sizes[drop] = 0
+            labels[np.isin(labels, drop)] = sizes.argmax()
+            if (sizes > 0).sum() > limit:  # one cluster a class remains
+                of_row = of_cluster[labels]
+                labels = np.where(of_row >= 0, home[of_row], home[0])
+        return labels
+
+
+def link_groups(pairs: Iterable[Sequence[int]] | npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
+    """Return the links of rows that belong together, from pairs of rows.
+
+    Parameters
+    ----------
+    pairs : (P, 2) array_like of int
+        Two rows that are in one cluster; chains of pairs make one group.
+    n_rows : int
+
+    Returns
+    -------
+    (N,) int64 ndarray
+        Number of the group of each row, by first appearance; -1 for rows in no pair. It is what `Mixture.fit` takes as
+        ``links=``.
+
+    Raises
+    ------
+    DataError
+        A pair names a row that does not exist.
+
+    Examples
+    --------
+    >>> from expfam import link_groups
+    >>> link_groups([(0, 3), (3, 4)], n_rows=6)
+    array([ 0, -1, -1,  0,  0, -1])
+    """
+    found = np.asarray(list(pairs) if not isinstance(pairs, np.ndarray) else pairs)
+    if found.size == 0:
+        return np.full(n_rows, -1)
+    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
+        raise DataError(f"pairs must be (P, 2) integers, two rows each; got {found.dtype} of shape {found.shape}")
+    bad = np.flatnonzero(((found < 0) | (found >= n_rows)).any(axis=1))
+    if bad.size:
+        raise DataError(f"pair {bad[0]} is {tuple(found[bad[0]].tolist())}; rows are the numbers 0 to {n_rows - 1}")
+    graph = sparse.coo_array((np.ones(len(found)), (found[:, 0], found[:, 1])), shape=(n_rows, n_rows))
+    groups = connected_components(graph, directed=False)[1]
+    links = np.full(n_rows, -1)
+    paired = np.unique(found)
+    links[paired] = by_first_appearance(groups[paired])[1]
+    return links
+
+
+def _checked(values: Any, name: str) -> npt.NDArray[np.int32]:
+    found = np.asarray(values)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        hint = ": use link_groups(pairs, n_rows)" if name == "links" else ""
+        raise DataError(
+            f"{name} must be a one-dimensional array of integers, -1 for rows that are not known; got"
+            f" {found.dtype} of shape {found.shape}{hint}"
+        )
+    bad = np.flatnonzero(found < -1)
+    if bad.size:
+        raise DataError(f"{name} must be at least -1; row {bad[0]} holds {found[bad[0]]}")
+    result = np.full(len(found), -1, dtype=np.int32)
+    if name == "links":  # any numbers: users take ids of their own
+        result[found >= 0] = by_first_appearance(found[found >= 0])[1] if (found >= 0).any() else -1
+    else:
+        result[:] = found
+    return result
+
+
+def _groups_of(links):
+    """Return the rows of each link group, in the order of their numbers."""
+    linked = np.flatnonzero(links >= 0)
+    order = linked[np.argsort(links[linked], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(links[order])) + 1) if len(order) else []
+
+
+def _spread(classes, links):
+    """Give the rows of a link group the class of its known rows; refuse two classes in one group."""
+    classes = classes.copy()
+    known = np.flatnonzero((links >= 0) & (classes >= 0))
+    pair = _first_pair(links[known], classes[known], known)
+    if pair:
+        raise DataError(
+            f"rows {pair[0]} and {pair[1]} are linked, and are of the classes {classes[pair[0]]} and {classes[pair[1]]}"
+        )
+    of_group = np.full(int(links.max(initial=-1)) + 2, -1, dtype=np.int32)
+    of_group[links[known]] = classes[known]
+    return np.where(classes < 0, of_group[links], classes).astype(np.int32)  # links of -1 read the last place
+
+
+def _first_pair(keys, values, rows):
+    """Return the first two rows with equal keys and different values, or None."""
+    if not len(keys):
+        return None
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-2))
+    first = np.repeat(order[starts], np.diff(np.append(starts, len(order))))
+    wrong = np.flatnonzero(values[order] != values[first])
+    if not wrong.size:
+        return None
+    at = wrong[np.argmin(rows[order[wrong]])]
+    return int(rows[first[at]]), int(rows[order[at]])
+
+
+__all__ = ["Known", "link_groups"]

@@ -1,0 +1,190 @@
+"""What is known of rows restricts the posterior exactly: enumeration of six rows, and wrong samplers that must fail."""
+
+import itertools
+
+import numpy as np
+import pytest
+from enumeration import canonical, exact_posterior, move_matrix
+from scipy.special import gammaln
+from tiny import FAMILIES, WEIGHTS
+from visits import LIMIT, worst_t
+
+from expfam import Dataset, Known, MixtureModel
+from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle, LinkedGibbs, TableProposal
+from expfam.samplers.collapsed.gibbs import conditional
+from expfam.samplers.collapsed.linked import linked_conditional
+from expfam.samplers.states.collapsed import CollapsedState
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
+
+N = 6
+CASES = {
+    "clusters": Known([0, -1, -1, 1, -1, 0], "clusters"),
+    "classes": Known([0, -1, 1, 1, -1, 0], "classes"),
+    "links": Known(links=[0, -1, 1, 0, 1, -1]),
+    "clusters and links": Known([-1, -1, 0, -1, 1, -1], "clusters", links=[7, 7, -1, 2, 2, -1]),
+    "classes and links": Known([0, -1, -1, 1, 0, -1], "classes", links=[-1, 5, 5, 2, -1, 2]),
+}
+
+
+def six_rows(name):
+    family, X = FAMILIES[name]
+    return family, X[[0, 1, 2, 3, 4, 2]]
+
+
+def restricted(name, weights, known):
+    family, X = six_rows(name)
+    model = MixtureModel(family, weights)
+    partitions, pi = exact_posterior(model, X)
+    allowed = [row for row, p in enumerate(partitions) if known.agrees(p)]
+    data = Dataset(X, family, known=known)
+    pi = pi[allowed]
+    return [partitions[row] for row in allowed], pi / pi.sum(), model.with_family(data.family), data
+
+
+def updates(model, data, partitions, *, of_row=conditional, of_group=linked_conditional):
+    """Transition matrices of the update of each free row and of each link group."""
+
+    def moves(p, law, unit, rows):
+        state = CollapsedState(model, data, np.array(p), seed=0)
+        for slot, probability in enumerate(law(state, unit)):
+            if probability > 0:
+                labels = state.labels.copy()
+                labels[rows] = slot
+                yield canonical(labels), probability
+
+    units = [(of_row, i, [i]) for i in data.known.free]
+    units += [(of_group, g, rows) for g, rows in enumerate(data.known.groups)]
+    return [
+        move_matrix(partitions, lambda p, law=law, unit=unit, rows=rows: moves(p, law, unit, rows))
+        for law, unit, rows in units
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", ["poisson", "gaussian", "multinomial"])
+def test_each_update_leaves_the_restricted_posterior_as_it_is(name, weights, case):
+    partitions, pi, model, data = restricted(name, WEIGHTS[weights], CASES[case])
+    sweep = np.eye(len(partitions))
+    for P in updates(model, data, partitions):
+        np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        flow = pi[:, None] * P
+        np.testing.assert_allclose(flow, flow.T, rtol=0, atol=1e-12)
+        sweep = sweep @ P
+    np.testing.assert_allclose(pi @ sweep, pi, rtol=0, atol=1e-12)
+    assert (np.linalg.matrix_power(sweep, 100) > 0).all()  # every allowed partition can be reached
+
+
+def one_row_for_a_group(state, g):
+    """Wrong on purpose: a group counts as one row."""
+    law = linked_conditional(state, g)
+    rows, offset = state.data.known.groups[g], state.model.weights.offset
+    n = state.counts[: state.n_slots].astype(float)
+    n[state.labels[rows[0]]] -= len(rows)
+    rising = gammaln(n + len(rows) + offset) - gammaln(n + offset)
+    single = np.log(np.maximum(n + offset, 1e-300))
+    new = gammaln(len(rows) + offset) - gammaln(1 + offset)
+    law = law * np.exp(np.where(n > 0, single - rising, -new))
+    return law / law.sum()
+
+
+def known_rows_by_their_own_class_too(state, i):
+    """Wrong on purpose: a row's own class is not taken out before its cluster is masked."""
+    law, known, labels = conditional(state, i), state.data.known, state.labels
+    if known.classes[i] < 0:
+        return law
+    alone = (known.classes[labels == labels[i]] >= 0).sum() == 1
+    if alone:  # its own cluster then seems to be of its class, and no other row's cluster to be free
+        law = np.where(np.arange(len(law)) == labels[i], law, 0.5 * law)
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_group_that_counts_as_one_row_is_found_out(weights):
+    partitions, pi, model, data = restricted("poisson", WEIGHTS[weights], CASES["links"])
+    matrices = updates(model, data, partitions, of_group=one_row_for_a_group)
+    assert max(np.abs(pi @ P - pi).max() for P in matrices) > 1e-3
+
+
+def test_a_wrong_mask_is_found_out():
+    partitions, pi, model, data = restricted("poisson", WEIGHTS["dirichlet_process"], CASES["classes"])
+    matrices = updates(model, data, partitions, of_row=known_rows_by_their_own_class_too)
+    assert max(np.abs(pi @ P - pi).max() for P in matrices) > 1e-3
+
+
+KERNELS = {
+    "gibbs": CollapsedGibbs(),
+    "gibbs at random": CollapsedGibbs(order="random"),
+    "crossfit": CollapsedMetropolis(TableProposal(), mode="crossfit", n_blocks=2),
+    "removed": CollapsedMetropolis(TableProposal(), mode="removed"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_chains_visit_the_allowed_partitions_by_their_posterior(kernel, weights, case):
+    partitions, pi, model, data = restricted("poisson", WEIGHTS[weights], CASES[case])
+    kernel = Cycle(KERNELS[kernel], LinkedGibbs())
+    state = kernel.init(model, data, seed=1)
+    visits = []
+    for _ in range(2500):
+        kernel.step(state)
+        visits.append(canonical(state.labels))
+    state.check()
+    assert set(visits) <= set(partitions)
+    assert worst_t(visits, partitions, pi) < LIMIT
+
+
+def test_a_linked_duplicate_is_two_rows_that_are_always_together():
+    family, X = FAMILIES["poisson"]
+    X = X[[0, 1, 2, 3, 0]]
+    known = Known(links=[0, -1, -1, -1, 0])
+    model = MixtureModel(family, WEIGHTS["pitman_yor"])
+    partitions, pi = exact_posterior(model, X)
+    together = np.array([p[0] == p[4] for p in partitions])
+    data = Dataset(X, family, known=known)
+    model = model.with_family(data.family)
+    allowed = [p for p, keep in zip(partitions, together) if keep]
+    for P in updates(model, data, allowed):
+        law = pi[together] / pi[together].sum()
+        np.testing.assert_allclose(law @ P, law, rtol=0, atol=1e-12)
+
+
+def test_start_labels_are_brought_into_agreement():
+    rng = np.random.default_rng(0)
+    for _, case in itertools.product(range(50), CASES):
+        known = CASES[case]
+        labels = rng.integers(0, rng.integers(1, 6) + 1, N)
+        found = known.agreeing(labels)
+        assert known.agrees(found), (case, labels, found)
+        limited = known.agreeing(labels % 3, limit=3)
+        assert known.agrees(limited)
+        assert limited.max() < 3
+
+
+def test_all_known_rows_leave_nothing_to_draw():
+    family, X = six_rows("poisson")
+    y = np.arange(N) % 2
+    data = Dataset(X, family, known=Known(y))
+    model = MixtureModel(data.family, WEIGHTS["dirichlet_process"])
+    state = Cycle(CollapsedGibbs(), LinkedGibbs()).init(model, data, seed=0)
+    for kernel in KERNELS.values():
+        info = kernel.step(state)
+        assert info.accepted == 0
+        assert canonical(state.labels) == canonical(y)
+        assert state.log_joint == pytest.approx(model.log_joint(data, y))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nothing_known_of_any_row_gives_the_bits_of_a_run_without(kernel):
+    family, X = six_rows("poisson" if kernel in ("crossfit", "removed") else "gaussian")
+    labels = []
+    for known in (None, Known(np.full(N, -1), links=np.full(N, -1))):
+        data = Dataset(X, family, known=known)
+        state = KERNELS[kernel].init(MixtureModel(data.family, WEIGHTS["dirichlet_process"]), data, seed=4)
+        for _ in range(20):
+            KERNELS[kernel].step(state)
+        labels.append((state.labels.tobytes(), state.log_joint))
+    assert labels[0] == labels[1]
