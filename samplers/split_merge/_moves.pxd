@@ -29,8 +29,17 @@ ctypedef struct move_plan:
     Py_ssize_t n_tables
 
 
+ctypedef struct known_rows:     # what is known of rows; the first and third pointers are NULL where nothing is
+    const int32_t *row_class    # (N,) class of each row, -1 where it is not known
+    bint is_cluster             # the rows of a class are one cluster
+    const int32_t *row_group    # (N,) link group of each row, -1 for rows without one
+    const int32_t *group_size   # (G,)
+    int32_t *group_seen         # (G,) scratch, zeros
+
+
 ctypedef struct move_state:
     division d
+    known_rows known
     slot_table *slots
     int32_t *labels
     const move_plan *plans

@@ -133,6 +133,68 @@ cdef int split_ratio(move_state *w, double *out) noexcept nogil:
     return EXPFAM_NUMERICAL if isnan(out[0]) else EXPFAM_OK
 
 
+# ---- what is known of rows -----------------------------------------------------------------------------------------
+
+cdef bint parts_class(const move_state *w, const int32_t *leaving, Py_ssize_t n) noexcept nogil:
+    """Tell whether some but not all known rows of the divided cluster leave it."""
+    cdef member_table *t = w.d.members
+    cdef Py_ssize_t j, n_leaving = 0, n_known = 0
+    for j in range(n):
+        n_leaving += w.known.row_class[leaving[j]] >= 0
+    if n_leaving == 0:
+        return False
+    for j in range(t.lists[w.d.k_u].size):
+        n_known += w.known.row_class[t.lists[w.d.k_u].items[j]] >= 0
+    return n_leaving < n_known
+
+
+cdef bint parts_group(const move_state *w, const int32_t *leaving, Py_ssize_t n) noexcept nogil:
+    """Tell whether some but not all rows of a link group leave the divided cluster."""
+    cdef Py_ssize_t j
+    cdef int32_t g
+    cdef bint parts = False
+    for j in range(n):
+        g = w.known.row_group[leaving[j]]
+        if g >= 0:
+            w.known.group_seen[g] += 1
+    for j in range(n):
+        g = w.known.row_group[leaving[j]]
+        if g >= 0 and w.known.group_seen[g] and w.known.group_seen[g] < w.known.group_size[g]:
+            parts = True
+    for j in range(n):
+        g = w.known.row_group[leaving[j]]
+        if g >= 0:
+            w.known.group_seen[g] = 0
+    return parts
+
+
+cdef bint forbids_split(const move_state *w) noexcept nogil:
+    """Tell whether the drawn sides part rows that are known to be in one cluster."""
+    cdef const division *d = &w.d
+    cdef Py_ssize_t n = d.n_b if d.leaving[0] == d.v else d.n_a
+    if w.known.row_class != NULL and w.known.is_cluster and parts_class(w, d.leaving, n):
+        return True
+    return w.known.row_group != NULL and parts_group(w, d.leaving, n)
+
+
+cdef int32_t class_of_cluster(const move_state *w, Py_ssize_t k) noexcept nogil:
+    cdef member_table *t = w.d.members
+    cdef Py_ssize_t j
+    for j in range(t.lists[k].size):
+        if w.known.row_class[t.lists[k].items[j]] >= 0:
+            return w.known.row_class[t.lists[k].items[j]]
+    return -1
+
+
+cdef bint forbids_merge(const move_state *w) noexcept nogil:
+    """Tell whether the clusters of the anchors hold known rows of two classes."""
+    cdef int32_t one
+    if w.known.row_class == NULL:
+        return False
+    one = class_of_cluster(w, w.d.k_u)
+    return one >= 0 and class_of_cluster(w, w.d.k_v) not in (-1, one)
+
+
 cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil:
     """Accept or refuse the drawn sides.
 
@@ -140,7 +202,7 @@ cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil:
     """
     cdef double ratio
     cdef int code = split_ratio(w, &ratio)
-    if code or not accepted(ratio - w.d.log_q + extra, lu):
+    if code or not accepted(ratio - w.d.log_q + extra, lu) or forbids_split(w):
         return code
     code = split(w)
     if code == EXPFAM_OK:
@@ -150,7 +212,7 @@ cdef int finish_split(move_state *w, double extra, double lu) noexcept nogil:
 
 cdef int finish_merge(move_state *w, double ratio, double extra, double lu) noexcept nogil:
     cdef int code
-    if w.d.stopped or not accepted(w.d.log_q - ratio - extra, lu):
+    if w.d.stopped or not accepted(w.d.log_q - ratio - extra, lu) or forbids_merge(w):
         return EXPFAM_OK
     code = merge(w)
     if code == EXPFAM_OK:

@@ -74,6 +74,27 @@ cdef class MoveRunner:
         self.w.d.items, self.w.d.leaving, self.w.d.sides = &items[0], &leaving[0], &sides[0]
         self.w.plans = <const move_plan *> &plans[0]
         self.w.n_rows = N
+        self.take_known(state.data.known)
+
+    cdef int take_known(self, known) except -1:
+        """Set the pointers to what is known of rows."""
+        cdef const int32_t[::1] classes, groups, sizes
+        cdef int32_t[::1] seen
+        self.w.known.row_class = self.w.known.row_group = NULL
+        self.known = known
+        if known is None:
+            return 0
+        if known.n_classes:
+            classes = known.classes
+            self.w.known.row_class, self.w.known.is_cluster = &classes[0], known.fixes_rows
+        if known.groups:
+            groups = known.links
+            self.sizes = np.bincount(known.links[known.links >= 0]).astype(np.int32)
+            self.seen = np.zeros_like(self.sizes)
+            sizes, seen = self.sizes, self.seen
+            self.w.known.row_group, self.w.known.group_size = &groups[0], &sizes[0]
+            self.w.known.group_seen = &seen[0]
+        return 0
 
     # ---- beginning of a step ---------------------------------------------------------------------------------------
 
@@ -406,6 +427,7 @@ class CollapsedSplitMerge(Kernel):
     """
 
     state_type = CollapsedState
+    takes_known = frozenset({"clusters", "classes", "links"})
     _constraints = {"n_moves": (Integer(1), "auto"), "every": (Integer(1), "auto")}
 
     def __init__(self, moves, *, n_moves="auto", every="auto", n_threads=None):

@@ -10,9 +10,19 @@ from tiny import FAMILIES, WEIGHTS
 from visits import LIMIT, worst_t
 
 from expfam import Dataset, Known, MixtureModel
-from expfam.samplers import CollapsedGibbs, CollapsedMetropolis, Cycle, LinkedGibbs, TableProposal
+from expfam.samplers import (
+    CollapsedGibbs,
+    CollapsedMetropolis,
+    CollapsedSplitMerge,
+    Cycle,
+    LinkedGibbs,
+    SplitMerge,
+    TableProposal,
+)
 from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.linked import linked_conditional
+from expfam.samplers.split_merge.allocators import CoinAllocator, DelayedAllocator
+from expfam.samplers.split_merge.moves import AnchoredMoves, MemberMoves
 from expfam.samplers.states.collapsed import CollapsedState
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows are empty")
@@ -121,12 +131,21 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("kernel", KERNELS)
+SPLITS = {
+    "anchored": Cycle(CollapsedSplitMerge([AnchoredMoves()], n_moves=10), CollapsedGibbs()),
+    "delayed": Cycle(CollapsedSplitMerge([MemberMoves(DelayedAllocator())], n_moves=10), CollapsedGibbs()),
+    "coins": Cycle(CollapsedSplitMerge([MemberMoves(CoinAllocator())], n_moves=10), CollapsedGibbs()),
+    "sdds": Cycle(SplitMerge("sdds", n_moves=10), CollapsedGibbs()),
+    "minsm": Cycle(SplitMerge("minsm", n_moves=10), CollapsedGibbs()),
+}
+PAIRS = [(k, w, c) for k in KERNELS for w in WEIGHTS for c in CASES]
+PAIRS += [(k, w, c) for k in SPLITS for w in ("pitman_yor", "dirichlet_3") for c in CASES]
+
+
+@pytest.mark.parametrize(("kernel", "weights", "case"), PAIRS)
 def test_chains_visit_the_allowed_partitions_by_their_posterior(kernel, weights, case):
     partitions, pi, model, data = restricted("poisson", WEIGHTS[weights], CASES[case])
-    kernel = Cycle(KERNELS[kernel], LinkedGibbs())
+    kernel = Cycle((KERNELS | SPLITS)[kernel], LinkedGibbs())
     state = kernel.init(model, data, seed=1)
     visits = []
     for _ in range(2500):
