@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from expfam.errors import DataWarning
 from expfam.estimators.base import Phase
+from expfam.estimators.known_rows import start_with_classes
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
 from expfam.model.statistics import weighted_statistics
@@ -78,7 +79,7 @@ def begin(
     part = data if rows is None else _part(data, rows)
     found = search_start(
         model,
-        part,
+        part.without_known(),
         n_init=mixture.n_init,
         adapt_prior=mixture._adapts_prior(),
         learned=learned if mixture._is_automatic() else (),
@@ -87,6 +88,8 @@ def begin(
         n_threads=mixture.n_threads,
     )
     model, labels = found.model, found.labels
+    if data.known is not None:
+        labels = start_with_classes(model, part, labels, n_threads=mixture.n_threads)
     if rows is None:
         return Begun(model, labels, found.name, False)
     if mixture._is_automatic() and not has_few_rows(model, data):
@@ -96,6 +99,8 @@ def begin(
     n, S = weighted_statistics(part, labels, int(labels.max()) + 1)
     log_mass = np.log(model.weights.posterior_mean(n)[0])
     labels = assigned_labels(model, data, n, S, log_mass, n_threads=mixture.n_threads)
+    if data.known is not None:
+        labels = data.known.agreeing(labels, limit=K)
     return Begun(model, labels, found.name, True)
 
 
@@ -179,4 +184,5 @@ class BestDraw:
 
 def _part(data, rows):
     weight = None if data.weight is None else data.weight[rows]
-    return Dataset(data.X[rows], data.family, weight=weight)
+    known = None if data.known is None else data.known.part(rows)
+    return Dataset(data.X[rows], data.family, weight=weight, known=known)

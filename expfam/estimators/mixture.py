@@ -31,6 +31,13 @@ from expfam.estimators.automatic import (
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkedFit
 from expfam.estimators.coarsen import Coarsening
+from expfam.estimators.known_rows import (
+    classes_of_clusters,
+    known_rows,
+    most_probable_class,
+    numbered_by_class,
+    with_links,
+)
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp
 from expfam.forecast.memory import forecast_memory, most_kept_partitions
 from expfam.model.data import Dataset
@@ -40,7 +47,7 @@ from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import Integer, check_value, is_auto
 from expfam.samplers.chain.driver import sample
-from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.starts.ascent import ascend
@@ -104,6 +111,10 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. ``"vi"``:
         of draws kept after the warm-up the one nearest to the others in variation of information ("point" is another
         name). ``"last"``: the last draw.
+    labels : {None, "clusters", "classes"}
+        What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of a class are one cluster,
+        and rows of two classes are in two; the posterior is that given these. "classes": a cluster holds known rows of
+        at most one class, and a class may hold several clusters. Rows of unknown class may join any cluster.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it. A kernel has its own `n_threads`.
     random_state : None, int, numpy Generator or RandomState
@@ -152,6 +163,12 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         searched.
     stream_ : VariationalStream
         Only after `partial_fit` and `fit_chunks`: what learning goes on from.
+    classes_ : (C,) ndarray
+        Names of the classes of `y`; this and the next two only where `labels` or links were given.
+    cluster_classes_ : (K,) int32 ndarray
+        Class of the known rows of each cluster, a place in `classes_`; -1 where there are none.
+    n_known_ : int
+        Rows whose class is known, by `y` or by a link to such a row.
     coarsening_ : (K - 1, 4) float64 ndarray
         Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
     interrupted_ : bool
@@ -186,6 +203,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         learn_hyper: bool | Literal["auto"] = "auto",
         start: Any = "auto",
         partition: Literal["mode", "vi", "point", "last"] = "mode",
+        labels: Literal["clusters", "classes"] | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
         callbacks: Sequence[Callable] | None = None,
@@ -203,6 +221,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         self.learn_hyper = learn_hyper
         self.start = start
         self.partition = partition
+        self.labels = labels
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
@@ -212,18 +231,25 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, links: npt.ArrayLike | None = None
+    ) -> Self:
         """Sample the posterior of the partition and keep one partition with its statistics.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
             A memory map of float32 or float64 (``np.load(path, mmap_mode="r")``) is read where it lies.
-        y : ignored
+        y : (N,) array_like, optional
+            Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known. It is
+            used as `labels` says.
         sample_weight : (N,) array_like of non-negative float, optional
             Multiplicity of each row, for the samplers ``"variational"`` and ``"em"``; others take no weights but 1.
             Hyper-parameters left at ``"auto"`` and starts by name are those of the rows without
             weights.
+        links : (N,) array_like of int, optional
+            Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link. `link_groups` makes
+            them from pairs of rows.
 
         Returns
         -------
@@ -237,9 +263,13 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         family = self._family()
         X = self._validate(X, reset=True)
         seed = self._seed()
-        data = Dataset(X, family, weight=sample_weight)
+        known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
+        data = Dataset(X, family, weight=sample_weight, known=known)
         model = MixtureModel(data.family, self._weights())
         kernel = self._kernel(model, data)
+        if known is not None:
+            check_known(kernel, model, known)
+            kernel = with_links(kernel) if known.groups else kernel
         phases = self._phases(kernel, family, data)
         forecast = partial(self._forecast, data)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
@@ -252,13 +282,24 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
-            self._adopt(state, self._chosen_partition(trace, state, best))
+            labels = self._chosen_partition(trace, state, best)
+            self._adopt(state, labels if known is None else numbered_by_class(labels, known))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
+        self._set_known(known)
         self.n_init_chosen_ = begun.name
         self._set_trace(trace)
         self._conclude(kernel, phases[-1], state, trace)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _set_known(self, known):
+        for name in ("cluster_classes_", "n_known_"):
+            self.__dict__.pop(name, None)
+        if known is None:
+            del self.classes_
+            return
+        self.cluster_classes_ = classes_of_clusters(self.labels_, len(self.n_), known)
+        self.n_known_ = 0 if known.classes is None else int((known.classes >= 0).sum())
 
     def _forecast(self, data: Dataset) -> Forecast:
         """Forecast the memory of a fit, with that of the search for a start.
@@ -437,6 +478,33 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         """
         data, clusters, log_weights = self._loaded(X)
         return clusters.most_probable(data, log_weights[:-1], n_threads=self.n_threads)
+
+    def predict_class(self, X: Any, unknown: Any = -1) -> npt.NDArray[Any]:
+        """Return the most probable class of each row.
+
+        The probabilities of the clusters of a class are summed. Clusters without known rows, and a new cluster, are no
+        class.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (N, V)
+        unknown : object
+            Answer for rows that are most probably of no class.
+
+        Returns
+        -------
+        (N,) ndarray
+            Of `classes_`, and `unknown`.
+
+        Raises
+        ------
+        AttributeError
+            The fit had no `y` that it used.
+        """
+        self._check_fitted()
+        if not hasattr(self, "cluster_classes_"):
+            raise AttributeError("predict_class needs a fit with y and labels='clusters' or labels='classes'")
+        return most_probable_class(self, X, unknown)
 
     def predict_proba(self, X: Any, n_top: int | None = None) -> Any:
         """Return the probability of each existing cluster for each row.

@@ -108,6 +108,14 @@ class Dataset:
         other.weight = other.groups = other.known = other.row_ids = other._log_base = other._whole_counts = None
         return other
 
+    def without_known(self) -> Dataset:
+        """Return the same data of which nothing is known; the arrays are shared."""
+        if self.known is None:
+            return self
+        other = copy.copy(self)
+        other.known = None
+        return other
+
     def __len__(self):
         return self.n_rows
 

@@ -1,4 +1,4 @@
-"""What is known of a partition before the fit: classes of some rows, and rows that belong together.
+"""What is known of a partition before a fit: classes of rows, and rows that belong together.
 
 The posterior is conditioned on it: p(partition | data), restricted to the partitions that agree with what is known.
 No penalty and no weight is involved. Rows are free or held: kernels of single rows visit the free ones.
@@ -103,6 +103,13 @@ class Known:
     def needs(self) -> list[str]:
         """Return what a kernel must take: "clusters" or "classes", and "links"."""
         return ([self.kind] if self.classes is not None else []) + (["links"] if self.groups else [])
+
+    @property
+    def stays(self) -> npt.NDArray[np.bool_]:
+        """Return which rows may not change their cluster by themselves: known ones and linked ones."""
+        stays = np.ones(self.n_rows, dtype=bool)
+        stays[self.free] = False
+        return stays if self.classes is None else stays | (self.classes >= 0)
 
     def part(self, rows: npt.NDArray[np.integer]) -> Known:
         """Return what is known of some of the rows."""
@@ -255,7 +262,7 @@ def _groups_of(links):
 
 
 def _spread(classes, links):
-    """Give the rows of a link group the class of its known rows; refuse two classes in one group."""
+    """Give the rows of a link group the class of its known rows; refuse two classes."""
     classes = classes.copy()
     known = np.flatnonzero((links >= 0) & (classes >= 0))
     pair = _first_pair(links[known], classes[known], known)

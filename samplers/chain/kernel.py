@@ -22,7 +22,6 @@ from expfam.protocols import Info
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 
-
 _TAKERS = {
     "clusters": "CollapsedGibbs, FastEx and Cycle of them",
     "classes": "CollapsedGibbs, FastEx and Cycle of them",
@@ -134,11 +133,11 @@ class Kernel(Settings):
                 " GroupedVariational, or a Dataset without groups"
             )
         if data.known is not None:
-            _check_known(self, model, data.known)
+            check_known(self, model, data.known)
         seed = resolve_seed(seed)
         if n_clusters is None and (limit := self.max_clusters(model)) is not None:
             n_clusters = min(limit, default_n_clusters(model, data.n_rows))
-        labels = self.first_labels(start, model, data, seed, n_clusters)
+        labels = self.first_labels(start, model, data.without_known(), seed, n_clusters)
         if data.known is not None:
             labels = _agreeing(start, labels, model, data.known)
         return model, data, seed, labels
@@ -397,8 +396,13 @@ class RandomScan(Cycle):
         return super().__repr__()[:-1] + f", probabilities={self.probabilities!r})"
 
 
-def _check_known(kernel, model, known):
-    """Refuse what a kernel cannot take, and more classes than components."""
+def check_known(kernel: Any, model: Any, known: Any) -> None:
+    """Refuse what a kernel cannot take of what is known, and more classes than components.
+
+    Raises
+    ------
+    CapabilityError, DataError
+    """
     for need in known.needs:
         if need not in kernel.takes_known:
             refuser = next((k for k in getattr(kernel, "kernels", ()) if need not in k.takes_known), kernel)

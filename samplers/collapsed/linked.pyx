@@ -7,7 +7,7 @@ drawn. It counts as its number of rows. The cost of a group is that of adding it
 import numpy as np
 
 from libc.math cimport INFINITY, exp, lgamma, log
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
 from expfam.families.components cimport Components
@@ -59,9 +59,10 @@ cdef int gather(links *s, Py_ssize_t g) noexcept nogil:
 
 
 cdef int score_group(links *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t m, double *own) noexcept nogil:
-    """Score the group in the scratch slot, of m rows, under all clusters of the other data and a new one.
+    """Score the group in the scratch slot under all clusters of the other data and a new one.
 
-    Row i is one of the group, which is in slot `old`. `own` receives the log evidence of `old` without the group.
+    The group has m rows. Row i is one of them, and they are in slot `old`. `own` receives the log evidence of `old`
+    without the group.
     """
     cdef slot_table *t = s.slots
     cdef Py_ssize_t j, k, n_others = 0, fresh = old if t.counts[old] == m else t.spare
@@ -302,7 +303,9 @@ def _sweep(_Links buffers):
 
 
 def linked_conditional(CollapsedState state, Py_ssize_t g):
-    """Compute the exact conditional law of the cluster of a link group, by the code of the sweep.
+    """Compute the exact conditional law of the cluster of a link group.
+
+    It is made by the code of the sweep.
 
     Parameters
     ----------

@@ -102,7 +102,9 @@ cdef class GroupedSweep(Sweep):
             is_free[known.free] = True
             self.order = self.order[is_free[self.order]]
         self.n_places = len(self.order)
-        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, np.append(self.order, 0)
+        if not self.n_places:
+            self.order = np.zeros(1, dtype=np.intp)     # never read: its address is needed
+        of_row, rows, starts, places = groups.of_row, groups.rows, groups.starts, self.order
         alpha, counts, log_mass = self.kept[1], self.kept[2], self.kept[3]
         self.s.log_new_mass = NULL
         self.s.order = &places[0]

@@ -73,9 +73,10 @@ def ascend(
     of `Mixture.predict`; a row is not taken out of its cluster. Clusters with equal scores: the first. The passes end
     when no label changes, when the log joint would not rise (the labels before that pass are kept), or after
     `max_passes`. In the first case every row has its most probable cluster, but for the rows that `keep_clusters` has
-    held back.
+    held back. Rows of which something is known, see `Dataset.known`, keep their clusters.
     """
     present = _checked(labels, data.n_rows)
+    held = None if data.known is None else data.known.stays
     n_clusters = int(present.max()) + 1
     n, S = weighted_statistics(data, present, n_clusters)
     clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
@@ -84,6 +85,8 @@ def ascend(
         with np.errstate(divide="ignore"):
             log_mass = np.log(model.weights.posterior_mean(n)[0])
         moved = clusters.most_probable(data, log_mass, n_threads=n_threads)
+        if held is not None:
+            moved[held] = present[held]
         if keep_clusters:
             _hold_back(moved, present, clusters, data)
         if np.array_equal(moved, present):

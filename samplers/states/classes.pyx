@@ -1,4 +1,4 @@
-"""Classes of the clusters of a state, counted from its labels at the start of each call of a sweep."""
+"""Classes of the clusters of a state, counted from its labels before each call of a sweep."""
 
 import numpy as np
 

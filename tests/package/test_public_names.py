@@ -10,8 +10,8 @@ from expfam.params import Settings
 PUBLIC = {
     "expfam": """
         AdmixtureModel BayesianHierarchy Categorical Dataset DiagonalGaussian DirichletProcess Family Gaussian
-        GroupedMixture Groups Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
-        SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include list_plugins load_family
+        GroupedMixture Groups Known Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
+        SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups list_plugins load_family
         load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
@@ -20,7 +20,8 @@ PUBLIC = {
         CollapsedState Collect CutMoves Cycle DelayedAllocator ExpectationMaximization ExpectationState
         FarAnchors FastEx FrozenAllocator Full GroupedGibbs GroupedState GroupedStream GroupedVariational
         GroupedVariationalState HashProposal HierarchicalClustering HierarchyTree Int8Proposal Kernel
-        MemberMoves Memoized MergeState NearAnchors Progress Progressive Proposal PrototypeProposal RandomScan
+        LinkedGibbs MemberMoves Memoized MergeState NearAnchors Progress Progressive Proposal PrototypeProposal
+        RandomScan
         RestrictedGibbsAllocator SequentialAllocator Snapshot SoftmaxMoves SparseVariational SplitMerge
         Stochastic StochasticEM Stop TableProposal TokenState TopicGibbs TopicState TopicStream TopicVariational
         Trace UncollapsedGibbs UncollapsedKernel UncollapsedMetropolis UncollapsedState UniformAnchors

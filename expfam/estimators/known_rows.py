@@ -1,0 +1,209 @@
+"""What a user knows of rows before a fit: classes of some rows, and links."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import DataError, DataWarning
+from expfam.model.assignment import assigned_labels
+from expfam.model.known import KINDS, Known
+from expfam.params import check_value
+from expfam.samplers.chain.kernel import Cycle
+from expfam.samplers.collapsed.linked import LinkedGibbs
+from expfam.samplers.starts.ascent import ascend
+
+
+class KnownRows(NamedTuple):
+    """What is known of the rows of a fit.
+
+    Attributes
+    ----------
+    known : Known or None
+    classes : (C,) ndarray
+        Names of the classes, sorted.
+    """
+
+    known: Known | None
+    classes: npt.NDArray[Any]
+
+
+def known_rows(owner: str, labels: str | None, y: Any, links: Any, n_rows: int) -> KnownRows:
+    """Return what `y` and `links` say, checked.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the estimator, for messages.
+    labels : {"clusters", "classes"} or None
+        What `y` stands for; None ignores it, with a warning.
+    y : (N,) array_like or None
+        Class of each row; -1, None, NaN or NA where it is not known.
+    links : (N,) array_like of int or None
+    n_rows : int
+
+    Returns
+    -------
+    KnownRows
+
+    Raises
+    ------
+    DataError, ValueError
+        The message names what was found, and where.
+    """
+    check_value(f"{owner}: labels", labels, (None, *KINDS))
+    nothing = np.empty(0, dtype=np.int64)
+    if y is not None and labels is None:
+        warnings.warn(
+            f"{owner}: y is ignored: labels='clusters' keeps the rows of a class in one cluster, labels='classes' gives"
+            " a class one or more clusters of its own",
+            DataWarning,
+            stacklevel=4,
+        )
+    if labels is not None and y is None and links is None:
+        raise ValueError(f"{owner}: labels={labels!r} needs y, the class of each row, -1 where it is not known")
+    codes, classes = (None, nothing) if y is None or labels is None else class_codes(y)
+    for name, values in (("y", codes), ("links", links)):
+        if values is not None and np.ndim(values) == 1 and len(values) != n_rows:
+            raise DataError(f"{owner}: {name} has {len(values)} values, X has {n_rows} rows")
+    if codes is not None and not len(classes):
+        warnings.warn(f"{owner}: no row is known: all of y is missing", DataWarning, stacklevel=4)
+    if codes is None and links is None:
+        return KnownRows(None, classes)
+    return KnownRows(Known(codes, labels or "clusters", links=links), classes)
+
+
+def class_codes(y: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """Return the numbers of the classes of all rows, -1 where unknown, and the classes, sorted.
+
+    Examples
+    --------
+    >>> from expfam.estimators.known_rows import class_codes
+    >>> class_codes(["b", None, "a"])
+    (array([ 1, -1,  0], dtype=int32), array(['a', 'b'], dtype=object))
+    """
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise DataError(f"y must have one class for each row; got shape {values.shape}")
+    if values.dtype.kind == "f":
+        values = _whole(values)
+    if values.dtype.kind in "iu":
+        low = np.flatnonzero(values < -1)
+        if low.size:
+            raise DataError(f"y holds {values[low[0]]} in row {low[0]}: classes are at least 0, and -1 means unknown")
+        is_known = values != -1
+    elif values.dtype.kind == "b":
+        is_known = np.ones(len(values), dtype=bool)
+    else:
+        is_known = np.array([not _is_missing(value) for value in values.tolist()], dtype=bool)
+    codes = np.full(len(values), -1, dtype=np.int32)
+    try:
+        classes, codes[is_known] = np.unique(values[is_known], return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values[is_known].tolist()})
+        raise DataError(f"y mixes values of the types {', '.join(kinds)}: give one type") from None
+    return codes, classes
+
+
+def _whole(values):
+    """Return floats as integers, NaN as -1."""
+    missing = np.isnan(values)
+    bad = np.flatnonzero(~missing & (values != np.floor(values)))
+    if bad.size:
+        raise DataError(f"y holds {values[bad[0]]} in row {bad[0]}: classes are whole numbers or names")
+    return np.where(missing, -1, values).astype(np.int64)
+
+
+def _is_missing(value):
+    return value is None or value != value or type(value).__name__ == "NAType" or value == -1
+
+
+def with_links(kernel: Any) -> Any:
+    """Return the kernel with draws of the link groups after each of its sweeps.
+
+    The last kernel of a cycle is taken as the one that sweeps.
+    """
+    if isinstance(kernel, Cycle):
+        if any(isinstance(part, LinkedGibbs) for part in kernel.kernels):
+            return kernel
+        return Cycle(*kernel.kernels[:-1], Cycle(kernel.kernels[-1], LinkedGibbs()))
+    return Cycle(Cycle(kernel, LinkedGibbs()))
+
+
+def start_with_classes(model: Any, data: Any, labels: npt.ArrayLike, *, n_threads: int | None = None) -> Any:
+    """Return the better of two starts that agree with what is known, by the log joint.
+
+    One is near to the given labels. In the other each row joins the most probable of the clusters that the known rows
+    of the classes make.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    data : Dataset
+    labels : (N,) array_like of int
+    n_threads : int or None
+
+    Returns
+    -------
+    (N,) int32 ndarray
+    """
+    known, limit = data.known, model.weights.max_components
+    found = [known.agreeing(labels, limit=limit)]
+    if known.classes is not None and known.n_classes > 1:
+        n, S = data.statistics(known.classes, known.n_classes)
+        by_class = assigned_labels(model, data, n, S, np.zeros(known.n_classes), n_threads=n_threads)
+        found.append(known.agreeing(by_class, limit=limit))
+    found = [ascend(model, data, start, n_threads=n_threads) for start in found]
+    return max(found, key=lambda start: model.log_joint(data, start))
+
+
+def numbered_by_class(labels: npt.NDArray[np.int32], known: Known) -> npt.NDArray[np.int32]:
+    """Return labels in which cluster j is that of class j, where a class is one cluster."""
+    if not known.fixes_rows:
+        return labels
+    first = np.full(int(labels.max()) + 1, -1, dtype=np.int32)
+    rows = np.flatnonzero(known.classes >= 0)
+    first[labels[rows]] = known.classes[rows]
+    others = np.flatnonzero(first < 0)
+    first[others] = known.n_classes + np.arange(len(others))
+    return first[labels]
+
+
+def classes_of_clusters(labels: npt.NDArray[np.int32], n_clusters: int, known: Known) -> npt.NDArray[np.int32]:
+    """Return the class of the known rows of each cluster: (K,) int32, -1 where there are none."""
+    found = np.full(n_clusters, -1, dtype=np.int32)
+    if known.classes is not None:
+        rows = np.flatnonzero(known.classes >= 0)
+        found[labels[rows]] = known.classes[rows]
+    return found
+
+
+def most_probable_class(mixture: Any, X: Any, unknown: Any) -> npt.NDArray[Any]:
+    """Return the most probable class of each row; see `Mixture.predict_class`."""
+    of_cluster, C = np.append(mixture.cluster_classes_, -1), len(mixture.classes_)  # the last one is a new cluster
+    sums = np.zeros((len(of_cluster), C + 1))
+    sums[np.arange(len(of_cluster)), of_cluster] = 1.0  # a class of -1 is the last column
+    names = np.empty(C + 1, dtype=object)
+    names[:C], names[C] = mixture.classes_, unknown
+
+    def reduce(scores, start, stop):
+        return (np.exp(scores - scores.max(axis=1, keepdims=True)) @ sums).argmax(axis=1)
+
+    data, clusters, log_weights = mixture._loaded(X)
+    found = np.concatenate(clusters.each_block(data, log_weights, reduce, n_threads=mixture.n_threads))
+    return np.asarray(names[found].tolist())
+
+
+__all__ = [
+    "KnownRows",
+    "class_codes",
+    "classes_of_clusters",
+    "known_rows",
+    "most_probable_class",
+    "numbered_by_class",
+    "start_with_classes",
+    "with_links",
+]
