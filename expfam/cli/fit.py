@@ -225,7 +225,7 @@ def _largest(mixture, column_names):
 
     order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
     clusters = [{"cluster": k, "size": int(mixture.cluster_sizes_[k])} for k in order]
-    if column_names is not None and mixture.family_.support == "counts":
+    if column_names is not None and mixture.family_.has_counts:
         from expfam.displays.means import ClusterMeansDisplay
 
         display = ClusterMeansDisplay.from_estimator(mixture, feature_names=column_names, n_max=_LISTED)

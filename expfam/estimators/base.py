@@ -270,17 +270,18 @@ class FamilyEstimator(Estimator):
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
         if family is None:
             family = self._family() if reset else self.family_  # type: ignore[attr-defined]
-        return checked_input(self, X, reset=reset, accepts_sparse=family.accepts_sparse)
+        return checked_input(
+            self, X, reset=reset, accepts_sparse=family.accepts_sparse, allows_missing=family.allows_missing
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         family = load_family(self.family) if isinstance(self.family, str) else self.family
-        support, (low, high) = getattr(family, "support", "real"), getattr(family, "bounds", Family.bounds)
-        tags.input_tags.sparse = bool(getattr(family, "accepts_sparse", False))
-        tags.input_tags.positive_only = low >= 0 or support in ("counts", "nonnegative", "binary")
-        tags.input_tags.categorical = support == "categories"
-        # the common checks bring real numbers of either sign, whatever the tags above say
-        tags._skip_test = support != "real" or (low, high) != tuple(Family.bounds)
+        if isinstance(family, Family):
+            for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
+                setattr(tags.input_tags, name, family.tags()[name])
+            # the common checks bring real numbers of either sign, whatever the tags above say
+            tags._skip_test = not family.tags()["real"] or tuple(family.bounds) != tuple(Family.bounds)
         return tags
 
 
@@ -309,17 +310,25 @@ def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str
     return f"{owner} has no keyword {name!r}{hint} (known: {', '.join(known)})"
 
 
-def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool) -> Any:
+def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool, allows_missing: bool = False) -> Any:
     """Return X as scikit-learn checks it: an (N, V) array or CSR.
 
     What scikit-learn would lose, or crash on, is refused first. With `reset` the number and names of the columns are
-    learned from X; otherwise they are compared with those learned.
+    learned from X; otherwise they are compared with those learned. With `allows_missing` the values are left to the
+    family, which refuses infinity with its place.
     """
     check_given(X, owner=type(estimator).__name__)
     if not reset and _would_pass(estimator, X, accepts_sparse):
         return X
     kinds = list(_KINDS)
-    return validate_data(estimator, X, reset=reset, accept_sparse="csr" if accepts_sparse else False, dtype=kinds)
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr" if accepts_sparse else False,
+        dtype=kinds,
+        ensure_all_finite=not allows_missing,
+    )
 
 
 def _would_pass(estimator: Any, X: Any, accepts_sparse: bool) -> bool:

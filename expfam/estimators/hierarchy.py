@@ -39,7 +39,7 @@ _LEAST_WEIGHT = math.log(1e-12)  # nodes of less are left out of predictions
 
 
 def _is_dense(data):
-    return data.family.support == "real" and not data.is_sparse
+    return data.family.tags()["real"] and not data.is_sparse
 
 
 class BayesianHierarchy(ClusterMixin, FamilyEstimator):

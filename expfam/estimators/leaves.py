@@ -52,7 +52,7 @@ def has_cluster_leaves(data: Dataset) -> bool:
     """
     if data.n_rows > MANY_ROWS:
         return True
-    if data.family.support != "counts" or data.n_rows < FEW_ROWS:
+    if not data.family.has_counts or data.n_rows < FEW_ROWS:
         return False
     values = data.X.data if sparse.issparse(data.X) else data.X
     return float(values.sum(dtype=np.float64)) < FEW_TOKENS * data.n_rows

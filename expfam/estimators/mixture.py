@@ -51,7 +51,6 @@ from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.starts.ascent import ascend
-from expfam.samplers.starts.rules import is_discrete
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.structures.ground.rng import generator, resolve_seed
 
@@ -417,7 +416,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         if K is None:
             return DirichletProcess()
         # alpha of 1/K prefers empty clusters, which on real values costs clusters that are there
-        return SymmetricDirichlet(K) if is_discrete(self._family()) else SymmetricDirichlet(K, 1.0)
+        return SymmetricDirichlet(K) if self._family().is_discrete else SymmetricDirichlet(K, 1.0)
 
     def _learned(self, family):
         """Return the names of the hyper-parameters that are learned."""

@@ -24,6 +24,7 @@ from expfam.errors import CapabilityError, DataError, ExpFamError
 from expfam.families import support as _support
 from expfam.families._checked import check_methods
 from expfam.families.generic import GenericComponents
+from expfam.families.questions import DataQuestions
 from expfam.families.slice_sampling import slice_sample
 from expfam.families.support import dense_rows
 
@@ -52,7 +53,7 @@ def _keywords(constructor):
     return tuple(p.name for p in inspect.signature(constructor).parameters.values() if p.kind not in variable)[1:]
 
 
-class Family(ABC):
+class Family(DataQuestions, ABC):
     """Likelihood with the hyper-parameters of its conjugate prior; frozen once bound to data.
 
     An author writes `sufficient_statistics` and `log_marginal`. The other methods are derived from these two, or are
@@ -72,6 +73,8 @@ class Family(ABC):
         hyper-parameters. By default only the support limits the values.
     accepts_sparse : bool
         Whether the family reads CSR data without making them dense.
+    allows_missing : bool
+        Whether data may hold NaN, which stands for a value that is missing; False by default.
     hyper : dict
         Names of the hyper-parameters that may be learned; each value is ``"positive"``.
     learned_by_default : tuple of str
@@ -169,7 +172,11 @@ class Family(ABC):
             The message names family, row, column and rule.
         """
         X = _support.as_matrix(
-            X, family=self.name, accepts_sparse=self.accepts_sparse, n_features=getattr(self, "n_features_in_", None)
+            X,
+            family=self.name,
+            accepts_sparse=self.accepts_sparse,
+            n_features=getattr(self, "n_features_in_", None),
+            allow_nan=self.allows_missing,
         )
         if self.support == "counts":
             _support.check_counts(X, family=self.name, allow_fractional=getattr(self, "allow_fractional", False))

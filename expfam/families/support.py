@@ -162,7 +162,7 @@ def as_matrix(
     """Return data as a two-dimensional, finite, numeric array or canonical CSR, read-only.
 
     Data of another kind, or with other than `n_features` columns, raise DataError or DataTypeError; the message names
-    the family and the place.
+    the family and the place. With `allow_nan` only infinity is refused.
     """
     check_given(X, owner=family)
     if sparse.issparse(X):
@@ -188,9 +188,9 @@ def as_matrix(
     if values.dtype.kind == "f":
         bad = first_where(X, (lambda v: np.isinf(v)) if allow_nan else (lambda v: ~np.isfinite(v)))
         if bad is not None:
-            raise DataError(
-                f"{family} needs finite values; row {bad[0]}, column {bad[1]} holds {bad[2]} (NaN or infinity)"
-            )
+            rule = "finite values or NaN for missing ones" if allow_nan else "finite values"
+            what = "infinity" if allow_nan else "NaN or infinity"
+            raise DataError(f"{family} needs {rule}; row {bad[0]}, column {bad[1]} holds {bad[2]} ({what})")
     return read_only(X)
 
 
@@ -297,7 +297,10 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
                 " tf-idf"
             )
     values = (X.data if sparse.issparse(X) else X).ravel()
-    total = sum(float(values[at : at + _BLOCK].sum(dtype=np.float64)) for at in range(0, values.size, _BLOCK))
+    total = _total(values)
+    if np.isnan(total):
+        values = values[~np.isnan(values)]  # missing values: `as_matrix` has refused them where they are not allowed
+        total = _total(values)
     if not total < _MOST_COUNTED:
         largest = values.max()
         row, column, _ = cast("tuple[int, int, Any]", first_where(X, lambda v: v == largest))
@@ -305,6 +308,10 @@ def check_counts(X: Any, *, family: str, allow_fractional: bool = False) -> None
             f"{family} needs counts that add up to less than 2**53, so that sums are exact; they add up to {total:.4g},"
             f" and row {row}, column {column} holds {largest:.4g}, the largest: divide the counts by a common unit"
         )
+
+
+def _total(values):
+    return sum(float(values[at : at + _BLOCK].sum(dtype=np.float64)) for at in range(0, values.size, _BLOCK))
 
 
 def check_hyper(family: str, name: str, value: Any, *, positive: bool = True, vector: bool = True) -> None:

@@ -53,14 +53,9 @@ def _is_own(family):
 
 def _rows_for(family, columns):
     """Return two rows within the family's support whose columns are not constant."""
-    if family.support == "categories":
-        levels = integers(vars(family), "levels_", (columns,), 1, 1 << 31)
-        return np.stack([np.zeros(columns), levels - 1.0])
-    rows = np.zeros((2, columns)) if family.support != "nonnegative" else np.ones((2, columns))
-    rows[1] = 1.0 if family.support != "nonnegative" else 2.0
-    if family.support == "unit":
-        rows = np.eye(columns)[[0, min(1, columns - 1)]]
-    return rows
+    if family.tags()["categorical"]:
+        integers(vars(family), "levels_", (columns,), 1, 1 << 31)
+    return family.example_rows(columns)
 
 
 def _compare(found, wanted, columns):

@@ -1,8 +1,6 @@
 """Coordinates of rows in which squared distances are meaningful, and these distances.
 
-Columns of real data are standardised, so that units and origin do not matter. Counts are replaced by their square
-roots, whose variance hardly depends on the mean. Other statistics are unchanged. Coordinates are computed by block:
-O(N V) once, O(rows V) for each block.
+The family says what the coordinates are. They are computed by block: O(N V) once, O(rows V) for each block.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from expfam.families.coordinates import with_float64
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run
 from expfam.structures.hashing.projection import sign_projection
@@ -20,7 +19,6 @@ from expfam.structures.hashing.projection import sign_projection
 if TYPE_CHECKING:
     from expfam.model.data import Dataset
 
-_DISCRETE = ("counts", "categories", "binary")
 _BLOCK_BYTES = 1 << 24
 _PROJECTED = 64
 _TILE_ROWS = 1024
@@ -134,23 +132,12 @@ class Rows:
     """Rows of data in coordinates in which squared distances are meaningful."""
 
     def __init__(self, data: Dataset) -> None:
-        self.data, self.is_discrete = data, data.family.support in _DISCRETE
-        if not self.is_discrete:
-            self.centre, self.scale = _standardisation(data.X)
+        self.data, self._map = data, data.family.coordinate_map(data.X)
 
     def take(self, rows: Any) -> Any:
         """Compute the coordinates of some rows: dense float64 or CSR."""
-        if self.is_discrete:
-            block = self.data.family.sufficient_statistics(self.data.X[rows])
-            block = (
-                sparse.csr_array(block, dtype=np.float64)
-                if sparse.issparse(block)
-                else np.array(block, dtype=np.float64)
-            )
-            return np.sqrt(block) if self.data.family.support == "counts" else block
-        if self.data.is_sparse:
-            return sparse.csr_array(self.data.X[rows], dtype=np.float64).multiply(self.scale[None]).tocsr()
-        return (self.data.X[rows] - self.centre) * self.scale
+        points = self._map(self.data.X[rows])
+        return points if points.dtype == np.float64 else with_float64(points)
 
     def blocks(self, n_columns: int) -> list[tuple[int, int]]:
         """Return bounds of blocks of rows that are small enough for temporaries of `n_columns`.
@@ -188,22 +175,3 @@ class Rows:
 
     def _embed(self, out, project, start, stop):
         out[start:stop] = self.dense(slice(start, stop), project)
-
-
-def _standardisation(X):
-    """Compute the mean and the inverse standard deviation of each column.
-
-    Constant columns get the scale 0. Sparse X is not centred.
-    """
-    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    if sparse.issparse(X):
-        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
-        variance = np.maximum(level - mean**2, 0.0)
-    else:
-        level, variance = mean**2, np.zeros_like(mean)
-        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
-        for start in range(0, X.shape[0], step):
-            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
-        variance /= X.shape[0]
-    varies = variance > 1e-24 * level  # a smaller variance is the rounding error of a constant
-    return mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)

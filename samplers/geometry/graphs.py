@@ -103,7 +103,7 @@ def hash_graph(
 def _points(data, n_threads):
     """Compute the coordinates to compare; multinomial and sparse rows get unit length."""
     rows = Rows(data)
-    if data.family.support == "counts" and data.is_sparse:
+    if data.family.has_counts and data.is_sparse:
         points = sparse.csr_array(rows.take(slice(None)))
         lengths = np.sqrt(squared_norms(points))
         return sparse.csr_array(points.multiply(1.0 / np.where(lengths > 0, lengths, 1.0)[:, None]))

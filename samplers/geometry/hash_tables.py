@@ -1,7 +1,8 @@
 """Hash tables of the data, in which near data are likely to share a bucket.
 
 Real data are hashed by signs of random projections, after centring: data that all lie on one side of the origin have
-nearly the same signs. Counts are hashed by weighted MinHash. Labels are not read. O(N F n_bits), or O(nnz n_tables).
+nearly the same signs. So are data that may have missing values. Counts are hashed by weighted MinHash. Labels are not
+read. O(N F n_bits), or O(nnz n_tables).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class HashTables(Settings):
 
     `n_bits`, 1..62, is for signs the number of bits of a key; ``"auto"`` is log2 N - 3, at least 2 and at most 16. For
     MinHash it is the number of hashes that a key combines; ``"auto"`` is 1. The method ``"auto"`` is MinHash for
-    counts, categories and binary data, signs for other data.
+    counts, categories and binary data, signs for other data, for data that may have missing values, and for families
+    with coordinates of their own.
     """
 
     _constraints: ClassVar = {
@@ -52,8 +54,11 @@ class HashTables(Settings):
     def check(self, data: Dataset) -> None:
         """Refuse settings out of range, and MinHash for data that may be negative."""
         check_settings(self)
-        if self.chosen(data) == "minhash" and data.family.support not in (*_DISCRETE, "nonnegative"):
-            raise CapabilityError(f"MinHash needs data that are not negative, not {data.family.support!r} ones")
+        if self.chosen(data) == "minhash" and not _suits_min_hash(data.family):
+            raise CapabilityError(
+                f"MinHash needs data that are never negative and never missing; those of {data.family.name!r} may be:"
+                " method='sign' takes them"
+            )
 
     def memory_per_row(self, data: Dataset) -> int:
         """Return the bytes of a datum's keys, coordinates and codes, and of its part of the tables."""
@@ -63,10 +68,10 @@ class HashTables(Settings):
         """Return the method for some data; "auto" is resolved."""
         if self.method != "auto":
             return self.method
-        if data.family.support not in _DISCRETE:
+        if not (data.family.is_discrete and _suits_min_hash(data.family)):
             return "sign"
         # codes of missing categories are negative, unless the family converts them to counts
-        is_negative = data.family.support == "categories" and not data.has_sparse_phi and (data.X < 0).any()
+        is_negative = data.family.tags()["categorical"] and not data.has_sparse_phi and (data.X < 0).any()
         return "sign" if is_negative else "minhash"
 
     def keys(self, data: Dataset, *, seed: int, epoch: int, n_threads: int | None = None) -> npt.NDArray[np.uint64]:
@@ -103,7 +108,10 @@ class HashTables(Settings):
         return words, True
 
 
-_DISCRETE = ("counts", "categories", "binary")
+def _suits_min_hash(family):
+    """Return whether rows are weights of columns: never negative, never missing."""
+    is_weighted = family.is_discrete or family.tags()["positive_only"]
+    return is_weighted and not (family.has_own_coordinates or family.allows_missing)
 
 
 def coordinates(data: Dataset, seed: int) -> npt.NDArray[np.float32]:

@@ -32,17 +32,17 @@ _MEANS_UNIT = 3
 def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
     """Compute coordinates of the rows in which near data have similar laws over clusters.
 
-    The result is (N, d) float32. Counts are replaced by their square roots; multinomial rows are first divided by their
-    sums. Rows of spherical families and rows of unit length are unchanged; if they are float32, the result is the data
-    themselves. Other columns are standardised. Sparse rows of more than 64 columns and dense rows of more than 256 are
+    The result is (N, d) float32. The family says what the coordinates are; if they are the rows, and these are float32,
+    the result is the data themselves. Sparse coordinates of more than 64 columns and dense ones of more than 256 are
     projected to 64 columns; `seed` is that of the projection.
     """
     if is_taken_as_it_is(data):
         return data.X
-    n_columns, width = data.n_features, _width(data)
+    transform = data.family.neighbour_map(data.X)
+    first = transform(data.X[:1])
+    n_columns, width = first.shape[1], _width(first)
     rng = generator(seed, "tables", unit=_PROJECTION_UNIT)
     signs = sign_projection(n_columns, rng, n_columns=width) if width < n_columns else None
-    transform = _transform(data)
     out = np.empty((data.n_rows, width), dtype=np.float32)
     for start in range(0, data.n_rows, _BLOCK_ROWS):
         block = transform(data.X[start : start + _BLOCK_ROWS])
@@ -53,49 +53,14 @@ def neighbourhood(data: Dataset, seed: int) -> npt.NDArray[np.float32]:
 
 def is_taken_as_it_is(data: Dataset) -> bool:
     """Return whether `neighbourhood` returns the data themselves, not a copy."""
-    X = data.X
+    X, family = data.X, data.family
     is_plain = isinstance(X, np.ndarray) and X.dtype == np.float32 and X.flags.c_contiguous
-    return is_plain and _is_metric(data) and _width(data) == data.n_features
+    is_own = family.is_metric and not (family.has_own_coordinates or family.allows_missing)
+    return is_plain and is_own and _width(X) == data.n_features
 
 
-def _width(data):
-    return _WIDTH if data.n_features > (_WIDTH if data.is_sparse else _WIDEST) else data.n_features
-
-
-def _is_metric(data):
-    """Return whether likelihoods depend on distances of the rows."""
-    return data.family.support == "unit" or data.family.name == "gaussian_spherical"
-
-
-def _transform(data):
-    """Return the function that transforms a block of rows, by the support of the family."""
-    family = data.family
-    if family.support == "counts":
-        return _hellinger if getattr(family, "count_model", None) == "multinomial" else np.sqrt
-    if _is_metric(data) or data.is_sparse:
-        return lambda X: X
-    scale = _scale(data.X)
-    return lambda X: X * scale
-
-
-def _hellinger(X):
-    total = np.asarray(X.sum(axis=1), dtype=np.float64).reshape(-1, 1)
-    inverse = 1.0 / np.maximum(total, 1.0)
-    if sparse.issparse(X):
-        return (sparse.diags_array(inverse.ravel()) @ X).sqrt()
-    return np.sqrt(X * inverse)
-
-
-def _scale(X):
-    """Compute the inverse standard deviation of each column; 1 for constant columns."""
-    mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for start in range(0, len(X), _BLOCK_ROWS):
-        mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
-    mean /= len(X)
-    for start in range(0, len(X), _BLOCK_ROWS):
-        square += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
-    spread = np.sqrt(square / len(X))
-    return 1.0 / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+def _width(points):
+    return _WIDTH if points.shape[1] > (_WIDTH if sparse.issparse(points) else _WIDEST) else points.shape[1]
 
 
 def means_groups(

@@ -449,7 +449,7 @@ class HierarchicalClustering(Kernel):
     def _order(self, family):
         if self.order != "auto":
             return self.order
-        return "odds_size" if family.support == "counts" else "odds"
+        return "odds_size" if family.has_counts else "odds"
 
     def init_state(self, model, data, labels, *, seed):
         """State of the leaves."""

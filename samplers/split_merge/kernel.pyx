@@ -33,7 +33,6 @@ from expfam.params import Integer
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.split_merge.budget import MoveSchedule, most_moves
 from expfam.samplers.split_merge.moves import compiled_code, first_of_law, moves_memory_per_row, moves_of
-from expfam.samplers.starts.rules import is_discrete
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.stored import integers, restoring
 from expfam.structures.ground.threads import resolve_n_threads
@@ -458,7 +457,7 @@ class CollapsedSplitMerge(Kernel):
         and from the labels of k-means++ it takes dozens of sweeps with moves to come down to as few clusters.
         """
         is_open = isinstance(start, str) and start == "auto" and model.weights.max_components is None
-        if is_open and not is_discrete(data.family) and "variational" in data.family.capabilities:
+        if is_open and not data.family.is_discrete and "variational" in data.family.capabilities:
             start = "variational"
         return super().first_labels(start, model, data, seed, n_clusters)
 

@@ -224,7 +224,8 @@ class CutMoves(Move):
     """Cut a cluster in two at a uniform value of one column, or merge two clusters.
 
     The column is drawn in proportion to its range in the cluster. Alone this kind of move cannot reach every partition:
-    equal rows are never split nor merged. A move of n data costs O(n V), in NumPy.
+    equal rows are never split nor merged. A missing value counts as the middle between the least and the largest value
+    of its column among the rows of the move. A move of n data costs O(n V), in NumPy.
 
     Examples
     --------
@@ -238,6 +239,7 @@ class CutMoves(Move):
 
     def draw(self, X: Any, rng: np.random.Generator) -> npt.NDArray[np.int8] | None:
         """Draw the sides (m,) of the rows X (m, V); return None where all rows are equal."""
+        X = _completed(X)
         low, high = _ends(X)
         width = high - low
         total = width.sum()
@@ -251,6 +253,8 @@ class CutMoves(Move):
 
     def log_q(self, A: Any, B: Any) -> float:
         """Return the log probability that a cut of all these rows gives A and B, nats."""
+        if _has_missing(A) or _has_missing(B):
+            A, B = np.split(_completed(np.concatenate([A, B])), [len(A)])
         (low_a, high_a), (low_b, high_b) = _ends(A), _ends(B)
         gap = np.maximum(np.maximum(low_a - high_b, low_b - high_a), 0.0).sum()
         width = (np.maximum(high_a, high_b) - np.minimum(low_a, low_b)).sum()
@@ -259,8 +263,23 @@ class CutMoves(Move):
     def check(self, model: MixtureModel, data: Dataset) -> None:
         """Raise an error for settings out of range, and for columns of categories."""
         super().check(model, data)
-        if data.family.support == "categories":
+        if data.family.tags()["categorical"]:
             raise CapabilityError("CutMoves needs columns of numbers; those of categories have no order")
+
+
+def _has_missing(X):
+    return not sparse.issparse(X) and X.dtype.kind == "f" and bool(np.isnan(X).any())
+
+
+def _completed(X):
+    """Return rows with the middle between the ends of its column in place of each missing value.
+
+    Both ends of a move give the same rows, whatever their order, since the ends are those of all rows of the move.
+    """
+    if not _has_missing(X):
+        return X
+    middle = 0.5 * np.fmin.reduce(X, axis=0) + 0.5 * np.fmax.reduce(X, axis=0)
+    return np.where(np.isnan(X), np.nan_to_num(middle), X)
 
 
 def _ends(X):

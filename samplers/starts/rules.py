@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -22,7 +21,6 @@ from expfam.samplers.starts.tree import tree_labels
 from expfam.structures.ground.rng import generator
 from expfam.structures.ground.threads import run, single_blas
 
-_DISCRETE = ("counts", "categories", "binary")
 _MOST_DEFAULT = 256
 _SEEDING_ROWS = 20_000
 _MOST_BITS = 30
@@ -113,7 +111,7 @@ def starting_labels(
     if not isinstance(start, str):
         return _checked(start, model.weights, data.n_rows)
     if start == "auto":
-        start = "random" if is_discrete(data.family) else "kmeans++"
+        start = "random" if data.family.is_discrete else "kmeans++"
     if start not in _RULES and start not in _WARM:
         raise ValueError(f"start must be one of {['auto', *_RULES, *_WARM]} or an array of labels; got {start!r}")
     limit = _limit(n_clusters, model.weights)
@@ -121,16 +119,11 @@ def starting_labels(
     return rule(model, data, seed, limit, n_threads).astype(np.int32)
 
 
-def is_discrete(family: Family) -> bool:
-    """Tell whether data of the family are counts or categories, which have their own starts."""
-    return family.support in _DISCRETE
-
-
 def default_n_clusters(model: MixtureModel, n_rows: int) -> int:
     """Return the number of clusters that a start uses where none is given."""
     if model.weights.max_components is not None:
         return model.weights.max_components
-    few = math.ceil(n_rows / 8) if is_discrete(model.family) else math.isqrt(max(n_rows - 1, 0)) + 1
+    few = math.ceil(n_rows / 8) if model.family.is_discrete else math.isqrt(max(n_rows - 1, 0)) + 1
     return min(few, _MOST_DEFAULT)
 
 

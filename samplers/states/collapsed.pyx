@@ -18,7 +18,6 @@ from expfam.samplers.states.storage import memory_arrays, model_arrays, stored_m
 from expfam.structures.ground.stored import integers, numbers
 
 _MOST_SLOTS = 2**31 - 1
-_EXACT_SUPPORTS = ("counts", "categories", "binary")    # sums of integers: no drift, never refreshed
 
 
 cdef void slot_enter(slot_table *t, Py_ssize_t k) noexcept nogil:
@@ -240,7 +239,7 @@ cdef class CollapsedState:
     def check_drift(self):
         """Recompute real-valued statistics every 10 N moves; sums of integers have no drift."""
         if self.n_moves >= 10 * self.data.n_rows:
-            if self.model.family.support in _EXACT_SUPPORTS:
+            if self.model.family.has_exact_sums:
                 self.n_moves = 0
             else:
                 self.refresh()

@@ -25,7 +25,6 @@ _SAMPLED_ROWS = 4096
 _SAMPLED_BLOCK = 512  # rows whose statistics are made together
 _LEAST_SHARE = 1e-8  # share of the largest eigenvalue: smaller eigenvalues are raised to it
 _BLOCK_ROWS = 8192
-_COUNTS = ("counts", "categories", "binary", "nonnegative")
 _ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # share of the largest sum of a column
 
 
@@ -65,14 +64,15 @@ class PhiBlocks:
         self.family = family
 
     def clip_negative(self, S: npt.NDArray[np.float64]) -> None:
-        """Set sums of counts that rounding has made negative to 0, in place.
+        """Set sums of non-negative statistics that rounding has made negative to 0, in place.
 
         Families of counts refuse negative sums.
         """
-        if self.family.support not in _COUNTS:
+        clipped = self.family.nonnegative_statistics
+        if not clipped.any():
             return
         low = -_ROUNDING[self.dtype.name] * np.abs(S).max(axis=0)
-        S[(S < 0.0) & (low <= S)] = 0.0
+        S[(S < 0.0) & (low <= S) & clipped] = 0.0
 
     def to_data(self, S: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return sums of statistics (K, F) in the coordinates of the data."""

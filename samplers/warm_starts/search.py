@@ -28,7 +28,7 @@ from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.kmeans import lloyd_labels, row_tiles
-from expfam.samplers.starts.rules import default_n_clusters, is_discrete, starting_labels
+from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.structures.ground.rng import generator
@@ -93,7 +93,7 @@ def search_memory(data: Dataset, n_clusters: int | None) -> int:
     n = min(data.n_rows, _most_rows(n_clusters))
     of_part = 0 if n == data.n_rows else _bytes_of_rows(data, n)
     # coordinates in double and in single precision, labels of four candidates
-    return of_part + n * ((0 if is_discrete(data.family) else 12 * min(data.n_features, 1 << 16)) + 56)
+    return of_part + n * ((0 if data.family.is_discrete else 12 * min(data.n_features, 1 << 16)) + 56)
 
 
 def search_start(
@@ -143,7 +143,7 @@ def search_start(
     [30, 30, 30]
     """
     search = _Search(model, data, moves, learned, seed, n_threads)
-    if is_discrete(data.family):
+    if data.family.is_discrete:
         return search.of_counts()
     return search.of_real_values(n_init, adapt_prior)
 

@@ -136,6 +136,11 @@ class Categorical(Family):
                 f" {int(X[row, column])}: give n_levels to leave room for levels not seen at fit, or code it as -1"
             )
 
+    def example_rows(self, n_columns: int) -> npt.NDArray[np.float64]:
+        """Return two rows that the family takes: the first and the last level of each column."""
+        last = self.levels_ - 1.0 if self.is_bound else np.ones(n_columns)
+        return np.stack([np.zeros(n_columns), last])
+
     def resolve(self, X: Any) -> dict[str, Any]:
         """Return the levels of each column, and the concentration of each level."""
         levels = np.maximum(X.max(axis=0).astype(np.int64) + 1, 1)

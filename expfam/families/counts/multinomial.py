@@ -16,6 +16,7 @@ from scipy.special import digamma, gammaln
 
 from expfam.errors import DataWarning
 from expfam.families.base import Family
+from expfam.families.coordinates import roots_of_shares
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
 
@@ -90,6 +91,10 @@ class Multinomial(Family):
     def sufficient_statistics(self, X: Any) -> Any:
         """Return the rows unchanged: (N, V), dense or CSR."""
         return X
+
+    def neighbour_map(self, X: Any) -> Callable[[Any], Any]:
+        """Return the function that maps rows to square roots of shares: their lengths do not matter."""
+        return roots_of_shares
 
     def log_base(self, X: Any) -> Floats:
         """Return the log multinomial coefficient of each row: (N,) nats."""

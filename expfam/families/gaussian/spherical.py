@@ -175,6 +175,11 @@ class SphericalGaussian(RealFamily):
             )
         return super().with_hyper(**values)
 
+    @property
+    def is_metric(self) -> bool:
+        """Return True: likelihoods depend on squared distances of the rows."""
+        return True
+
     def validate(self, X: Any) -> Any:
         """Check data and return them as a dense array or canonical CSR; see `Family.validate`."""
         X = super().validate(X)

@@ -1,0 +1,113 @@
+"""Maps of rows to coordinates in which distances are meaningful.
+
+Columns of real data are standardised, so that units and origin do not matter. Counts are replaced by their square
+roots, whose variance hardly depends on the mean. Maps learn from all data once, in O(N V); a row costs O(V).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_BLOCK_BYTES = 1 << 24
+_BLOCK_ROWS = 1 << 14
+
+
+def with_float64(block: Any) -> Any:
+    """Return a copy of dense or sparse rows in double precision."""
+    return sparse.csr_array(block, dtype=np.float64) if sparse.issparse(block) else np.array(block, dtype=np.float64)
+
+
+def square_roots(rows: Any) -> Any:
+    """Return the square roots of dense or sparse counts."""
+    return np.sqrt(rows)
+
+
+def roots_of_shares(rows: Any) -> Any:
+    """Return the square roots of counts divided by the sum of their row."""
+    total = np.asarray(rows.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+    inverse = 1.0 / np.maximum(total, 1.0)
+    if sparse.issparse(rows):
+        return (sparse.diags_array(inverse.ravel()) @ rows).sqrt()
+    return np.sqrt(rows * inverse)
+
+
+class StandardisedColumns:
+    """Map to columns of mean 0 and variance 1 over the data X; constant columns become 0.
+
+    Sparse columns are scaled but not centred. With `may_miss`, means and variances are those of the values that are not
+    NaN, and NaN becomes 0.
+    """
+
+    def __init__(self, X: Any, *, may_miss: bool = False) -> None:
+        self.may_miss = may_miss
+        self.centre, self.scale = _observed_standardisation(X) if may_miss else _standardisation(X)
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the coordinates of rows (m, V): float64, dense or CSR."""
+        if sparse.issparse(rows):
+            return sparse.csr_array(rows, dtype=np.float64).multiply(self.scale[None]).tocsr()
+        block = (rows - self.centre) * self.scale
+        if self.may_miss:
+            block[np.isnan(block)] = 0.0
+        return block
+
+
+def _standardisation(X):
+    """Compute the mean and the inverse standard deviation of each column.
+
+    Constant columns get the scale 0. Sparse X is not centred.
+    """
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    if sparse.issparse(X):
+        level = np.asarray(X.multiply(X).mean(axis=0, dtype=np.float64)).ravel()
+        variance = np.maximum(level - mean**2, 0.0)
+    else:
+        level, variance = mean**2, np.zeros_like(mean)
+        step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+        for start in range(0, X.shape[0], step):
+            variance += ((X[start : start + step] - mean) ** 2).sum(axis=0)
+        variance /= X.shape[0]
+    return mean, _inverse_spread(level, variance)
+
+
+def _observed_standardisation(X):
+    """Compute mean and inverse standard deviation of each dense column, without its NaN."""
+    step = max(1, _BLOCK_BYTES // (8 * X.shape[1]))
+    blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
+    n = np.maximum(sum((~np.isnan(block)).sum(axis=0) for block in blocks), 1)
+    mean = sum(np.nansum(block, axis=0, dtype=np.float64) for block in blocks) / n
+    variance = sum(np.nansum((block - mean) ** 2, axis=0) for block in blocks) / n
+    return mean, _inverse_spread(mean**2, variance)
+
+
+def _inverse_spread(level, variance):
+    varies = variance > 1e-24 * level  # a smaller variance is the rounding error of a constant
+    return np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+
+
+class ScaledColumns:
+    """Map to columns of variance 1 over the dense data X, not centred.
+
+    Constant columns stay as they are.
+    """
+
+    def __init__(self, X: npt.NDArray[Any]) -> None:
+        mean, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+        for start in range(0, len(X), _BLOCK_ROWS):
+            mean += X[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
+        mean /= len(X)
+        for start in range(0, len(X), _BLOCK_ROWS):
+            square += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
+        spread = np.sqrt(square / len(X))
+        self.scale = 1.0 / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+
+    def __call__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return the coordinates of rows (m, V)."""
+        scaled: npt.NDArray[np.float64] = rows * self.scale
+        return scaled

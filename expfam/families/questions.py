@@ -1,0 +1,166 @@
+"""What a family tells samplers and estimators about its data.
+
+So these need not know kinds of data. Each question has a default that follows from the `support` of the family. A
+family overrides those whose answer is another, for example because its columns are of several kinds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from expfam.families.coordinates import ScaledColumns, StandardisedColumns, square_roots, with_float64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+_DISCRETE = ("counts", "categories", "binary")
+
+
+class DataQuestions:
+    """Base of `Family`: the questions about data, with answers that follow from `support`.
+
+    Attributes
+    ----------
+    allows_missing : bool
+        Whether data may hold NaN, which stands for a value that is missing.
+    is_metric : bool
+        Whether likelihoods depend on distances between the rows as they are, without scales of columns.
+    """
+
+    allows_missing: ClassVar[bool] = False
+    support: ClassVar[str]
+    bounds: ClassVar[tuple]
+    accepts_sparse: ClassVar[bool]
+    n_statistics_: int
+    sufficient_statistics: Any
+
+    @property
+    def is_metric(self) -> bool:
+        """Return whether likelihoods depend on distances between the rows as they are."""
+        return self.support == "unit"
+
+    @property
+    def has_counts(self) -> bool:
+        """Return whether rows are counts of things, so that their sums are amounts of data."""
+        return self.support == "counts"
+
+    @property
+    def is_discrete(self) -> bool:
+        """Return whether no value is a real number; clusters of such data start in other ways."""
+        return self.support in _DISCRETE
+
+    @property
+    def has_exact_sums(self) -> bool:
+        """Return whether sums of statistics are exact in float64, because they are sums of integers."""
+        return self.support in _DISCRETE
+
+    @property
+    def nonnegative_statistics(self) -> npt.NDArray[np.bool_]:
+        """Return which statistics of a bound family are never negative: (F,) bool ndarray."""
+        return np.full(self.n_statistics_, self.support in (*_DISCRETE, "nonnegative"))
+
+    def tags(self) -> dict[str, bool]:
+        """Return what data the family takes, by names that scikit-learn uses.
+
+        Returns
+        -------
+        dict
+            - ``"sparse"``: CSR matrices;
+            - ``"allow_nan"``: NaN, which stands for a missing value;
+            - ``"positive_only"``: no negative values;
+            - ``"categorical"``: codes of categories;
+            - ``"string"``: text;
+            - ``"real"``: real numbers of either sign, within `bounds`. scikit-learn has no such tag.
+        """
+        return {
+            "sparse": bool(self.accepts_sparse),
+            "allow_nan": bool(self.allows_missing),
+            "positive_only": self.bounds[0] >= 0 or self.support in ("counts", "nonnegative", "binary"),
+            "categorical": self.support == "categories",
+            "string": False,
+            "real": self.support == "real",
+        }
+
+    # ---- coordinates -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_own_coordinates(self) -> bool:
+        """Return whether the class defines `coordinates` or `coordinate_map`."""
+        own, default = type(self), DataQuestions
+        return own.coordinates is not default.coordinates or own.coordinate_map is not default.coordinate_map
+
+    def coordinates(self, X: Any) -> Any:
+        """Return rows in coordinates in which squared distances are meaningful.
+
+        Starts, trees, hash tables and graphs compare rows by them. A family whose columns are not of one kind overrides
+        this method, or `coordinate_map` if the coordinates depend on all data.
+
+        Parameters
+        ----------
+        X : (m, V) ndarray or CSR, validated
+            The default standardises the columns of real data by these rows alone; a method that overrides it must
+            depend on each row and on the bound family alone, since it is called with blocks of rows.
+
+        Returns
+        -------
+        (m, C) ndarray of float32 or float64, or CSR
+            Finite. The coordinate of a missing value is one that tells nothing, such as that of the mean.
+        """
+        return self.coordinate_map(X)(X)
+
+    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+        """Return the function that maps rows to coordinates, given all data.
+
+        Parameters
+        ----------
+        X : (N, V) ndarray or CSR, validated
+
+        Returns
+        -------
+        callable
+            It maps rows of X, (m, V), to what `coordinates` returns. By default it returns square roots of counts, the
+            statistics of other discrete data, and standardised columns of other data, 0 where a value is missing.
+        """
+        if type(self).coordinates is not DataQuestions.coordinates:
+            return self.coordinates
+        if self.has_counts:
+            return lambda rows: np.sqrt(with_float64(self.sufficient_statistics(rows)))
+        if self.is_discrete:
+            return lambda rows: with_float64(self.sufficient_statistics(rows))
+        return StandardisedColumns(X, may_miss=self.allows_missing)
+
+    def neighbour_map(self, X: Any) -> Callable[[Any], Any]:
+        """Return the function that maps rows to coordinates for proposals.
+
+        Near rows have similar likelihoods. Proposals and anchors group and hash rows by them; no result rests on a
+        distance. A family with coordinates of its own uses these.
+
+        Parameters
+        ----------
+        X : (N, V) ndarray or CSR, validated
+
+        Returns
+        -------
+        callable
+            It maps rows of X, (m, V), to a dense array or CSR. By default it returns square roots of counts, the rows
+            themselves where `is_metric` or where they are sparse, else columns of unit variance.
+        """
+        if self.has_own_coordinates or self.allows_missing:
+            return self.coordinate_map(X)
+        if self.has_counts:
+            return square_roots
+        if self.is_metric or sparse.issparse(X):
+            return lambda rows: rows
+        return ScaledColumns(X)
+
+    def example_rows(self, n_columns: int) -> npt.NDArray[np.float64]:
+        """Return two rows that the family takes, with columns that are not constant: (2, n_columns)."""
+        if self.support == "unit":
+            return np.eye(n_columns)[[0, min(1, n_columns - 1)]]
+        first = 1.0 if self.support == "nonnegative" else 0.0
+        return np.repeat([[first], [first + 1.0]], n_columns, axis=1)
