@@ -22,6 +22,7 @@ from expfam.plugins.laws import (
     components,  # noqa: F401  (collects its laws, after those of families)
     parts,
     proposals,
+    questions,  # noqa: F401
 )
 from expfam.plugins.laws.data_case import LAWS, Case, Inapplicable, said
 from expfam.plugins.laws.kernel_case import KernelCase, tiny_models
