@@ -27,6 +27,9 @@ from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_init, philox_
 
 from expfam.errors import ExpFamError
 
+_ROUNDING = 1e-12    # a spread of a column below this share of its size is rounding error
+
+
 cdef class Scratch:
     """Memory of a `ClusterTree` for one search at a time."""
 
@@ -262,12 +265,14 @@ def smoothed_means(n, S, Theta):
     """Return the mean of phi over all data (F,) and a smoothed mean of each cluster (K, F).
 
     The mean of a cluster with few data is shrunk towards a regression line: it is (S + line) / (n + 1), where the line
-    is the regression of phi on Theta, column by column.
+    is the regression of phi on Theta, column by column. A column of Theta that is the same for all data but for
+    rounding, as where one cluster holds them all, has slope 0.
     """
     n = np.asarray(n, dtype=np.float64)
     S = S.toarray() if sparse.issparse(S) else np.asarray(S)
     center = S.sum(axis=0) / n.sum()
     theta = Theta - np.einsum("k,kf->f", n, Theta) / n.sum()
     square = np.einsum("k,kf,kf->f", n, theta, theta)
-    slope = np.einsum("kf,kf->f", theta, S) / np.where(square > 0.0, square, 1.0)
+    varies = square > _ROUNDING**2 * np.einsum("k,kf,kf->f", n, Theta, Theta)
+    slope = np.where(varies, np.einsum("kf,kf->f", theta, S), 0.0) / np.where(varies, square, 1.0)
     return center, (S + center + slope * theta) / (n[:, None] + 1.0)

@@ -21,7 +21,8 @@ from expfam import (
 )
 from expfam.errors import CapabilityError, DataWarning
 from expfam.plugins.laws.data_case import made_up_data
-from expfam.samplers import HierarchicalClustering, UncollapsedGibbs, sample
+from expfam.samplers import Canopy, HierarchicalClustering, UncollapsedGibbs, sample
+from expfam.structures.cluster_tree.tree import smoothed_means
 
 pytestmark = pytest.mark.filterwarnings("ignore::expfam.errors.DataWarning")
 WEIGHTS = (DirichletProcess(), SymmetricDirichlet(4))
@@ -64,6 +65,18 @@ def test_a_tree_of_clusters_of_one_datum_each_is_made(n_rows):
         for family in (ZeroMeanGaussian(), Gaussian()):
             mixture = Mixture(family, 5, sampler=UncollapsedGibbs(draw="tree"), n_steps=5, random_state=seed).fit(X)
             assert mixture.labels_.shape == (n_rows,)
+
+
+def test_a_tree_of_clusters_is_made_where_one_cluster_holds_all_data():
+    """Parameters of the one cluster differ from their mean by rounding: there is no line through them."""
+    X = 3.0 * np.random.default_rng(27).normal(size=(6, 2)) + 5.0
+    mixture = Mixture("gaussian_diag", 3, sampler=Canopy(variant=2), start="one", n_steps=30, random_state=27).fit(X)
+    assert mixture.labels_.shape == (6,)
+    rng = np.random.default_rng(0)
+    n, S, Theta = np.array([6.0, 0.0, 0.0]), np.zeros((3, 4)), rng.normal(size=(3, 4))
+    S[0] = 5.0 * rng.normal(size=4)
+    center, means = smoothed_means(n, S, Theta)
+    assert np.allclose(means, center)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
