@@ -6,6 +6,7 @@ cdef enum:
     MERGE_OK = 0
     MERGE_NUMERICAL = -1        # a score is NaN or +inf; the pair is (bad_k, bad_l)
     MERGE_PYTHON = -3           # the exception is stored in `pending`
+    MERGE_BOUND = -4            # `rest` of slot bad_k is NaN, or above every score that was returned
     MERGE_NONE = 1              # no pair is left that may be merged
 
 # Find the older partners of slot k, those with 0 <= ids[slot] < ids[k] (dead slots have id -1). Write their slots and
@@ -28,6 +29,7 @@ cdef class MergeQueue:
     cdef readonly object pending            # exception of a Python callable that will be raised
     cdef readonly Py_ssize_t bad_k
     cdef readonly Py_ssize_t bad_l
+    cdef readonly double bad_rest
     cdef merge_partners_v1 _source
     cdef object _partners                   # a callable, or the object that keeps _source.self alive
     cdef object _id_array                   # what _id looks into, for partners in Python
@@ -63,5 +65,6 @@ cdef class MergeQueue:
     cdef void _offer(self, Py_ssize_t a, Py_ssize_t b, double score) noexcept nogil
     cdef int _scan(self, Py_ssize_t a, merge_partners_v1 *source, Py_ssize_t *slots, double *scores,
                    int64_t *n_scores) noexcept nogil
+    cdef int _refuse_bound(self, Py_ssize_t a, double rest) noexcept nogil
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil
     cdef void c_merge(self, Py_ssize_t k, Py_ssize_t l) noexcept nogil

@@ -13,6 +13,7 @@ class MergeQueue:
     n_scans: int
     bad_k: int
     bad_l: int
+    bad_rest: float
     pending: BaseException | None
     def __init__(
         self,

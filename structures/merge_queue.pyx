@@ -111,6 +111,8 @@ cdef class MergeQueue:
     ------
     FloatingPointError
         A score is NaN or +inf.
+    ValueError
+        `rest` is NaN, or above every score that `partners` returned.
 
     Notes
     -----
@@ -188,6 +190,12 @@ cdef class MergeQueue:
             raise FloatingPointError(
                 f"the score of clusters {self._id[self.bad_k]} and {self._id[self.bad_l]} (slots {self.bad_k} and "
                 f"{self.bad_l}) is NaN or +inf: scores must be finite, or -inf for a pair that must not merge"
+            )
+        if status == MERGE_BOUND:
+            raise ValueError(
+                f"partners({self.bad_k}) returned {self.bad_rest} as the bound of what it leaves out, and no score that "
+                f"is as high: return at least the best {self.n_kept} partners of cluster {self._id[self.bad_k]}, and a "
+                "bound that only scores of other partners reach"
             )
         error, self.pending = self.pending, None
         if error is None:
@@ -382,6 +390,8 @@ cdef class MergeQueue:
         if m < 0:
             return <int>m
         n_scores[0] = n_scores[0] + m
+        if isnan(rest):
+            return self._refuse_bound(a, rest)
         self._floor[a] = left_out = rest
         for i in range(m):
             if scores[i] < left_out:        # a pair that was left out may come before this one
@@ -401,6 +411,12 @@ cdef class MergeQueue:
         self._floor[a] = max(self._floor[a], rest)
         self._update_key(a)
         return MERGE_OK
+
+    cdef int _refuse_bound(self, Py_ssize_t a, double rest) noexcept nogil:
+        """Defer an entry whose partners cannot be found, so that a later call finds the same fault."""
+        self._defer(a)
+        self.bad_k, self.bad_rest = a, rest
+        return MERGE_BOUND
 
     cdef int c_best(self, Py_ssize_t *a, Py_ssize_t *b, double *score) noexcept nogil:
         """Find the slots of the best pair, the older cluster first, and its score.
@@ -432,6 +448,8 @@ cdef class MergeQueue:
                 self.n_scans = self.n_scans + 1
                 if status != MERGE_OK:
                     return status
+                if self._key[k] >= key and self._n_listed[k] == 0:      # it would be scanned again without end
+                    return self._refuse_bound(k, self._floor[k])
             elif self._key[k] != key:       # what waits behind it may come first now
                 self._release(k)
             elif not self._is_first_live(k):

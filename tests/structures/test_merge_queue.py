@@ -418,6 +418,40 @@ def test_an_error_in_a_scan_loses_nothing():
     assert calls > 30
 
 
+@pytest.mark.parametrize("rest", [np.nan, np.inf, 5.0, -np.inf])
+def test_a_bound_that_no_score_reaches_is_refused(rest):
+    """Without the guard the same entry would be scanned again and again."""
+    clusters, is_broken = items(Hashed, 6, 2), False
+
+    def partners(k, ids):
+        slots, scores, own = clusters.partners(k, ids)
+        return slots, scores, rest if is_broken and k == 0 else own
+
+    queue = MergeQueue(6, partners)
+    queue.merge(0, 1)
+    is_broken = True
+    if rest == -np.inf:  # no bound is needed: all partners were returned
+        assert queue.best() is not None
+        return
+    for _ in range(2):  # the queue stays usable, and the fault is found again
+        with pytest.raises(
+            ValueError, match=rf"partners\(0\) returned {rest} as the bound of what it leaves out, and no"
+        ):
+            queue.best()
+    is_broken = False
+    live = queue.slots
+    assert queue.best()[2] == max(clusters.score(k, live[:place]).max() for place, k in enumerate(live) if place)
+
+
+def test_a_bound_above_no_partners_is_refused():
+    with pytest.raises(
+        ValueError, match=r"partners\(0\) returned 0\.0 as the bound .* the best 4 partners of cluster 0"
+    ):
+        MergeQueue(3, lambda k, ids: ([], [], 0.0)).best()
+    with pytest.raises(ValueError, match=r"partners\(0\) returned nan"):
+        MergeQueue(3, lambda k, ids: ([], [], np.nan))
+
+
 PARTNERS = ctypes.CFUNCTYPE(ctypes.c_ssize_t, *[ctypes.c_void_p, ctypes.c_ssize_t, *[ctypes.c_void_p] * 5])
 
 
