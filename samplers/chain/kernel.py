@@ -23,9 +23,9 @@ from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 
 _TAKERS = {
-    "clusters": "CollapsedGibbs, FastEx and Cycle of them",
-    "classes": "CollapsedGibbs, FastEx and Cycle of them",
-    "links": "CollapsedGibbs and FastEx in a Cycle with LinkedGibbs",
+    "clusters": "collapsed samplers, 'em', and uncollapsed samplers with a fixed number of components",
+    "classes": "collapsed samplers: 'gibbs', 'fastex', 'split_merge'",
+    "links": "collapsed and uncollapsed samplers",
 }
 
 

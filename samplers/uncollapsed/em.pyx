@@ -6,6 +6,8 @@ likelihoods use the best cluster's score in double precision. Sums run over segm
 sizes of the data, so the results do not depend on the number of threads. No array of size N x K is held.
 """
 
+import copy
+
 import numpy as np
 
 from libc.math cimport INFINITY, log
@@ -129,12 +131,28 @@ class ExpectationState(UncollapsedState):
         int
             Number of labels that changed.
         """
-        scores = DenseScores(self.data, self.Theta, self.G, self.log_pi, self.n, self.S)
-        self.n, self.S, self.log_likelihood, labels = expectation(scores, n_threads)
+        self.n, self.S, self.log_likelihood, labels = self.expected(n_threads)
         n_moved = int(np.count_nonzero(labels != self.labels))
         self.labels, self._log_joint = labels, None
         self.stamp += 1
         return n_moved
+
+    def expected(self, n_threads):
+        """Return soft statistics, log likelihood and labels; known rows are wholly in their component."""
+        known, data = self.data.known, self.data
+        if known is None:
+            return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)
+        is_known = known.classes >= 0
+        weight = np.ones(data.n_rows) if data.weight is None else data.weight
+        others, held = copy.copy(data), copy.copy(data)
+        others.weight, held.weight = np.where(is_known, 0.0, weight), np.where(is_known, weight, 0.0)
+        scores = DenseScores(others, self.Theta, self.G, self.log_pi, self.n, self.S)
+        n, S, log_likelihood, labels = expectation(scores, n_threads)
+        labels[is_known] = self.labels[is_known]
+        known_n, known_S = weighted_statistics(held, labels, self.K)
+        known_S = dense_rows(known_S)
+        of_known = known_n @ np.where(known_n > 0, self.log_pi - self.G, 0.0) + (known_S * self.Theta).sum()
+        return n + known_n, S + known_S, log_likelihood + float(of_known), labels
 
     def set_model(self, model):
         """Replace the model by one of the same kind; steps then start again after convergence."""
@@ -148,8 +166,7 @@ class ExpectationState(UncollapsedState):
             S = dense_rows(S)
             log_likelihood, labels = self.log_likelihood, self.labels
         else:
-            scores = DenseScores(self.data, self.Theta, self.G, self.log_pi, self.n, self.S)
-            n, S, log_likelihood, labels = expectation(scores, None)
+            n, S, log_likelihood, labels = self.expected(None)
         assert np.allclose(n, self.n, rtol=1e-5, atol=1e-5), "soft counts differ from those of the parameters"
         assert abs(S - self.S).max() <= 1e-5 * (1.0 + abs(S).max()), "statistics differ from those of the parameters"
         assert np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6), "log likelihood differs"
@@ -214,6 +231,7 @@ class ExpectationMaximization(UncollapsedKernel):
 
     state_type = ExpectationState
     takes_weight = True
+    takes_known = frozenset({"clusters"})
     _constraints = {"tol": Real(0, ends="[]")}
 
     def __init__(self, *, tol=1e-3, truncation=100, n_threads=None):

@@ -19,6 +19,7 @@ from expfam.params import Real, refuse_unused
 from expfam.samplers.chain.kernel import Kernel
 from expfam.samplers.states.uncollapsed import UncollapsedState
 from expfam.samplers.uncollapsed import dense as dense_draw
+from expfam.samplers.uncollapsed.known import with_known
 from expfam.samplers.uncollapsed.tree import draw_labels, preferred_tree
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class UncollapsedKernel(Kernel):
     """
 
     state_type = UncollapsedState
+    takes_known = frozenset({"clusters", "links"})
     _constraints: ClassVar = {"theta": tuple(_ABILITY)}
 
     def __init__(
@@ -81,6 +83,11 @@ class UncollapsedKernel(Kernel):
         model.family.require(_ABILITY[self.theta], type(self).__name__)
         if model.weights.max_components is None and (self.truncation is None or self.truncation < 1):
             raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
+        if data.known is not None and data.known.fixes_rows and model.weights.max_components is None:
+            raise CapabilityError(
+                f"{type(self).__name__} cannot use labels='clusters' under {model.weights!r}: classes on fixed sticks are"
+                " another model. Give n_components, or take sampler='gibbs'"
+            )
 
     def max_clusters(self, model: Any) -> int:
         """Return the number of components of finite weights, or else the truncation."""
@@ -106,6 +113,8 @@ class UncollapsedKernel(Kernel):
         """Make parameters and weights given labels, then draw all labels given them."""
         state.draw_parameters(self.theta)
         labels, extra = self.draw_labels(state)
+        if state.data.known is not None:
+            labels = with_known(state, labels)
         return state.data.n_rows, state.move_labels(labels), extra
 
 

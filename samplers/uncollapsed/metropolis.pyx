@@ -30,6 +30,7 @@ from expfam.params import Integer
 from expfam.samplers.proposals.by_name import named_proposal
 from expfam.samplers.proposals.snapshot import Snapshot
 from expfam.samplers.uncollapsed.kernel import UncollapsedKernel
+from expfam.samplers.uncollapsed.known import with_known
 from expfam.structures.ground.stored import integers, numbers, restoring
 from expfam.structures.ground.threads import resolve_n_threads, run
 
@@ -529,5 +530,7 @@ class UncollapsedMetropolis(UncollapsedKernel):
             )
         state.draw_parameters(self.theta)
         labels, extra = self.draw_labels(state)
+        if state.data.known is not None:
+            labels = with_known(state, labels)
         extra["changed"] = state.move_labels(labels) / len(labels)
         return extra.pop("proposed"), extra.pop("accepted"), extra

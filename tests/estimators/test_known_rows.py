@@ -43,6 +43,15 @@ def test_labels_agree_with_what_is_known(sampler, labels, n_components):
     assert (mixture.predict_class(X) == Z).mean() > 0.95
 
 
+@pytest.mark.parametrize("sampler", ["em", "uncollapsed_gibbs", "canopy", "stochastic_em"])
+def test_classes_as_clusters_with_parameters(sampler):
+    y = some_known()
+    mixture = Mixture("gaussian_diag", 4, labels="clusters", sampler=sampler, random_state=0).fit(X, y)
+    assert Known(y).agrees(mixture.labels_)
+    np.testing.assert_array_equal(mixture.labels_[y >= 0], y[y >= 0])
+    assert (mixture.predict_class(X) == Z).mean() > 0.95
+
+
 def test_names_and_missing_values():
     names = np.array(["ape", "bear", "cat"], dtype=object)[Z]
     names[some_known() < 0] = None
@@ -145,7 +154,7 @@ def test_nothing_known_changes_no_bit():
             DataError,
             r"rows \d+ and \d+ are linked, and are of the",
         ),
-        ({"labels": "clusters", "sampler": "em"}, Z, None, CapabilityError, "cannot use labels='clusters'"),
+        ({"labels": "clusters", "sampler": "variational"}, Z, None, CapabilityError, "cannot use labels='clusters'"),
         ({"sampler": "variational"}, None, np.zeros(120, dtype=int), CapabilityError, "cannot use links"),
         ({"labels": "clusters", "start": np.zeros(120, dtype=int)}, Z, None, DataError, "starting labels disagree"),
         ({"weights": SymmetricDirichlet(2), "labels": "classes"}, Z, None, DataError, "allows 2 clusters"),

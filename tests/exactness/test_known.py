@@ -10,14 +10,18 @@ from tiny import FAMILIES, WEIGHTS
 from visits import LIMIT, worst_t
 
 from expfam import Dataset, Known, MixtureModel
+from expfam.errors import CapabilityError
 from expfam.samplers import (
+    Canopy,
     CollapsedGibbs,
     CollapsedMetropolis,
     CollapsedSplitMerge,
     Cycle,
+    ExpectationMaximization,
     LinkedGibbs,
     SplitMerge,
     TableProposal,
+    UncollapsedGibbs,
 )
 from expfam.samplers.collapsed.gibbs import conditional
 from expfam.samplers.collapsed.linked import linked_conditional
@@ -140,6 +144,8 @@ SPLITS = {
 }
 PAIRS = [(k, w, c) for k in KERNELS for w in WEIGHTS for c in CASES]
 PAIRS += [(k, w, c) for k in SPLITS for w in ("pitman_yor", "dirichlet_3") for c in CASES]
+# a quarter of the cells, all of them in the slow run: the tests of one update prove the same more sharply
+PAIRS = [pytest.param(*cell, marks=() if row % 4 == 0 else pytest.mark.slow) for row, cell in enumerate(PAIRS)]
 
 
 @pytest.mark.parametrize(("kernel", "weights", "case"), PAIRS)
@@ -207,3 +213,55 @@ def test_nothing_known_of_any_row_gives_the_bits_of_a_run_without(kernel):
             KERNELS[kernel].step(state)
         labels.append((state.labels.tobytes(), state.log_joint))
     assert labels[0] == labels[1]
+
+
+UNCOLLAPSED = {
+    "uncollapsed": (UncollapsedGibbs(), ("clusters", "links", "clusters and links")),
+    "canopy 1": (Canopy(variant=1), ("clusters", "links")),
+    "canopy 2": (Canopy(variant=2), ("clusters", "links")),
+}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case"),
+    [
+        pytest.param(k, c, marks=() if k == "uncollapsed" else pytest.mark.slow)
+        for k, (_, cases) in UNCOLLAPSED.items()
+        for c in cases
+    ],
+)
+def test_uncollapsed_steps_leave_the_restricted_posterior_as_it_is(kernel, case):
+    """From exact draws one step gives exact draws; chains of these kernels mix slowly on six rows."""
+    partitions, pi, model, data = restricted("poisson", WEIGHTS["dirichlet_3"], CASES[case])
+    kernel, rng = UNCOLLAPSED[kernel][0], np.random.default_rng(0)
+    place, after, n = {p: row for row, p in enumerate(partitions)}, np.zeros(len(partitions)), 2000
+    for step, row in enumerate(rng.choice(len(pi), n, p=pi)):
+        state = kernel.init(model, data, seed=step, start=np.array(partitions[row]))
+        # a partition stands for labels by its clusters in a random order of the components
+        state.set_labels(rng.permutation(3).astype(np.int32)[state.labels])
+        kernel.step(state)
+        after[place[canonical(state.labels)]] += 1
+    common = pi * n > 5
+    deviation = (after - n * pi)[common] / np.sqrt(n * pi * (1 - pi))[common]
+    assert np.abs(deviation).max() < 4.5
+    assert (deviation**2).sum() < len(deviation) + 5 * np.sqrt(2 * len(deviation))
+
+
+def test_em_with_known_rows_raises_its_objective_and_keeps_them():
+    family, X = six_rows("poisson")
+    data = Dataset(X, family, known=CASES["clusters"])
+    kernel = ExpectationMaximization(tol=0.0)
+    state = kernel.init(MixtureModel(data.family, WEIGHTS["dirichlet_3"]), data, seed=0)
+    objective = [kernel.step(state).objective for _ in range(20)]
+    assert (np.diff(objective[1:]) >= -1e-6).all()
+    assert data.known.agrees(state.labels)
+    assert state.n.sum() == pytest.approx(N)
+    state.check()
+
+
+@pytest.mark.parametrize("kernel", [UncollapsedGibbs(), ExpectationMaximization()])
+def test_classes_on_fixed_sticks_are_refused(kernel):
+    family, X = six_rows("poisson")
+    data = Dataset(X, family, known=CASES["clusters"])
+    with pytest.raises(CapabilityError, match="classes on fixed sticks are another model. Give n_components"):
+        kernel.init(MixtureModel(data.family, WEIGHTS["dirichlet_process"]), data, seed=0)
