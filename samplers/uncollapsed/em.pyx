@@ -138,7 +138,7 @@ class ExpectationState(UncollapsedState):
         return n_moved
 
     def expected(self, n_threads):
-        """Return soft statistics, log likelihood and labels; known rows are wholly in their component."""
+        """Return soft statistics, log likelihood and labels; known rows keep their component."""
         known, data = self.data.known, self.data
         if known is None:
             return expectation(DenseScores(data, self.Theta, self.G, self.log_pi, self.n, self.S), n_threads)

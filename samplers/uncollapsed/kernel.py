@@ -85,8 +85,8 @@ class UncollapsedKernel(Kernel):
             raise CapabilityError(f"truncation must be at least 1 for {model.weights!r}; got {self.truncation!r}")
         if data.known is not None and data.known.fixes_rows and model.weights.max_components is None:
             raise CapabilityError(
-                f"{type(self).__name__} cannot use labels='clusters' under {model.weights!r}: classes on fixed sticks are"
-                " another model. Give n_components, or take sampler='gibbs'"
+                f"{type(self).__name__} cannot use labels='clusters' under {model.weights!r}: classes on fixed sticks"
+                " are another model. Give n_components, or take sampler='gibbs'"
             )
 
     def max_clusters(self, model: Any) -> int:
