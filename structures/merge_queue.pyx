@@ -193,9 +193,9 @@ cdef class MergeQueue:
             )
         if status == MERGE_BOUND:
             raise ValueError(
-                f"partners({self.bad_k}) returned {self.bad_rest} as the bound of what it leaves out, and no score that "
-                f"is as high: return at least the best {self.n_kept} partners of cluster {self._id[self.bad_k]}, and a "
-                "bound that only scores of other partners reach"
+                f"partners({self.bad_k}) returned {self.bad_rest} as the bound of what it leaves out, and no score "
+                f"that is as high: return at least the best {self.n_kept} partners of cluster "
+                f"{self._id[self.bad_k]}, and a bound that only scores of other partners reach"
             )
         error, self.pending = self.pending, None
         if error is None:

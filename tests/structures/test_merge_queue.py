@@ -444,9 +444,7 @@ def test_a_bound_that_no_score_reaches_is_refused(rest):
 
 
 def test_a_bound_above_no_partners_is_refused():
-    with pytest.raises(
-        ValueError, match=r"partners\(0\) returned 0\.0 as the bound .* the best 4 partners of cluster 0"
-    ):
+    with pytest.raises(ValueError, match=r"partners\(0\) returned 0\.0 as the bound .* the best 4 partners of"):
         MergeQueue(3, lambda k, ids: ([], [], 0.0)).best()
     with pytest.raises(ValueError, match=r"partners\(0\) returned nan"):
         MergeQueue(3, lambda k, ids: ([], [], np.nan))
