@@ -17,6 +17,7 @@ _HOMES = {
     "expfam.families.counts.poisson": ["Poisson"],
     "expfam.families.gaussian.full": ["Gaussian", "ZeroMeanGaussian"],
     "expfam.families.gaussian.diagonal": ["DiagonalGaussian"],
+    "expfam.families.gaussian.lognormal": ["LogNormal"],
     "expfam.families.gaussian.spherical": ["SphericalGaussian"],
     "expfam.model.data": ["Dataset"],
     "expfam.model.known": ["Known", "link_groups"],

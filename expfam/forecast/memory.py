@@ -201,6 +201,7 @@ def _statistics_width(family, n_features):
         "gaussian": d + d * (d + 1) // 2,
         "gaussian_zero": d * (d + 1) // 2,
         "gaussian_diag": 2 * d,
+        "lognormal": 2 * d,
         "gaussian_spherical": d + 1,
     }
     return widths.get(family, d)

@@ -8,6 +8,7 @@ from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.gaussian.full import Gaussian, ZeroMeanGaussian
+from expfam.families.gaussian.lognormal import LogNormal
 from expfam.families.gaussian.spherical import SphericalGaussian
 from expfam.plugins.conformance import parametrize_with_checks
 
@@ -42,6 +43,8 @@ FAMILIES = [
     Gaussian(mean=[1.0, -2.0], mean_strength=0.7, dof=2.5, scale=[[2.0, 0.6], [0.6, 0.5]]),
     DiagonalGaussian(),
     DiagonalGaussian(mean=0.5, mean_strength=[0.03, 2.0], shape=[0.8, 3.0], rate=[0.2, 5.0]),
+    LogNormal(),
+    LogNormal(mean=0.5, mean_strength=[0.3, 2.0], shape=[2.5, 3.0], rate=[0.2, 5.0]),
     SphericalGaussian(),
     SphericalGaussian(mean=[1.0, -2.0], mean_strength=0.7, shape=2.5, rate=0.4),
     SphericalGaussian(variance="shared"),
@@ -63,6 +66,7 @@ ON_GIVEN_DATA = [
     (Gaussian(), wide_rows(18)),
     (ZeroMeanGaussian(), wide_rows(18)),
     (DiagonalGaussian(), wide_rows(18)),
+    (LogNormal(), np.exp(wide_rows(18)).astype(np.float32)),
     (SphericalGaussian(), wide_rows(18).astype(np.float32)),
     (SphericalGaussian(variance="shared"), wide_rows(18)),
     (SphericalGaussian(variance=0.6), wide_rows(18).astype(np.float32)),

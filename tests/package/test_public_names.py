@@ -10,7 +10,7 @@ from expfam.params import Settings
 PUBLIC = {
     "expfam": """
         AdmixtureModel BayesianHierarchy Categorical Dataset DiagonalGaussian DirichletProcess Family Gaussian
-        GroupedMixture Groups Known Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
+        GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
         SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups list_plugins load_family
         load_proposal merge purity register variation_of_information
     """,

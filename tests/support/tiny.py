@@ -8,6 +8,7 @@ from expfam import (
     DiagonalGaussian,
     DirichletProcess,
     Gaussian,
+    LogNormal,
     Multinomial,
     PitmanYor,
     Poisson,
@@ -40,6 +41,7 @@ FAMILIES = {
     "gaussian_spherical": (SphericalGaussian(mean=0.2, mean_strength=0.3, shape=2.5, rate=0.7), _REAL),
     "gaussian_spherical_known": (SphericalGaussian(variance=0.6, mean=0.1, mean_variance=2.0), _REAL),
     "gaussian_spherical_shared": (SphericalGaussian("shared", 0.1, mean_variance=2.0, shared_variance=0.6), _REAL),
+    "lognormal": (LogNormal(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7), np.exp(_REAL)),
     "gaussian_zero": (ZeroMeanGaussian(dof=3.5, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -39,6 +39,7 @@ class RealFamily(Family):
     """Base class of Gaussian families: centring, bounds of learned scales, compiled prediction."""
 
     support = "real"
+    of_logs: ClassVar[bool] = False  # whether the rows of the model are the logarithms of those of the data
     center_: Floats
     resolution_: Floats
     variance_floor_: Floats
@@ -48,7 +49,7 @@ class RealFamily(Family):
 
         The attributes are center_, resolution_ and variance_floor_, each (V,).
         """
-        mean, variance, resolution = column_summaries(X)
+        mean, variance, resolution = column_summaries(X, of_logs=self.of_logs)
         check_scales(variance, family=self.name)
         learned = {
             "center_": mean,
@@ -97,8 +98,8 @@ class Rows:
 # ---- columns -------------------------------------------------------------------------------------------------------
 
 
-def column_summaries(X: Any) -> tuple[Floats, Floats, Floats]:
-    """Return mean, variance (divided by N) and resolution of each column.
+def column_summaries(X: Any, *, of_logs: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance (divided by N) and resolution of each column, or of its logarithms.
 
     The resolution of a column is the smallest gap between its distinct values, if at least half of the values are
     repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data. A variance that overflows is infinite. The bits
@@ -108,12 +109,13 @@ def column_summaries(X: Any) -> tuple[Floats, Floats, Floats]:
         mean, variance = _sparse_moments(X)
         resolution = np.zeros(X.shape[1])
     else:
-        mean, variance, resolution = np.array([_column(X[:, j]) for j in range(X.shape[1])]).T.copy()
+        columns = (X[:, j].astype(np.float64) for j in range(X.shape[1]))
+        mean, variance, resolution = np.array([_column(np.log(x) if of_logs else x) for x in columns]).T.copy()
     return mean, variance, resolution
 
 
 def _column(values):
-    values = np.sort(values.astype(np.float64))
+    values = np.sort(values)
     if values[0] == values[-1]:
         return values[0], 0.0, 0.0
     with np.errstate(over="ignore"):

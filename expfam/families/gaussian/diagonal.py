@@ -76,12 +76,12 @@ class DiagonalGaussian(RealFamily):
         shape: npt.ArrayLike = 2.0,
         rate: npt.ArrayLike = "auto",
     ) -> None:
-        check_hyper("gaussian_diag", "mean", mean, positive=False)
-        check_hyper("gaussian_diag", "mean_strength", mean_strength)
+        check_hyper(self.name, "mean", mean, positive=False)
+        check_hyper(self.name, "mean_strength", mean_strength)
         if is_auto(shape):
-            raise ValueError("gaussian_diag: shape must be a positive number, or one per column; got 'auto'")
-        check_hyper("gaussian_diag", "shape", shape)
-        check_hyper("gaussian_diag", "rate", rate)
+            raise ValueError(f"{self.name}: shape must be a positive number, or one per column; got 'auto'")
+        check_hyper(self.name, "shape", shape)
+        check_hyper(self.name, "rate", rate)
         self.mean, self.mean_strength, self.shape, self.rate = mean, mean_strength, shape, rate
 
     def resolve(self, X: Any) -> dict[str, Any]:
@@ -111,9 +111,14 @@ class DiagonalGaussian(RealFamily):
             return strength_bounds(self._learned_base(name))
         return self.scale_bounds(self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
 
+    def _values(self, X):
+        """Return the rows that the model is about: the data as float64, or their logarithms."""
+        X = X.astype(np.float64)
+        return np.log(X) if self.of_logs else X
+
     def sufficient_statistics(self, X: Any) -> Floats:
         """Return phi of each row, (x, x^2) about center_: (N, 2 V) float64."""
-        X = X.astype(np.float64) - self.center_
+        X = self._values(X) - self.center_
         return np.concatenate([X, X * X], axis=1)
 
     def log_base(self, X: Any) -> Floats:

@@ -15,6 +15,7 @@ ctypedef struct real_state:
     int wide_indices                # 1 for int64 indices, 0 for int32
     int wide_indptr
     const double *center            # (d,)
+    int is_log                      # 1 if the model is about the logarithms of dense rows
     double *n                       # (slots,)
     double *S                       # (slots, F), a row for each cluster
     double *fresh                   # (F + d,) the writer's scratch

@@ -9,6 +9,7 @@ prior.
 import numpy as np
 
 from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport log
 from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
@@ -35,7 +36,7 @@ cdef double *pointer(object array) except? NULL:
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
-    """Write dense row i minus the centre to `out` (d,); the data are float64 or float32."""
+    """Write dense row i, or its logarithm, minus the centre to `out` (d,); the data are float64 or float32."""
     cdef Py_ssize_t f
     cdef const double *wide = <const double *> state.x + i * state.d
     cdef const float *narrow = <const float *> state.x + i * state.d
@@ -45,6 +46,9 @@ cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept 
     else:
         for f in range(state.d):
             out[f] = <double> narrow[f] - state.center[f]
+    if state.is_log:
+        for f in range(state.d):
+            out[f] = log(wide[f] if state.value_kind == 0 else <double> narrow[f]) - state.center[f]
 
 
 cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil:
@@ -194,6 +198,7 @@ cdef class RealComponents:
         self.read_rows()
         self.center = np.zeros(state.d) + getattr(self.family, "center_", 0.0)
         state.center = pointer(self.center)
+        state.is_log = bool(getattr(self.family, "of_logs", False))
         self.fresh = np.zeros(state.F + state.d)
         state.fresh = pointer(self.fresh)
         self.pending = None
