@@ -29,6 +29,7 @@ class PlainPoisson(Poisson):
 
 _REAL = np.array([[0.3, -1.0], [0.5, -0.7], [2.0, 1.5], [1.7, 2.2], [-0.4, 0.1]])
 _COUNTS = np.array([[3, 0, 1, 0], [2, 1, 0, 0], [0, 0, 4, 1], [0, 0, 0, 0], [1, 0, 2, 12]])
+_HOLES = np.array([[0.3, -1.0], [np.nan, -0.7], [2.0, np.nan], [1.7, 2.2], [np.nan, np.nan]])
 
 FAMILIES = {
     "multinomial": (Multinomial(concentration=0.4), sparse.csr_array(_COUNTS)),
@@ -42,6 +43,11 @@ FAMILIES = {
     "gaussian_spherical_known": (SphericalGaussian(variance=0.6, mean=0.1, mean_variance=2.0), _REAL),
     "gaussian_spherical_shared": (SphericalGaussian("shared", 0.1, mean_variance=2.0, shared_variance=0.6), _REAL),
     "lognormal": (LogNormal(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7), np.exp(_REAL)),
+    "gaussian_diag_missing": (
+        DiagonalGaussian(mean=0.2, mean_strength=0.3, shape=[1.5, 2.0], rate=0.7, missing=True),
+        _HOLES,
+    ),
+    "lognormal_missing": (LogNormal(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7, missing=True), np.exp(_HOLES)),
     "gaussian_zero": (ZeroMeanGaussian(dof=3.5, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
 }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import DataTypeError, DataWarning
+from expfam.errors import DataError, DataTypeError, DataWarning
 from expfam.families.base import Family
 from expfam.families.components import Components
 from expfam.families.gaussian.definite import invert_definite
@@ -50,6 +50,9 @@ class RealFamily(Family):
         The attributes are center_, resolution_ and variance_floor_, each (V,).
         """
         mean, variance, resolution = column_summaries(X, of_logs=self.of_logs)
+        empty = np.flatnonzero(np.isnan(mean))
+        if empty.size:
+            raise DataError(f"{self.name}: {_listed(empty)} without a value in any row: leave out such columns")
         check_scales(variance, family=self.name)
         learned = {
             "center_": mean,
@@ -102,8 +105,9 @@ def column_summaries(X: Any, *, of_logs: bool = False) -> tuple[Floats, Floats, 
     """Return mean, variance (divided by N) and resolution of each column, or of its logarithms.
 
     The resolution of a column is the smallest gap between its distinct values, if at least half of the values are
-    repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data. A variance that overflows is infinite. The bits
-    of the results do not depend on the order of the rows.
+    repeats; otherwise it is 0.0. It is 0.0 for all columns of CSR data. A variance that overflows is infinite. Cells
+    that hold NaN are left out; all three are NaN for a column of such cells. The bits of the results do not depend on
+    the order of the rows.
     """
     if sparse.issparse(X):
         mean, variance = _sparse_moments(X)
@@ -115,7 +119,10 @@ def column_summaries(X: Any, *, of_logs: bool = False) -> tuple[Floats, Floats, 
 
 
 def _column(values):
-    values = np.sort(values)
+    values = np.sort(values)  # NaN comes last
+    values = values[: np.searchsorted(values, np.inf, side="right")]
+    if not values.size:
+        return np.nan, np.nan, np.nan
     if values[0] == values[-1]:
         return values[0], 0.0, 0.0
     with np.errstate(over="ignore"):

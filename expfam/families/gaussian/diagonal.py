@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from expfam.families.gaussian._diagonal import DiagonalComponents
+from expfam.families.gaussian._open_diagonal import OpenDiagonalComponents
 from expfam.families.gaussian.columns import (
     LOG_2PI,
     PRIOR_SHARE,
@@ -39,11 +40,14 @@ class DiagonalGaussian(RealFamily):
     rate : "auto", float or (V,) array_like
         Rate b0 of the gamma prior. If "auto", it is max(shape - 1, 0.5) times a tenth of the column's variance: for
         shapes from 1.5 on the prior mean of each variance is a tenth of the column's variance.
+    missing : bool
+        Whether NaN stands for a cell that a row lacks; otherwise NaN is refused. Such cells are integrated out: a
+        cluster knows of a row only what was observed.
 
     Attributes
     ----------
     center_ : (V,) float64 ndarray
-        Column means at binding; statistics are sums about them.
+        Column means of the observed cells at binding; statistics are sums about them.
 
     Examples
     --------
@@ -59,6 +63,10 @@ class DiagonalGaussian(RealFamily):
     With kn = k0 + n, an = a0 + n/2, bn = b0 + (S2 + k0 m0^2 - kn mn^2) / 2,
     A = sum lG(an) - lG(a0) + a0 log b0 - an log bn + log(k0/kn) / 2. The predictive is a product of Student's t
     densities with 2 an degrees of freedom (Murphy 2007, sec. 3).
+
+    With `missing` a column counts its own data, because independent columns factorise: phi = (o, o x, o x^2) with o = 1
+    for an observed cell and 0 for a missing one, theta = (-g_j, lam mu, -lam / 2) with the g_j of each column j, and
+    g = 0. The posterior given the observed cells is exact if cells are missing at random.
     """
 
     name = "gaussian_diag"
@@ -68,6 +76,7 @@ class DiagonalGaussian(RealFamily):
     mean_strength: Any
     shape: Any
     rate: Any
+    missing: bool
 
     def __init__(
         self,
@@ -75,6 +84,7 @@ class DiagonalGaussian(RealFamily):
         mean_strength: npt.ArrayLike = "auto",
         shape: npt.ArrayLike = 2.0,
         rate: npt.ArrayLike = "auto",
+        missing: bool = False,
     ) -> None:
         check_hyper(self.name, "mean", mean, positive=False)
         check_hyper(self.name, "mean_strength", mean_strength)
@@ -82,7 +92,21 @@ class DiagonalGaussian(RealFamily):
             raise ValueError(f"{self.name}: shape must be a positive number, or one per column; got 'auto'")
         check_hyper(self.name, "shape", shape)
         check_hyper(self.name, "rate", rate)
+        if missing not in (True, False):
+            raise ValueError(f"{self.name}: missing must be True or False; got {missing!r}")
         self.mean, self.mean_strength, self.shape, self.rate = mean, mean_strength, shape, rate
+        self.missing = missing
+
+    @property
+    def allows_missing(self) -> bool:  # type: ignore[override]
+        """Return whether NaN stands for a cell that a row lacks."""
+        return bool(self.missing)
+
+    @property
+    def nonnegative_statistics(self) -> npt.NDArray[np.bool_]:
+        """Return which statistics are never negative: the counts of observed cells, (F,) bool."""
+        self.require_bound()
+        return np.arange(self.n_statistics_) < self.n_statistics_ - 2 * self.n_features_in_
 
     def resolve(self, X: Any) -> dict[str, Any]:
         """Return the hyper-parameters as (V,) arrays, and the learned attributes.
@@ -117,18 +141,28 @@ class DiagonalGaussian(RealFamily):
         return np.log(X) if self.of_logs else X
 
     def sufficient_statistics(self, X: Any) -> Floats:
-        """Return phi of each row, (x, x^2) about center_: (N, 2 V) float64."""
+        """Return phi of each row about center_, float64.
+
+        It is (x, x^2), or (o, o x, o x^2) if cells may be missing: (N, 2 V) or (N, 3 V).
+        """
         X = self._values(X) - self.center_
-        return np.concatenate([X, X * X], axis=1)
+        if not self.missing:
+            return np.concatenate([X, X * X], axis=1)
+        seen = ~np.isnan(X)
+        X = np.where(seen, X, 0.0)
+        return np.concatenate([seen, X, X * X], axis=1)
 
     def log_base(self, X: Any) -> Floats:
-        """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""
-        return np.full(X.shape[0], -0.5 * X.shape[1] * LOG_2PI)
+        """Return the log base measure of each row, -log(2 pi) / 2 for each observed cell: (N,) nats."""
+        observed = np.count_nonzero(~np.isnan(X), axis=1) if self.missing else np.full(X.shape[0], X.shape[1])
+        return -0.5 * LOG_2PI * observed
 
     def _posterior(self, n, S):
         """Return posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
         n, S = np.asarray(n, dtype=np.float64)[:, None], np.asarray(S, dtype=np.float64)
         d = self.n_features_in_
+        if self.missing:
+            n, S = S[:, :d], S[:, d:]
         m0 = self.mean - self.center_
         strength = self.mean_strength + n
         about = S[:, :d] - n * m0
@@ -151,7 +185,7 @@ class DiagonalGaussian(RealFamily):
         strength, mean, shape, rate = self._posterior(n, S)
         precision = shape / rate
         g = 0.5 * (1.0 / strength + mean * mean * precision - psi(shape) + np.log(rate))
-        return np.concatenate([mean * precision, -0.5 * precision], axis=1), g.sum(axis=1)
+        return self._joined(mean * precision, -0.5 * precision, g)
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw parameters (Theta, G) from the posterior of each cluster: (K, F) and (K,)."""
@@ -167,10 +201,15 @@ class DiagonalGaussian(RealFamily):
         _, mean, shape, rate = self._posterior(n, S)
         return self._natural(mean, np.maximum(shape - 1.5, 0.5) / rate)
 
-    @staticmethod
-    def _natural(mean, precision):
-        theta = np.concatenate([mean * precision, -0.5 * precision], axis=1)
-        return theta, 0.5 * (mean * mean * precision - np.log(precision)).sum(axis=1)
+    def _natural(self, mean, precision):
+        g = 0.5 * (mean * mean * precision - np.log(precision))
+        return self._joined(mean * precision, -0.5 * precision, g)
+
+    def _joined(self, first, second, g):
+        """Return (Theta, G) from the natural parameters of each column and its g, each (K, d)."""
+        if self.missing:
+            return np.concatenate([-g, first, second], axis=1), np.zeros(len(g))
+        return np.concatenate([first, second], axis=1), g.sum(axis=1)
 
     def _usual(self, theta):
         """Return centred means and precisions (K, d), and which rows lie inside the domain (K,).
@@ -178,6 +217,7 @@ class DiagonalGaussian(RealFamily):
         Means and precisions are NaN outside the domain.
         """
         d = self.n_features_in_
+        theta = theta[:, -2 * d :]
         inside = (theta[:, d:] < 0).all(axis=1)
         precision = np.where(inside[:, None], -2.0 * theta[:, d:], np.nan)
         return theta[:, :d] / precision, precision, inside
@@ -195,7 +235,11 @@ class DiagonalGaussian(RealFamily):
     def log_partition(self, theta: Floats) -> Floats:
         """Return g of each natural parameter: (K,) nats; +inf outside the domain."""
         mean, precision, inside = self._usual(theta)
-        return np.where(inside, self._natural(mean, precision)[1], np.inf)
+        natural, g = self._natural(mean, precision)
+        if self.missing:  # of complete rows; 0 for all parameters that the other methods return
+            d = self.n_features_in_
+            g = (theta[:, :d] - natural[:, :d]).sum(axis=1)
+        return np.where(inside, g, np.inf)
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         """Return means (K, V) and variances (K, V) in the coordinates of the data."""
@@ -216,6 +260,6 @@ class DiagonalGaussian(RealFamily):
 
     def components(
         self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
-    ) -> DiagonalComponents:
+    ) -> DiagonalComponents | OpenDiagonalComponents:
         """Return the compiled owner of the statistics of `capacity` clusters."""
-        return DiagonalComponents(self, data, capacity)
+        return (OpenDiagonalComponents if self.missing else DiagonalComponents)(self, data, capacity)

@@ -32,6 +32,8 @@ class LogNormal(DiagonalGaussian):
         Shape of the gamma prior on each precision of log x.
     rate : "auto", float or (V,) array_like
         Rate of the gamma prior. "auto" is that of `DiagonalGaussian` for log x.
+    missing : bool
+        Whether NaN stands for a cell that a row lacks, as for `DiagonalGaussian`.
 
     Attributes
     ----------
@@ -68,8 +70,11 @@ class LogNormal(DiagonalGaussian):
             ) from None
 
     def log_base(self, X: Any) -> Floats:
-        """Return the log base measure of each row, -(d/2) log 2 pi - sum log x: (N,) nats."""
-        return super().log_base(X) - self._values(X).sum(axis=1)
+        """Return the log base measure of each row: (N,) nats.
+
+        It is the sum of -log(2 pi) / 2 - log x over the observed cells.
+        """
+        return super().log_base(X) - np.nansum(self._values(X), axis=1)
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
         """Return means, medians and variances (K, V) of the data themselves.

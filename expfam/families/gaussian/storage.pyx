@@ -14,6 +14,7 @@ from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE, components_v1
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
+from expfam.structures.simd.logs cimport expfam_log
 
 from expfam.errors import DataError
 from expfam.families.support import dense_rows
@@ -36,19 +37,32 @@ cdef double *pointer(object array) except? NULL:
 
 
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil:
-    """Write dense row i, or its logarithm, minus the centre to `out` (d,); the data are float64 or float32."""
+    """Write dense row i, or its logarithm, minus the centre to `out` (d,)."""
     cdef Py_ssize_t f
     cdef const double *wide = <const double *> state.x + i * state.d
     cdef const float *narrow = <const float *> state.x + i * state.d
-    if state.value_kind == 0:
+    if state.is_log:
+        real_log_row(state, wide, narrow, out)
+    elif state.value_kind == 0:
         for f in range(state.d):
             out[f] = wide[f] - state.center[f]
     else:
         for f in range(state.d):
             out[f] = <double> narrow[f] - state.center[f]
-    if state.is_log:
-        for f in range(state.d):
-            out[f] = log(wide[f] if state.value_kind == 0 else <double> narrow[f]) - state.center[f]
+
+
+cdef void real_log_row(const real_state *state, const double *wide, const float *narrow, double *out) noexcept nogil:
+    """Write the logarithms of a row minus the centre; NaN stays NaN."""
+    cdef Py_ssize_t f
+    cdef double x
+    for f in range(state.d):
+        out[f] = wide[f] if state.value_kind == 0 else <double> narrow[f]
+    expfam_log(out, out, state.d)
+    for f in range(state.d):
+        x = wide[f] if state.value_kind == 0 else <double> narrow[f]
+        if not x >= 2.3e-308:           # expfam_log takes normal numbers only
+            out[f] = log(x)
+        out[f] -= state.center[f]
 
 
 cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil:

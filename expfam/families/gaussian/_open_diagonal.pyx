@@ -1,0 +1,399 @@
+"""Compiled components of the diagonal Gaussian whose rows may lack cells.
+
+Each column of a cluster has a count of its own, the number of its observed cells. Degrees of freedom thus differ from
+column to column, and a predictive needs one logarithm for each observed column. Cells that a datum lacks are skipped:
+their constants are taken back from the sum of the constants of all columns.
+"""
+
+import numpy as np
+from scipy.special import gammaln
+
+from libc.math cimport INFINITY, fabs, isfinite, isnan, lgamma
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.gaussian.storage cimport (
+    RealComponents, aligned, exchange_lanes, pointer, real_is_slot, real_row, real_state,
+)
+from expfam.families.gaussian.student_t cimport log1p_square
+from expfam.structures.simd.elementary cimport expfam_log_rising1
+from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
+from expfam.structures.simd.logs cimport expfam_log
+
+cdef extern from *:
+    """
+    #include "gaussian_lanes.h"
+
+    #define EXPFAM_SQRT2 1.4142135623730951
+
+    /* Natural logarithm of x / sqrt 2 for a positive normal number, error below 2 ulp and 2e-16: with x = m 2^e and m
+     * in [1, 2) it is e log 2 + 2 atanh(s), s = (m - sqrt 2) / (m + sqrt 2), by the series of expfam_log1. The factor
+     * saves instructions where x is made by a multiplication anyway. */
+    EXPFAM_INLINE double expfam_log_of_scaled(double x) {
+        uint64_t bits, exponent;
+        double m, e, s, z, r;
+        memcpy(&bits, &x, 8);
+        exponent = (bits >> 52) | UINT64_C(0x4330000000000000);     /* 2^52 and the exponent, as a double */
+        bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
+        memcpy(&e, &exponent, 8);
+        memcpy(&m, &bits, 8);
+        e -= 4503599627370496.0 + 1023.0;
+        s = (m - EXPFAM_SQRT2) / (m + EXPFAM_SQRT2);
+        z = s * s;
+        r = 2.0 + z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * (2.857142874366239149e-01 +
+            z * (2.222219843214978396e-01 + z * (1.818357216161805012e-01 + z * (1.531383769920937332e-01 +
+            z * 1.479819860511658591e-01))))));
+        return e * 0.69314718055994531 + s * r;
+    }
+
+    /* Rows of a block: sum of the constants; location, weight times sqrt 2 and half of each column; constant of each
+     * column. score = sum over observed columns f of constant_f - half_f * log(1 + weight_f (x_f - location_f)^2).
+     * `columns` lists the observed columns first, `seen` of them, whose values are in x in this order, then the others.
+     * No square may leave the range of doubles: see `is_tame`. */
+    #define EXPFAM_OPEN_SCAN(NAME, TARGET, VECTOR)                                                                    \
+        TARGET static void NAME(const double *x, const ptrdiff_t *columns, ptrdiff_t seen, ptrdiff_t d,               \
+                                const double *block, ptrdiff_t count, double *out) {                                  \
+            enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                        \
+            for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                                \
+                const VECTOR *rows = (const VECTOR *)(block + start / EXPFAM_LANES * EXPFAM_LANES * (1 + 4 * d) +     \
+                                                      start % EXPFAM_LANES);                                          \
+                const VECTOR *constants = rows + (1 + 3 * d) * STEP;                                                  \
+                VECTOR sum = rows[0];                                                                                 \
+                if (2 * seen > d) {                                                                                   \
+                    for (ptrdiff_t g = seen; g < d; g++) sum -= constants[columns[g] * STEP];                         \
+                } else {                                                                                              \
+                    sum = rows[0] * 0.0;                                                                              \
+                    for (ptrdiff_t g = 0; g < seen; g++) sum += constants[columns[g] * STEP];                         \
+                }                                                                                                     \
+                for (ptrdiff_t g = 0; g < seen; g++) {                                                                \
+                    const VECTOR *row = rows + (1 + 3 * columns[g]) * STEP;                                           \
+                    VECTOR t = x[g] - row[0], value = EXPFAM_SQRT2 + row[STEP] * (t * t);                             \
+                    double lane[EXPFAM_WIDTH(VECTOR)];                                                                \
+                    memcpy(lane, &value, sizeof lane);                                                                \
+                    EXPFAM_SIMD                                                                                       \
+                    for (ptrdiff_t l = 0; l < WIDTH; l++) lane[l] = expfam_log_of_scaled(lane[l]);                    \
+                    memcpy(&value, lane, sizeof lane);                                                                \
+                    sum -= row[2 * STEP] * value;                                                                     \
+                }                                                                                                     \
+                expfam_store(out, start, count, &sum, WIDTH);                                                         \
+            }                                                                                                         \
+        }
+    EXPFAM_LANE_INSTANCES(EXPFAM_OPEN_SCAN, void, expfam_open_scan,
+                          (const double *, const ptrdiff_t *, ptrdiff_t, ptrdiff_t, const double *, ptrdiff_t,
+                           double *))
+    """
+    const double SQRT2 "EXPFAM_SQRT2"
+    void (*expfam_open_scan)(const double *x, const Py_ssize_t *columns, Py_ssize_t seen, Py_ssize_t d,
+                             const double *block, Py_ssize_t count, double *out) noexcept nogil
+
+cdef Py_ssize_t TABLE = 4096        # tables hold the gamma terms of smaller counts
+cdef double MOST = 1e60             # larger values are scored with scaled arithmetic
+cdef Py_ssize_t MOST_TABLED = 400_000   # numbers in a table, if shapes differ by column
+
+ctypedef struct open_state:
+    real_state base                 # S: counts of observed cells, sums and sums of squares, (d,) each
+    double *block                   # (slots / 8, 1 + 4 d, 8)
+    const double *shift             # (d,) prior location about the centre
+    const double *strength
+    const double *shape
+    const double *rate
+    const double *log_rate
+    const double *rising            # (d or 1, table) lgamma(an + 1/2) - lgamma(an)
+    const double *gammas            # (d or 1, table) lgamma(an) - lgamma(a0)
+    Py_ssize_t table
+    Py_ssize_t stride               # from the table of a column to the next; 0 if all columns share one
+    int is_tame                     # whether the prior lets no predictive of values up to MOST leave the range
+    double *logs                    # (2 d,) scratch of the writing thread
+
+
+cdef inline double rising_of(const open_state *s, Py_ssize_t f, double n) noexcept nogil:
+    cdef Py_ssize_t whole = <Py_ssize_t> n if n < s.table else -1
+    cdef double z
+    if whole >= 0 and whole == n:
+        return s.rising[f * s.stride + whole]
+    z = s.shape[f] + 0.5 * n
+    return expfam_log_rising1(z, 0.5, 16 if z < 16 else 0)
+
+
+cdef inline double gammas_of(const open_state *s, Py_ssize_t f, double n) noexcept nogil:
+    cdef Py_ssize_t whole = <Py_ssize_t> n if n < s.table else -1
+    if whole >= 0 and whole == n:
+        return s.gammas[f * s.stride + whole]
+    return lgamma(s.shape[f] + 0.5 * n) - lgamma(s.shape[f])
+
+
+cdef inline double open_rate(const open_state *s, Py_ssize_t f, double n, double first, double second,
+                             double *about) noexcept nogil:
+    """Return the posterior rate of a column; set `about` to the sum about the prior location.
+
+    A column without observed cells has exactly the prior's, whatever rounding has left in the sums.
+    """
+    cdef double t = first - n * s.shift[f]
+    if n == 0.0:
+        about[0] = 0.0
+        return s.rate[f]
+    about[0] = t
+    return s.rate[f] + 0.5 * (second - s.shift[f] * (first + t) - t * t / (s.strength[f] + n))
+
+
+cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, Py_ssize_t *columns,
+                                  bint *is_tame) noexcept nogil:
+    """Return the number of observed cells of a row; list their columns first and their values in `x`.
+
+    A rate is at least the prior's, and at least strength * (location - prior location)^2 / 2. So weight *
+    (x - location)^2 is at most (x - prior location)^2 / rate + 2 / strength with the prior's rate and strength, and
+    `is_tame` tells whether it is far from overflow.
+    """
+    cdef Py_ssize_t f, seen = 0, last = s.base.d
+    is_tame[0] = s.is_tame
+    real_row(&s.base, i, x)
+    for f in range(s.base.d):
+        if isnan(x[f]):
+            last -= 1
+            columns[last] = f
+        else:
+            x[seen] = x[f]
+            is_tame[0] = is_tame[0] and fabs(x[f]) < MOST
+            columns[seen] = f
+            seen += 1
+    return seen
+
+
+cdef inline const double *lane_of(const open_state *s, Py_ssize_t k) noexcept nogil:
+    return s.block + (k // EXPFAM_LANES) * (1 + 4 * s.base.d) * EXPFAM_LANES + k % EXPFAM_LANES
+
+
+cdef inline double constant_of(const open_state *s, const double *rows, const Py_ssize_t *columns,
+                               Py_ssize_t seen) noexcept nogil:
+    """Return the sum of the constants of the observed columns of a cluster; exactly 0 if there are none."""
+    cdef const double *constants = rows + (1 + 3 * s.base.d) * EXPFAM_LANES
+    cdef double total = 0.0
+    cdef Py_ssize_t g
+    if 2 * seen > s.base.d:
+        total = rows[0]
+        for g in range(seen, s.base.d):
+            total -= constants[columns[g] * EXPFAM_LANES]
+    else:
+        for g in range(seen):
+            total += constants[columns[g] * EXPFAM_LANES]
+    return total
+
+
+cdef double open_score(const open_state *s, const double *x, const Py_ssize_t *columns, Py_ssize_t seen,
+                       Py_ssize_t k) noexcept nogil:
+    """Return the log predictive under one cluster, also for outliers whose squares overflow."""
+    cdef const double *rows = lane_of(s, k)
+    cdef const double *row
+    cdef double total = constant_of(s, rows, columns, seen)
+    cdef Py_ssize_t g
+    for g in range(seen):
+        row = rows + (1 + 3 * columns[g]) * EXPFAM_LANES
+        total -= row[2 * EXPFAM_LANES] * log1p_square(row[EXPFAM_LANES] / SQRT2, x[g] - row[0])
+    return total
+
+
+cdef double open_score_quickly(const open_state *s, const double *x, const Py_ssize_t *columns, Py_ssize_t seen,
+                               Py_ssize_t k, double *values) noexcept nogil:
+    """Return the log predictive under one cluster; not finite if a square overflows."""
+    cdef const double *rows = lane_of(s, k)
+    cdef const double *row
+    cdef double total = constant_of(s, rows, columns, seen), t, worst = 0.0
+    cdef Py_ssize_t g
+    for g in range(seen):
+        row = rows + (1 + 3 * columns[g]) * EXPFAM_LANES
+        t = x[g] - row[0]
+        values[g] = 1.0 + row[EXPFAM_LANES] / SQRT2 * t * t
+        worst += values[g]
+    if not worst < 1e290:
+        return INFINITY
+    expfam_log(values, values + s.base.d, seen)
+    for g in range(seen):
+        total -= rows[(3 + 3 * columns[g]) * EXPFAM_LANES] * values[s.base.d + g]
+    return total
+
+
+cdef int open_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                             double *out, double *work) noexcept nogil:
+    cdef open_state *s = <open_state *> self
+    cdef Py_ssize_t *columns = <Py_ssize_t *> (work + s.base.d)
+    cdef bint is_tame
+    cdef Py_ssize_t j, k, seen = sort_cells(s, i, work, columns, &is_tame)
+    if ks == NULL:
+        if m > s.base.capacity:
+            return EXPFAM_RANGE
+        if is_tame:
+            expfam_open_scan(work, columns, seen, s.base.d, s.block, m, out)
+            return EXPFAM_OK
+        for k in range(m):
+            out[k] = open_score(s, work, columns, seen, k)
+        return EXPFAM_OK
+    for j in range(m):
+        k = ks[j]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        out[j] = open_score_quickly(s, work, columns, seen, k, work + 2 * s.base.d)
+        if not isfinite(out[j]):
+            out[j] = open_score(s, work, columns, seen, k)
+    return EXPFAM_OK
+
+
+cdef int open_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    """Compute the log predictive of a member from the statistics without it.
+
+    No digits are lost except those that S has lost.
+    """
+    cdef open_state *s = <open_state *> self
+    cdef Py_ssize_t g, f, seen, d = s.base.d
+    cdef Py_ssize_t *columns = <Py_ssize_t *> (work + d)
+    cdef double *logs = work + 2 * d
+    cdef double *scratch = work + 4 * d
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef double n, strength, rate, about, weight, t, half, total = 0.0
+    cdef bint is_tame
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    seen = sort_cells(s, i, work, columns, &is_tame)
+    for g in range(seen):
+        f = columns[g]
+        n = S[f] - 1.0
+        if n < 0.0:
+            return EXPFAM_RANGE
+        rate = open_rate(s, f, n, S[d + f] - work[g], S[2 * d + f] - work[g] * work[g], &about)
+        if not (1e-300 < rate < 1e300):
+            return EXPFAM_NUMERICAL
+        strength = s.strength[f] + n
+        half = s.shape[f] + 0.5 * (n + 1.0)
+        weight = 0.5 * strength / ((strength + 1.0) * rate)
+        t = work[g] - s.shift[f] - about / strength
+        logs[g] = 2.0 * weight
+        logs[seen + g] = 1.0 + weight * t * t
+        if not (logs[seen + g] < 1e300):
+            logs[seen + g] = 1.0
+            total -= half * log1p_square(weight, t)
+        total += rising_of(s, f, n)
+    expfam_log(logs, scratch, 2 * seen)
+    for g in range(seen):
+        total += 0.5 * scratch[g] - (s.shape[columns[g]] + 0.5 * S[columns[g]]) * scratch[seen + g]
+    out[0] = total
+    return EXPFAM_OK
+
+
+cdef void open_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+    cdef open_state *s = <open_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *x = s.base.fresh + s.base.F
+    real_row(&s.base, i, x)
+    for f in range(d):
+        out[f], out[d + f], out[2 * d + f] = S[f], S[d + f], S[2 * d + f]
+        if not isnan(x[f]):
+            out[f] += sign
+            out[d + f] += sign * x[f]
+            out[2 * d + f] += sign * x[f] * x[f]
+
+
+cdef int open_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef open_state *s = <open_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double *row = s.block + (k // EXPFAM_LANES) * (1 + 4 * d) * EXPFAM_LANES + k % EXPFAM_LANES
+    cdef double *first = row
+    cdef double *own = s.base.S + k * s.base.F
+    cdef double strength, rate, about, constant, total = 0.0
+    for f in range(d):
+        if S[f] <= -0.5:
+            return EXPFAM_RANGE
+        rate = open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
+        if not (1e-300 < rate < 1e300 and isfinite(about)):
+            return EXPFAM_NUMERICAL
+        strength = s.strength[f] + S[f]
+        s.logs[f] = strength / ((strength + 1.0) * rate)
+    expfam_log(s.logs, s.logs + d, d)
+    for f in range(d):
+        open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
+        constant = 0.5 * s.logs[d + f] + rising_of(s, f, S[f])
+        total += constant
+        row[EXPFAM_LANES] = s.shift[f] + about / (s.strength[f] + S[f])
+        row[2 * EXPFAM_LANES] = 0.5 * SQRT2 * s.logs[f]
+        row[3 * EXPFAM_LANES] = s.shape[f] + 0.5 * (S[f] + 1.0)
+        first[(1 + 3 * d + f) * EXPFAM_LANES] = constant
+        row += 3 * EXPFAM_LANES
+    first[0] = total
+    s.base.n[k] = n
+    for f in range(d):
+        own[f] = S[f]
+        own[d + f] = S[d + f] if S[f] else 0.0      # a column that is empty again holds exact zeros
+        own[2 * d + f] = S[2 * d + f] if S[f] else 0.0
+    return EXPFAM_OK
+
+
+cdef int open_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
+    cdef open_state *s = <open_state *> self
+    cdef Py_ssize_t f, d = s.base.d
+    cdef double about, total = 0.0
+    for f in range(d):
+        work[f] = open_rate(s, f, S[f], S[d + f], S[2 * d + f], &about)
+        work[d + f] = s.strength[f] / (s.strength[f] + S[f])
+        if not (1e-300 < work[f] < 1e300):
+            return EXPFAM_NUMERICAL
+    expfam_log(work, work + 2 * d, 2 * d)
+    for f in range(d):
+        if S[f]:
+            total += gammas_of(s, f, S[f]) + s.shape[f] * (s.log_rate[f] - work[2 * d + f])
+            total += 0.5 * (work[3 * d + f] - S[f] * work[2 * d + f])
+    out[0] = total
+    return EXPFAM_OK
+
+
+cdef void open_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef open_state *s = <open_state *> self
+    exchange_lanes(s.block, 1 + 4 * s.base.d, k, l)
+
+
+cdef class OpenDiagonalComponents(RealComponents):
+    """Statistics of the clusters of a `DiagonalGaussian` whose rows may lack cells; see `RealComponents`."""
+
+    cdef open_state mine
+    cdef object block, logs, tables
+
+    def __init__(self, family, data, Py_ssize_t capacity):
+        self.family, self.data = family, data
+        self.prepare(&self.mine.base)
+        self.mine.base.shifted = open_shifted
+        self.mine.base.commit = open_commit
+        self.mine.base.evidence = open_evidence
+        self.mine.base.exchange = open_exchange
+        self.api.log_predictive = open_log_predictive
+        self.api.log_predictive_self = open_log_predictive_self
+        self.api.work_size = 8 * self.mine.base.d
+        self.logs = np.empty(2 * self.mine.base.d)
+        self.mine.logs = pointer(self.logs)
+        self.set_prior()
+        self.resize(capacity)
+        self.rebuild_caches()
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
+        self.block = aligned(slots * (1 + 4 * self.mine.base.d))
+        self.mine.block = pointer(self.block)
+        return slots
+
+    def set_prior(self):
+        """Copy the family's hyper-parameters and compute tables of gamma terms by count."""
+        cdef open_state *s = &self.mine
+        family = self.family
+        shape = np.ascontiguousarray(family.shape, dtype=np.float64)
+        columns = shape[:1] if (shape == shape[0]).all() else shape
+        s.table = min(TABLE, self.data.n_rows + 2, 2 + MOST_TABLED // len(columns))
+        s.stride = s.table if len(columns) > 1 else 0
+        at = columns[:, None] + 0.5 * np.arange(s.table)
+        self.tables = [
+            np.ascontiguousarray(family.mean - family.center_, dtype=np.float64),
+            np.ascontiguousarray(family.mean_strength, dtype=np.float64),
+            shape,
+            np.ascontiguousarray(family.rate, dtype=np.float64),
+            np.log(family.rate),
+            gammaln(at + 0.5) - gammaln(at),
+            gammaln(at) - gammaln(columns)[:, None],
+        ]
+        shift, strength, _, rate, log_rate, rising, gammas = self.tables
+        s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
+        s.is_tame = bool((abs(shift) < MOST).all() and rate.min() > 1e-150 and strength.min() > 1e-100)
+        s.log_rate, s.rising, s.gammas = pointer(log_rate), pointer(rising), pointer(gammas)
