@@ -81,8 +81,6 @@ class Family(DataQuestions, ABC):
         Hyper-parameters that estimators learn unless the user gave a value.
     has_full_covariance : bool
         Whether the number of parameters of a cluster grows with the square of the number of columns.
-    allows_missing : bool
-        Whether NaN stands for a cell that a row lacks; otherwise NaN is refused.
     n_features_in_, n_statistics_ : int
         Number of columns of the data, and F, the number of columns of phi; set by `bind`.
 
@@ -112,7 +110,6 @@ class Family(DataQuestions, ABC):
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
-    allows_missing: bool = False
     n_features_in_: int
     n_statistics_: int
     hyper_factors_: dict[str, float]

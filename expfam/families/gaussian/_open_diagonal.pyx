@@ -137,7 +137,7 @@ cdef inline double open_rate(const open_state *s, Py_ssize_t f, double n, double
 
 cdef inline Py_ssize_t sort_cells(const open_state *s, Py_ssize_t i, double *x, Py_ssize_t *columns,
                                   bint *is_tame) noexcept nogil:
-    """Return the number of observed cells of a row; list their columns first and their values in `x`.
+    """Return the number of observed cells; list their columns first, their values in `x`.
 
     A rate is at least the prior's, and at least strength * (location - prior location)^2 / 2. So weight *
     (x - location)^2 is at most (x - prior location)^2 / rate + 2 / strength with the prior's rate and strength, and
@@ -164,7 +164,7 @@ cdef inline const double *lane_of(const open_state *s, Py_ssize_t k) noexcept no
 
 cdef inline double constant_of(const open_state *s, const double *rows, const Py_ssize_t *columns,
                                Py_ssize_t seen) noexcept nogil:
-    """Return the sum of the constants of the observed columns of a cluster; exactly 0 if there are none."""
+    """Return the sum of the constants of the observed columns; exactly 0 if there are none."""
     cdef const double *constants = rows + (1 + 3 * s.base.d) * EXPFAM_LANES
     cdef double total = 0.0
     cdef Py_ssize_t g
@@ -348,7 +348,7 @@ cdef void open_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
 
 
 cdef class OpenDiagonalComponents(RealComponents):
-    """Statistics of the clusters of a `DiagonalGaussian` whose rows may lack cells; see `RealComponents`."""
+    """Owner of the statistics of clusters of rows that may lack cells; see `RealComponents`."""
 
     cdef open_state mine
     cdef object block, logs, tables

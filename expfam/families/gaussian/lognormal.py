@@ -1,4 +1,4 @@
-"""Log-normal clusters with independent columns: Gaussian clusters of the logarithms of positive data."""
+"""Log-normal clusters: diagonal Gaussian clusters of the logarithms of positive data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from expfam.errors import SupportError
+from expfam.families.coordinates import StandardisedColumns
 from expfam.families.gaussian.diagonal import DiagonalGaussian
 from expfam.families.support import first_where
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from expfam.protocols import Floats
@@ -68,6 +71,11 @@ class LogNormal(DiagonalGaussian):
                 f"{self.name} needs positive values; row {row}, column {column} holds {value}"
                 f"{': Negative values in data' * (value < 0)}: take gaussian_diag, or leave out or shift these rows"
             ) from None
+
+    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+        """Return the function that maps rows to standardised logarithms, 0 where a value is missing."""
+        standardised = StandardisedColumns(self._values(X), may_miss=self.allows_missing)
+        return lambda rows: standardised(self._values(rows))
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row: (N,) nats.
