@@ -6,6 +6,7 @@ import pytest
 from expfam import Dataset, DiagonalGaussian, LogNormal, MixtureModel, SymmetricDirichlet
 from expfam.errors import DataError, SupportError
 from expfam.families.components import Components
+from expfam.families.gaussian.natural import NaturalLaw
 from expfam.plugins.conformance import check_family
 from expfam.samplers import CollapsedGibbs, sample
 
@@ -98,6 +99,17 @@ def test_components_are_the_law_after_many_calls(family, share, dtype):
     found.remove(7, labels[7])
     assert alone == pytest.approx(found.log_predictive(7)[labels[7]], rel=1e-9)
     np.testing.assert_array_equal(found.log_predictive(5), 0.0)  # a row without cells tells nothing
+
+
+def test_posterior_means_in_c_are_those_of_the_family():
+    data = Dataset(with_holes(0.4), DiagonalGaussian(missing=True))
+    n, S = data.statistics(LABELS, K)
+    theta, g = data.family.expected_natural(n, S)
+    law = NaturalLaw(data.family)
+    for k in range(K):
+        own, nothing = law(n[k], S[k])
+        np.testing.assert_allclose(own, theta[k], rtol=1e-11, atol=1e-12)
+        assert nothing == g[k] == 0.0
 
 
 def test_outliers_among_holes_have_finite_scores():

@@ -38,10 +38,25 @@ cdef double digamma(double x) noexcept nogil:
 
 cdef int diagonal_at(const natural_law *law, double n, const double *S, double *theta, double *g,
                      double *work) noexcept nogil:
-    cdef Py_ssize_t f, d = law.d
-    cdef double strength, about, rate, shape, mean, precision, last = -1.0, psi = 0.0
     g[0] = 0.0
+    return columns_at(law, n, NULL, S, theta, g)
+
+
+cdef int open_at(const natural_law *law, double n, const double *S, double *theta, double *g,
+                 double *work) noexcept nogil:
+    """Compute theta of columns with own counts: minus their g, then their parameters."""
+    g[0] = 0.0
+    return columns_at(law, n, S, S + law.d, theta + law.d, theta)
+
+
+cdef int columns_at(const natural_law *law, double n, const double *counts, const double *S, double *theta,
+                    double *g) noexcept nogil:
+    """Add the g of each column to g[0]; if there are `counts`, write it negated to g (d,)."""
+    cdef Py_ssize_t f, d = law.d
+    cdef double strength, about, rate, shape, mean, precision, own, last = -1.0, psi = 0.0
     for f in range(d):
+        if counts != NULL:
+            n = counts[f]
         strength = law.strength[f] + n
         about = S[f] - n * law.shift[f]
         # sums about the prior location do not cancel the digits of the prior rate if that lies far from the data
@@ -55,7 +70,11 @@ cdef int diagonal_at(const natural_law *law, double n, const double *S, double *
         precision = shape / rate
         theta[f] = mean * precision
         theta[d + f] = -0.5 * precision
-        g[0] += 0.5 * (1.0 / strength + mean * mean * precision - psi + log(rate))
+        own = 0.5 * (1.0 / strength + mean * mean * precision - psi + log(rate))
+        if counts != NULL:
+            g[f] = -own
+        else:
+            g[0] += own
     return EXPFAM_OK
 
 
@@ -179,7 +198,7 @@ cdef class NaturalLaw:
         self.law.zero_mean = isinstance(family, ZeroMeanGaussian)
         self.law.shift = self.keep(np.zeros(d) if self.law.zero_mean else family.mean - family.center_)
         if isinstance(family, DiagonalGaussian):
-            self.law.at, self.law.work_size = diagonal_at, 0
+            self.law.at, self.law.work_size = open_at if family.missing else diagonal_at, 0
             self.law.strength, self.law.shape = self.keep(family.mean_strength), self.keep(family.shape)
             self.law.scale = self.keep(family.rate)
         elif isinstance(family, SphericalGaussian) and family.variance == "auto":
