@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import betaln, digamma, expit
 
 from expfam.families.base import Family
+from expfam.families.simple._beta import BetaComponents
 from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
 
 if TYPE_CHECKING:
@@ -85,3 +86,8 @@ class Bernoulli(Family):
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         p = np.repeat(expit(theta), size, axis=0)
         return (rng.random(p.shape) < p).astype(np.float64)
+
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> BetaComponents:
+        return BetaComponents(self, data, capacity, layout=layout)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from expfam.families.base import Family
+from expfam.families.simple._beta import BetaComponents
 from expfam.families.simple.columns import _check_positive, _column_sums, _draw_log_gamma, _resolved
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from expfam.protocols import Floats
+
+_SIZES = (1e-2, 1e4)  # of "auto"; beyond 1e4 the law is that of a Poisson family
 
 
 class NegativeBinomial(Family):
@@ -23,8 +27,10 @@ class NegativeBinomial(Family):
 
     Parameters
     ----------
-    r : float, positive
-        Number of successes, the same for all columns; it is not learned. The mean of a column is r p / (1 - p).
+    r : "auto" or float, positive
+        Number of successes, the same for all columns; it is not learned. The mean of a column is r p / (1 - p), its
+        variance exceeds the mean by mean^2 / r. ``"auto"`` solves this for the means and variances of all columns
+        together, within 0.01 and 10,000.
     a, b : "auto", float or (V,) array_like, positive
         Beta(a, b) prior of p; ``"auto"`` is worth one observation of the column's mean.
 
@@ -44,17 +50,23 @@ class NegativeBinomial(Family):
     support = "counts"
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
-    r: float
+    r: Any
     a: Any
     b: Any
 
-    def __init__(self, r: float = 1.0, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
+    def __init__(self, r: Literal["auto"] | float = 1.0, a: npt.ArrayLike = "auto", b: npt.ArrayLike = "auto") -> None:
         self.r, self.a, self.b = r, a, b
         _check_positive(self)
 
     def resolve(self, X: Any) -> dict[str, Any]:
-        mean = _column_sums(X) / X.shape[0] + 1.0 / X.shape[0]
-        return _resolved(self, X, a=mean, b=np.full(X.shape[1], 1.0 + self.r))
+        mean = _column_sums(X) / X.shape[0]
+        r = self.r
+        if is_auto(r):
+            square = _column_sums(X * X if not hasattr(X, "indptr") else X.multiply(X).tocsr()) / X.shape[0]
+            excess = float((square - mean * mean - mean).sum())
+            r = float(np.clip(float((mean * mean).sum()) / max(excess, 1e-300), *_SIZES))
+        auto = _resolved(self, X, a=mean + 1.0 / X.shape[0], b=np.full(X.shape[1], 1.0 + r))
+        return {**auto, "r": r} if is_auto(self.r) else auto
 
     def sufficient_statistics(self, X: Any) -> Any:
         return X
@@ -104,3 +116,8 @@ class NegativeBinomial(Family):
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
         return rng.negative_binomial(self.r, np.repeat(-np.expm1(theta), size, axis=0)).astype(np.float64)
+
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> BetaComponents:
+        return BetaComponents(self, data, capacity, r=self.r, layout=layout)
