@@ -231,8 +231,9 @@ def test_splits_and_merges_are_part_of_every_default():
 def test_a_family_in_numpy_gets_a_sampler_that_is_quick():
     X = np.random.default_rng(0).poisson(3.0, size=(600, 2))
     assert type(kernel_of(Slow(), X[:100])).__name__ == "Cycle"
-    name = type(kernel_of("bernoulli", np.minimum(X, 1))).__name__
-    assert name == "UncollapsedGibbs"
+    assert type(kernel_of("exponential", X)).__name__ == "UncollapsedGibbs"
+    for compiled in ("bernoulli", "negative_binomial"):
+        assert type(kernel_of(compiled, np.minimum(X, 1))).__name__ == "Cycle"
 
 
 # ---- warnings ------------------------------------------------------------------------------------------------------

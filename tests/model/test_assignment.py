@@ -28,7 +28,7 @@ CASES = {
     "fractional": (Multinomial(allow_fractional=True), SPARSE * 0.37, None),
     "sphere_csr": (SphericalGaussian(), SPARSE, HALVES),
     "plain_poisson": (PlainPoisson(), planted("poisson")[1], None),  # an owner that acquires the gil
-    "bernoulli": (load_family("bernoulli"), (RNG.random((300, 12)) < 0.3).astype(float), None),  # in NumPy
+    "bernoulli": (load_family("bernoulli"), (RNG.random((300, 12)) < 0.3).astype(float), None),
     "geometric": (load_family("geometric"), RNG.poisson(4.0, (300, 2)), None),
 }
 

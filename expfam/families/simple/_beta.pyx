@@ -1,4 +1,4 @@
-"""Compiled components of independent columns with beta priors: Bernoulli and negative binomial.
+"""Compiled components of columns with beta priors: Bernoulli and negative binomial.
 
 The predictive of a row is that of a row of zeros, which each cluster keeps, times a ratio for each entry that is not
 zero: (a + S) / (b + n - S) for a Bernoulli column, and the rising factorials (a + S)_x / (a + b + S + (n + 1) r)_x for
@@ -161,7 +161,7 @@ cdef inline double settled(const beta_state *s, double value, double part, doubl
 
 
 cdef double zero_level(const beta_state *s, double n, const double *S, double *work) noexcept nogil:
-    """Return the log predictive of a row of zeros, given n data with sums S; `work` has 4 d numbers."""
+    """Return the log predictive of a row of zeros given (n, S); `work` has 4 d numbers."""
     cdef Py_ssize_t w, d = s.d
     cdef double m = n * s.r, least = 1e300, total = 0.0
     cdef double *result = work + 2 * d
@@ -183,7 +183,7 @@ cdef inline double log_rising(double z, double m) noexcept nogil:
 
 
 cdef double score_entries(const beta_state *s, Py_ssize_t i, double n, const double *S, Py_ssize_t step) noexcept nogil:
-    """Return the sum of the log ratios of the entries of datum i, given n data with sums S[w * step]."""
+    """Return the sum of the log ratios of the entries of datum i given n and S[w * step]."""
     cdef double m = n * s.r, total = 0.0, up, down, count, num = 1.0, den = 1.0
     cdef Py_ssize_t p, w, t, n_factors = 0
     for p in range(row_start(&s.x, i), row_start(&s.x, i + 1)):
@@ -335,7 +335,7 @@ cdef int beta_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssiz
 
 
 cdef bint leaves_rest(const beta_state *s, Py_ssize_t k, Py_ssize_t l, double *n, double *sums) noexcept nogil:
-    """Write the number and the sums of the data of slot k without those of l; return whether they can be."""
+    """Write the statistics of slot k without those of l; return whether they can be."""
     if not is_slot(s, k) or not is_slot(s, l) or s.n[l] * (1.0 - SLACK) > s.n[k]:
         return False
     n[0] = s.n[k] - s.n[l]
@@ -357,7 +357,7 @@ cdef int beta_log_remainder(void *self, Py_ssize_t k, Py_ssize_t l, double *out,
 # ---- changes -------------------------------------------------------------------------------------------------------
 
 cdef int commit(beta_state *s, Py_ssize_t k, double n) noexcept nogil:
-    """Set the statistics of slot k to n and the sums in `fresh`; an empty slot holds exact zeros."""
+    """Set slot k to n data with the sums in `fresh`; an empty slot holds exact zeros."""
     cdef Py_ssize_t w
     if n == 0.0:
         memset(s.fresh, 0, s.d * sizeof(double))
