@@ -38,6 +38,7 @@ _BRINGS = {
     "categories": lambda X: np.clip(np.rint(X + 3.0), 0.0, 6.0),
     "unit": lambda X: (X + 1e-6) / np.linalg.norm(X + 1e-6, axis=1, keepdims=True),
     "gaussian_zero": lambda X: _both_ways(X),  # its clusters differ by scale alone
+    "lognormal": lambda X: np.exp(np.clip(X, -300.0, 300.0)),
 }
 
 
@@ -182,6 +183,7 @@ TAGS = {  # positive only, categorical, sparse, skipped
     "gaussian_spherical": (False, False, True, False),
     "gaussian_zero": (False, False, False, False),
     "geometric": (True, False, True, True),
+    "lognormal": (True, False, False, True),
     "multinomial": (True, False, True, True),
     "negative_binomial": (True, False, True, True),
     "poisson": (True, False, True, True),
