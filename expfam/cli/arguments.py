@@ -38,6 +38,16 @@ concentration = _checked_type(
 positive_float = _checked_type(float, lambda value: 0 < value < float("inf"), "must be a positive number")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command that reads a saved mixture."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="import modules that the model names, whatever they are; this runs their code",
+    )
+
+
 def memory_amount(text: str) -> int:
     """Return the number of bytes that a text names."""
     from expfam.forecast.memory import parse_bytes

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from expfam.cli.arguments import positive_float, positive_int
+from expfam.cli.arguments import add_model, positive_float, positive_int
 from expfam.cli.errors import UsageError
 from expfam.cli.results import print_json, say
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam coarsen`."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    add_model(parser)
     parser.add_argument("output", type=Path, metavar="OUT", help="save the coarser model to this directory")
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("-k", "--n-clusters", type=positive_int, metavar="K", help="merge to exactly K clusters")
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output.exists() and args.model.exists() and args.output.samefile(args.model):
         raise UsageError(f"OUT: {args.output} is read by this command, as the model; choose another name")
-    mixture = Mixture.load(args.model)
+    mixture = Mixture.load(args.model, trust=args.trust)
     coarse = mixture.coarsen(args.n_clusters, args.robust)
     coarse.save(args.output, labels=hasattr(coarse, "labels_"))
     log_joint = None if math.isnan(coarse.log_joint_) else coarse.log_joint_

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from expfam.cli.arguments import add_data, positive_int, reading_options, thread_count
+from expfam.cli.arguments import add_data, add_model, positive_int, reading_options, thread_count
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_file, ranked, replacing, write_csv, write_labels
 from expfam.cli.results import print_json, score_line, table_scores
@@ -21,7 +21,7 @@ _SVMLIGHT = re.compile(r"\.(svm|svmlight|libsvm)(\.gz)?$", re.IGNORECASE)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam predict`."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    add_model(parser)
     add_data(parser)
     parser.add_argument(
         "--output",
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--output: .npz holds probabilities; add --proba TOP, or choose .csv or .npy")
         if (args.output.suffix.lower() == ".npy") and args.proba is not None:
             raise UsageError("--output: .npy holds labels only; choose .csv or .npz for probabilities")
-    mixture = Mixture.load(args.model)
+    mixture = Mixture.load(args.model, trust=args.trust)
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
     table = read(args.data, **reading_options(args, **known))

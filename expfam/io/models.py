@@ -19,7 +19,14 @@ from expfam.archive import read_archive, write_archive
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
 from expfam.io.saved_classes import WEIGHTS_METHODS, SavedClasses, class_at, class_path
-from expfam.io.saved_values import check_grouped, check_hierarchy, check_mixture, check_names, check_topics
+from expfam.io.saved_values import (
+    check_grouped,
+    check_hierarchy,
+    check_keywords,
+    check_mixture,
+    check_names,
+    check_topics,
+)
 from expfam.model.mixture import MixtureModel
 from expfam.params import Settings
 from expfam.samplers.chain.trace import WarmedColumns
@@ -203,7 +210,8 @@ def _read(path, kind, estimator_class, trust):
     with restoring(path):
         if not {"params", "results"} <= header.keys():
             raise ArchiveError("the header does not describe a model that this version can make: fit and save again")
-        estimator = estimator_class(**_unpack(header["params"], arrays, classes))
+        check_keywords(header.get("not_kept", {}), estimator_class, "settings that were not kept")
+        estimator = _made(estimator_class, header["params"], arrays, classes, "settings")
         results = _unpack(header["results"], arrays, classes)
         parts = {name: _unpack(header[name], arrays, classes) for name in _PARTS if name in header}
         check_names(results, [*_RESULTS[kind].split(), *_OTHER_RESULTS[kind].split(), "feature_names_in_"])
@@ -334,15 +342,22 @@ def _unpack(value, arrays, classes):
     if tag == "$family":
         return _unpack_family(inner, arrays, classes)
     if tag == "$weights":
-        return classes.weights(inner["class"])(**_unpack(inner["params"], arrays, classes))
+        return _made(classes.weights(inner["class"]), inner["params"], arrays, classes, "parameters of the weights")
     if tag == "$settings":
-        return classes.settings(inner["class"])(**_unpack(inner["params"], arrays, classes))
+        return _made(classes.settings(inner["class"]), inner["params"], arrays, classes, "settings of the sampler")
     raise ArchiveError(f"the header holds the unknown mark {tag!r}: it is damaged, or a newer expfam wrote it")
 
 
+def _made(cls, packed, arrays, classes, what):
+    """Return an object of the class with the packed keywords, which `what` names in messages."""
+    params = _unpack(packed, arrays, classes)
+    check_keywords(params, cls, what)
+    return cls(**params)
+
+
 def _unpack_family(packed, arrays, classes):
-    params = _unpack(packed["params"], arrays, classes)
-    family = classes.family(packed["name"], packed["class"])(**params)
+    cls = classes.family(packed["name"], packed["class"])
+    family = _made(cls, packed["params"], arrays, classes, "parameters of the family")
     learned = _unpack(packed["learned"], arrays, classes)
     check_names(learned, [name for name in learned if name.endswith("_") and name[0] != "_"])
     vars(family).update(learned)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 WEIGHTS_METHODS = ("log_new_mass", "log_prior")
+_TRUSTING = "load it with trust=True (--trust on the command line)"
 _PUBLIC = ("expfam", "expfam.samplers")  # packages whose public names stay the same if a class moves to another module
 
 
@@ -98,7 +99,7 @@ class SavedClasses:
         if registered is not None and registered.__qualname__ == path.partition(":")[2]:
             return registered
         found = "nothing is registered" if registered is None else f"{path_of(registered)} is registered"
-        trusted = "" if self.trust else "; if you trust the file, load it with trust=True, which imports that module"
+        trusted = "" if self.trust else f"; if you trust the file, {_TRUSTING}, which imports that module"
         raise PluginError(
             f"{self.path}: was fitted with family {name!r}, class {path}, which is not available here ({found} under"
             f" that name): install the package of {path.partition(':')[0]!r}, or define the class and call"
@@ -115,8 +116,7 @@ class SavedClasses:
             )
         raise PluginError(
             f"{self.path}: names the class {path} for its {what}, which is not part of expfam or of an installed"
-            " distribution that offers plugins; importing a module runs its code: if you trust the file, load it with"
-            " trust=True"
+            f" distribution that offers plugins; importing a module runs its code: if you trust the file, {_TRUSTING}"
         )
 
     def _may_import(self, path):

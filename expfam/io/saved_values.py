@@ -6,6 +6,7 @@ the shapes of the family; numbers must be finite, and labels and nodes in range.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -81,6 +82,24 @@ def check_names(results: Collection[str], allowed: Collection[str]) -> None:
     strange = sorted(set(results) - set(allowed))
     if strange:
         raise ArchiveError(f"the header holds {strange[0]!r}, which is no result of a fit: it was altered")
+
+
+def check_keywords(params: Any, made: type, what: str) -> None:
+    """Refuse keywords that the constructor of the class to be made does not have.
+
+    `what` names them in the message. Keywords may be missing: they are newer than the file, and have their defaults.
+    """
+    if not isinstance(params, dict):
+        raise ArchiveError(f"the {what} are a {type(params).__name__}, not keywords and values: the header was altered")
+    known = inspect.signature(made).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return
+    strange = sorted(set(params) - set(known))
+    if strange:
+        raise ArchiveError(
+            f"the {what} hold {strange[0]!r}, which {made.__name__} does not have: the header was altered, or another"
+            " version of its package wrote it"
+        )
 
 
 def check_statistics(results: Mapping[str, Any], family: Any, n: str = "n_", S: str = "S_") -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -490,6 +491,26 @@ def test_names_of_rows_are_no_formulas_and_can_be_read_back(tmp_path):
     assert not [name for name in written if name[:1] and name[0] in "=+-@\t\r\n"]
     assert [name.removeprefix("'") for name in written] == HOSTILE_NAMES
     assert [name for name in written if name[:1] != "'"] == ["plain", "a=b", "é", "", "3"]
+
+
+@pytest.mark.parametrize("command", ["predict", "coarsen"])
+def test_classes_of_other_modules_are_imported_with_trust_alone(command, tmp_path, monkeypatch, capsys):
+    (tmp_path / "stranger.py").write_text("from expfam import Poisson\nclass Strange(Poisson):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.arange(20.0).reshape(10, 2))
+    stranger = import_module("stranger")
+    mixture = Mixture(stranger.Strange(), 3, n_steps=2, random_state=0).fit(np.load(rows))
+    mixture.save(tmp_path / "model")
+    monkeypatch.delitem(sys.modules, "stranger")
+    more = [rows] if command == "predict" else [tmp_path / "coarse", "-k", "1"]
+    assert run(command, tmp_path / "model", *more) == 2
+    assert "load it with trust=True (--trust on the command line)" in capsys.readouterr().err
+    assert "stranger" not in sys.modules
+    assert run(command, tmp_path / "model", *more, "--trust", "--json") == 0
+    if command == "predict":
+        assert json.loads(capsys.readouterr().out)["labels"] == mixture.predict(np.load(rows)).tolist()
+    monkeypatch.delitem(sys.modules, "stranger")
 
 
 def test_predictions_on_standard_output_are_no_formulas(tmp_path, capsys):

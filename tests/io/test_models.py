@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from tiny import FAMILIES
 
 import expfam
-from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson
+from expfam import DirichletProcess, Family, Mixture, PitmanYor, Poisson, SymmetricDirichlet
 from expfam.errors import ArchiveError, PluginError
 from expfam.plugins import registry
 from expfam.samplers import (
@@ -325,6 +325,53 @@ def named_in(path, old, new):
 
 def counts_of(rows=40):
     return np.random.default_rng(0).poisson(3.0, (rows, 4)) + 1
+
+
+def change_settings(saved, place, change):
+    """Change the keywords at a place of the header's settings in place."""
+    path = saved / "header.json"
+    content = json.loads(path.read_text())
+    found = content["header"]
+    for name in place:
+        found = found[name]
+    change(found)
+    path.write_text(json.dumps(content))
+
+
+PLACES = {
+    "settings": (("params",), "Mixture"),
+    "settings that were not kept": (("not_kept",), "Mixture"),
+    "parameters of the family": (("params", "family", "$family", "params", "$dict"), "Poisson"),
+    "parameters of the weights": (("params", "weights", "$weights", "params", "$dict"), "SymmetricDirichlet"),
+    "settings of the sampler": (("params", "sampler", "$settings", "params", "$dict"), "CollapsedGibbs"),
+}
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_settings_of_other_names_are_refused(what, tmp_path):
+    place, owner = PLACES[what]
+    mixture = Mixture(
+        Poisson(), weights=SymmetricDirichlet(3, 0.5), sampler=CollapsedGibbs(), n_steps=2, random_state=0
+    ).fit(counts_of())
+    mixture.save(tmp_path / "model")
+    change_settings(tmp_path / "model", place, lambda params: params.update(n_stepz=3))
+    with pytest.raises(ArchiveError, match=rf"model: the {what} hold 'n_stepz', which {owner} does not have: the head"):
+        Mixture.load(tmp_path / "model")
+
+
+def test_renamed_and_replaced_settings_are_refused(tmp_path):
+    mixture = Mixture("poisson", 3, n_steps=2, random_state=0).fit(counts_of())
+    mixture.save(tmp_path / "model")
+    change_settings(tmp_path / "model", ("params",), lambda params: params.update(fit=params.pop("n_steps")))
+    with pytest.raises(ArchiveError, match="the settings hold 'fit', which Mixture does not have"):
+        Mixture.load(tmp_path / "model")
+    mixture.save(tmp_path / "model")
+    change_settings(tmp_path / "model", (), lambda header: header.update(params=["poisson", 3]))
+    with pytest.raises(ArchiveError, match="the settings are a list, not keywords and values"):
+        Mixture.load(tmp_path / "model")
+    mixture.save(tmp_path / "model")
+    change_settings(tmp_path / "model", ("params",), lambda params: params.pop("n_steps"))  # newer than the file
+    assert Mixture.load(tmp_path / "model").n_steps == Mixture().n_steps
 
 
 @pytest.mark.parametrize("part", ["weights", "sampler", "family"])
