@@ -104,7 +104,9 @@ def begin(
     return Begun(model, labels, found.name, True)
 
 
-def automatic_phases(kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_sampled: bool = False) -> list[Phase]:
+def automatic_phases(
+    kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_sampled: bool = False, is_open: bool = False
+) -> list[Phase]:
     """Return the phases of a run that ends when the log joint has stopped rising.
 
     Parameters
@@ -115,12 +117,15 @@ def automatic_phases(kernel: Kernel, learned: Sequence[str], n_rows: int, *, is_
         Hyper-parameters of the family that are learned.
     n_rows : int
     is_sampled : bool
-        Whether the same phases were run on a sample: a few steps on all rows then remain.
+        Whether the same phases were run on a sample: a few steps on all rows then remain. Splits and merges are part of
+        them only if the number of clusters `is_open`: the sample had enough rows to find as many as were asked for, and
+        the hash tables of all rows cost as much as the other steps together.
+    is_open : bool
     """
+    sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
     if is_sampled:
         rule = Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS)
-        return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, rule)]
-    sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
+        return [Phase(kernel if is_open else sweeps, _MOST_SWEEPS_OF_ALL_ROWS, rule)]
     steps = [Phase(sweeps, _FIRST_SWEEPS)]
     if learned:
         steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, Plateau(n_rows, window=_WINDOW)))

@@ -437,9 +437,11 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         check_value("Mixture: n_init", self.n_init, (Integer(1),))
         learned = self._learned(family)
         if self._follows_rule() and is_auto(self.n_warmup):
-            if has_few_rows(MixtureModel(data.family, self._weights()), data):
+            model = MixtureModel(data.family, self._weights())
+            if has_few_rows(model, data):
                 return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
-            return automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled)
+            is_open = model.weights.max_components is None
+            return automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
         n_learning = (n_warmup + 1) // 2 if learned else 0
         learns = learning(kernel, learned) if learned else kernel
         rule = None

@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichlet
 from expfam.errors import DataWarning
-from expfam.estimators.automatic import MOST_STEPS, warn_of_crumbs
-from expfam.samplers import CollapsedGibbs, SplitMerge
+from expfam.estimators.automatic import MOST_STEPS, automatic_phases, warn_of_crumbs
+from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 
 
 def blobs(n=600, K=8, d=3, *, spread=3.0, seed=0):
@@ -90,6 +90,15 @@ def test_an_unknown_partition_is_refused_before_any_work():
 def test_a_number_of_runs_that_is_none_is_refused(n_init):
     with pytest.raises(ValueError, match="Mixture: n_init must be an integer of at least 1; got"):
         Mixture(n_init=n_init).fit(blobs()[0])
+
+
+def test_splits_and_merges_over_all_rows_are_for_an_open_number_of_clusters():
+    """The sample had rows enough to find as many clusters as were asked for; an open number may grow with the rows."""
+    kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    (given,) = automatic_phases(kernel, ["rate"], 10**6, is_sampled=True)
+    (open_number,) = automatic_phases(kernel, ["rate"], 10**6, is_sampled=True, is_open=True)
+    assert given.kernel is kernel.kernels[1]
+    assert open_number.kernel is kernel
 
 
 # ---- when a run ends -----------------------------------------------------------------------------------------------
