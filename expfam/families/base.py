@@ -15,6 +15,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -503,24 +504,45 @@ class Family(DataQuestions, ABC):
         """
         self.require_bound()
         family = self
-        factors = dict(getattr(self, "hyper_factors_", {}))
         for name in self.hyper if names is None else names:
-            base = np.asarray(getattr(self, name)) / factors.get(name, 1.0)
+            factor = family.__dict__.get("hyper_factors_", {}).get(name, 1.0)
             with np.errstate(divide="ignore"):  # a bound of 0 is minus infinity in logs
                 low, high = np.log(self.hyper_bounds(name))
-
-            def make(t, name=name, base=base, family=family, factors=factors):
-                value = base * np.exp(t)
-                other = family.with_hyper(**{name: float(value) if value.ndim == 0 else value})
-                return other.with_factors({**factors, name: float(np.exp(t))})
-
-            def target(t, make=make):
-                return make(t).total_log_marginal(n, S) - 0.5 * (t / 3.0) ** 2
-
-            t = slice_sample(target, float(np.log(factors.get(name, 1.0))), rng, low=low, high=high)
-            family = make(t)
-            factors = family.hyper_factors_
+            with np.errstate(invalid="ignore"):  # what is not finite is told by `log_marginal`
+                t = slice_sample(family._target_along(name, n, S), float(np.log(factor)), rng, low=low, high=high)
+            family = family._at_factor(name, t)
         return family
+
+    def _target_along(self, name, n, S):
+        """Return the log target of a hyper-parameter as a function of the log of its factor."""
+        evidence = self._evidence_along(name, n, S)
+
+        def target(t):
+            value = evidence(t) if evidence is not None else np.nan
+            if not isfinite(value):
+                value = self._at_factor(name, t).total_log_marginal(n, S)
+            return value - 0.5 * (t / 3.0) ** 2
+
+        return target
+
+    def _at_factor(self, name, t):
+        """Return a copy with a hyper-parameter exp(t) times its value at binding."""
+        factors = self.__dict__.get("hyper_factors_", {})
+        value = self._base_of(name) * np.exp(t)
+        other = self.with_hyper(**{name: float(value) if value.ndim == 0 else value})
+        return other.with_factors({**factors, name: float(np.exp(t))})
+
+    def _base_of(self, name):
+        """Return the value that a hyper-parameter had at binding, without its learned factor."""
+        return np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
+
+    def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float] | None:
+        """Return `total_log_marginal` up to a constant as a function of the log of a factor, or None.
+
+        The factor is that of `_at_factor`. The function computes what does not depend on it only once; where it returns
+        a value that is not finite, `total_log_marginal` decides. This default returns None.
+        """
+        return None
 
     # ---- compiled components -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import pytest
 from invariance import symmetry_p
 from scipy import stats
 
+from expfam import Dataset, DiagonalGaussian, Family
 from expfam.families.slice_sampling import slice_sample
 
 N, CELLS, LEAST_P = 6000, 12, 1e-5
@@ -202,3 +203,35 @@ def test_a_step_out_ends_at_the_first_end_below_the_level():
 
     slice_sample(target, 0.0, np.random.default_rng(0), width=1.0)
     assert max(np.abs(asked)) < 1.0
+
+
+@pytest.mark.parametrize("name", DiagonalGaussian.hyper)
+def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name):
+    """What is computed once gives the same draws, and differs from the evidence of the clusters by a constant."""
+    family, n, S = clusters_of_rows()
+    evidence = family._evidence_along(name, n, S)
+    gap = [family._at_factor(name, t).total_log_marginal(n, S) - evidence(t) for t in (-4.0, -1.0, 0.0, 0.3, 2.0)]
+    assert np.ptp(gap) < 1e-9 * abs(gap[0])
+    drawn = family.update_hyper(n, S, np.random.default_rng(1), names=[name])
+
+    class Plain(DiagonalGaussian):
+        _evidence_along = Family._evidence_along
+
+    plain = clusters_of_rows(Plain())[0].update_hyper(n, S, np.random.default_rng(1), names=[name])
+    assert np.array_equal(getattr(drawn, name), getattr(plain, name))
+    assert drawn.hyper_factors_[name] != 1.0
+
+
+def test_an_evidence_that_is_not_finite_is_told_by_the_family():
+    family, n, S = clusters_of_rows()
+    S[1, 5:] = -1e9  # sums of squares below zero
+    with pytest.raises(FloatingPointError, match="the posterior rate of cluster 1 is not finite and positive"):
+        family.update_hyper(n, S, np.random.default_rng(1))
+
+
+def clusters_of_rows(family=None):
+    """Return a family that has learned once, and three clusters of rows about other places than the prior's."""
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(60, 5)) + 4.0 * np.repeat(np.eye(3, 5), 20, axis=0), family or DiagonalGaussian())
+    n, S = data.statistics(np.repeat([0, 1, 2], 20), 3)
+    return data.family.update_hyper(n, S, np.random.default_rng(0)), n, S

@@ -71,10 +71,6 @@ class RealFamily(Family):
         floor = self.variance_floor_.mean() if pooled else self.variance_floor_
         return min(1.0, float(np.max(floor / variance))), 1e6
 
-    def _learned_base(self, name):
-        """Return the value that a hyper-parameter had at binding, without its learned factor."""
-        return np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
-
     def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
         """Return the log probability of each row given each cluster's data: (N, K) nats.
 

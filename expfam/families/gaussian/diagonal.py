@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import exp
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ from expfam.families.support import check_hyper
 from expfam.params import is_auto
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from expfam.protocols import Floats
@@ -132,8 +135,26 @@ class DiagonalGaussian(RealFamily):
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "rate":
-            return strength_bounds(self._learned_base(name))
-        return self.scale_bounds(self._learned_base("rate") / np.maximum(self.shape - 1.0, 0.5))
+            return strength_bounds(self._base_of(name))
+        return self.scale_bounds(self._base_of("rate") / np.maximum(self.shape - 1.0, 0.5))
+
+    def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
+        """Return the sum of log evidences along a hyper-parameter; the gamma terms are constant there."""
+        (count, S), strength = self._counts_and_sums(n, S), self.mean_strength
+        about, second = self._about_location(count, S)
+        shape = self.shape + 0.5 * count
+        base = np.broadcast_to(self._base_of(name), shape.shape)
+        if name == "rate":
+            own, slope = 0.5 * (second - about * about / (strength + count)), float(self.shape.sum()) * len(count)
+            return lambda t: slope * t - float((shape * np.log(own + base * exp(t))).sum())
+        squares, own = 0.5 * about * about, self.rate + 0.5 * second
+
+        def evidence(t: float) -> float:
+            before = base * exp(t)
+            after = before + count
+            return float((0.5 * np.log(before / after) - shape * np.log(own - squares / after)).sum())
+
+        return evidence
 
     def _values(self, X):
         """Return the rows that the model is about: the data as float64, or their logarithms."""
@@ -157,21 +178,28 @@ class DiagonalGaussian(RealFamily):
         observed = np.count_nonzero(~np.isnan(X), axis=1) if self.missing else np.full(X.shape[0], X.shape[1])
         return -0.5 * LOG_2PI * observed
 
+    def _counts_and_sums(self, n, S):
+        """Return counts (K, 1), or (K, d) if cells may be missing, and sums of (x, x^2): (K, 2 d)."""
+        S, d = np.asarray(S, dtype=np.float64), self.n_features_in_
+        return (S[:, :d], S[:, d:]) if self.missing else (np.asarray(n, dtype=np.float64)[:, None], S)
+
     def _posterior(self, n, S):
         """Return posterior strength, location, shape and rate, each (K, d), in centred coordinates."""
-        n, S = np.asarray(n, dtype=np.float64)[:, None], np.asarray(S, dtype=np.float64)
-        d = self.n_features_in_
-        if self.missing:
-            n, S = S[:, :d], S[:, d:]
-        m0 = self.mean - self.center_
+        n, S = self._counts_and_sums(n, S)
         strength = self.mean_strength + n
-        about = S[:, :d] - n * m0
-        second = S[:, d:] - m0 * (S[:, :d] + about)
+        about, second = self._about_location(n, S)
         rate = self.rate + 0.5 * (second - about * about / strength)
         bad = np.flatnonzero(~(np.isfinite(rate) & (rate > 0)).all(axis=1))
         if bad.size:
             raise FloatingPointError(f"{self.name}: the posterior rate of cluster {bad[0]} is not finite and positive")
-        return strength, m0 + about / strength, self.shape + 0.5 * n, rate
+        return strength, self.mean - self.center_ + about / strength, self.shape + 0.5 * n, rate
+
+    def _about_location(self, n, S):
+        """Return sums and sums of squares about the prior location, each (K, d); n is (K, 1)."""
+        d = self.n_features_in_
+        m0 = self.mean - self.center_
+        about = S[:, :d] - n * m0
+        return about, S[:, d:] - m0 * (S[:, :d] + about)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""

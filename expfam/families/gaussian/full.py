@@ -73,9 +73,9 @@ class _Wishart(RealFamily):
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "scale":
-            return strength_bounds(self._learned_base(name))
+            return strength_bounds(self._base_of(name))
         d = self.n_features_in_
-        return self.scale_bounds(np.diag(self._learned_base("scale")) / max(self.dof - d - 1, 1.0))
+        return self.scale_bounds(np.diag(self._base_of("scale")) / max(self.dof - d - 1, 1.0))
 
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of each row, -(d/2) log 2 pi: (N,) nats."""

@@ -155,7 +155,7 @@ class SphericalGaussian(RealFamily):
         rounding in columns with many tied values; a shared variance exceeds the latter. A mean strength stays within
         0.01 and 1.
         """
-        base = self._learned_base(name)
+        base = self._base_of(name)
         if name == "rate":
             return self.scale_bounds(base / max(self.shape - 1.0, 0.5), pooled=True)
         if name == "mean_strength":
