@@ -441,18 +441,15 @@ cdef class DiagonalComponents(RealComponents):
         s.uniform = bool((shape == shape[0]).all())
         s.common = shape[0] if s.uniform else 0.0
         s.table = min(TABLE, self.data.n_rows + 2, 1 << 20 if s.uniform else 2 + 400_000 // d)
-        columns = shape[:1] if s.uniform else shape
-        at = columns + 0.5 * np.arange(s.table)[:, None]
-        times = d if s.uniform else 1
+        strength = np.ascontiguousarray(family.mean_strength, dtype=np.float64)
         self.tables = [
             np.ascontiguousarray(family.mean - family.center_, dtype=np.float64),
-            np.ascontiguousarray(family.mean_strength, dtype=np.float64),
+            strength,
             shape,
             np.ascontiguousarray(family.rate, dtype=np.float64),
             shape - s.common,
-            (gammaln(at + 0.5) - gammaln(at)).sum(axis=1) * times,
-            (gammaln(at) - gammaln(columns)).sum(axis=1) * times,
-            -0.5 * np.log1p(np.arange(s.table)[:, None] / family.mean_strength).sum(axis=1),
+            *self.gamma_tables(shape),
+            self.shrink_table(strength),
         ]
         shift, strength, _, rate, above, rising, gammas, shrinks = self.tables
         s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
@@ -460,3 +457,19 @@ cdef class DiagonalComponents(RealComponents):
         if s.uniform:
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())
+
+    def gamma_tables(self, shape):
+        """Return the tables `rising` and `gammas`; those of a former prior, if it had the same shapes."""
+        size, former = self.mine.table, self.tables
+        if former is not None and former[5].size == size and np.array_equal(former[2], shape):
+            return former[5:7]
+        columns, times = (shape[:1], shape.size) if self.mine.uniform else (shape, 1)
+        at = columns + 0.5 * np.arange(size)[:, None]
+        rising, gammas = gammaln(at + 0.5) - gammaln(at), gammaln(at) - gammaln(columns)
+        return [rising.sum(axis=1) * times, gammas.sum(axis=1) * times]
+
+    def shrink_table(self, strength):
+        """Return the table `shrinks`; columns of one strength share their logarithms."""
+        columns = strength[:1] if (strength == strength[0]).all() else strength
+        logs = np.log1p(np.arange(self.mine.table)[:, None] / columns)
+        return -0.5 * np.repeat(logs, strength.size // columns.size, axis=1).sum(axis=1)
