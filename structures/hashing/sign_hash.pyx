@@ -23,9 +23,9 @@ from libc.string cimport memcpy, memset
 from expfam.structures.simd.float_softmax cimport expfam_float_exp_blocks, expfam_float_pick
 from expfam.structures.simd.hamming cimport expfam_hamming, expfam_sign_scores
 from expfam.structures.simd.sign_codes cimport (
-    EXPFAM_HASH_WORD, expfam_byte_add_32, expfam_byte_add_64, expfam_byte_add_real, expfam_mix64, expfam_sign_add_32,
-    expfam_sign_add_64, expfam_sign_add_real, expfam_sign_bits_32, expfam_sign_bits_64, expfam_sign_bits_real,
-    expfam_sign_keys, expfam_sign_words,
+    EXPFAM_HASH_WORD, expfam_byte_add_32, expfam_byte_add_64, expfam_byte_add_real, expfam_entries_add, expfam_mix64,
+    expfam_sign_add_32, expfam_sign_add_64, expfam_sign_add_real, expfam_sign_bits_32, expfam_sign_bits_64,
+    expfam_sign_bits_real, expfam_sign_keys, expfam_sign_words,
 )
 
 from expfam.errors import DataError, DataTypeError
@@ -36,6 +36,7 @@ cdef enum:
     MAX_WORDS = 64              # largest size of a code: 4096 bits
 
 _ROWS = 512                     # rows in a task
+_MOST_ENTRIES = 1 << 17         # of a random matrix that is made for dense rows: more do not fit into the cache
 _GAUSSIAN_SCALE = 44.0          # the largest of 256 quantiles, 2.885, becomes 127
 _NARROW_BITS = 31               # int32 dots are below 2^31 in absolute value
 _COARSE = 6                     # an exponent below this would round too much: then the dots are int64
@@ -403,8 +404,11 @@ cdef class SignHash:
         factor = np.ones(rows.n_rows) if factor is None else _vector("factor", factor, rows.n_rows)
         out = np.empty((rows.n_rows, self.n_words), dtype=np.uint64)
 
+        entries = rows.entries(self)
+
         def fill(start, stop):
-            _code(self, *rows.block(start, stop), dots, factor[start:stop], first_row + start, out[start:stop])
+            block = rows.block(start, stop)
+            _code(self, *block, entries, dots, factor[start:stop], first_row + start, out[start:stop])
 
         run(fill, rows.tasks(), n_threads)
         return out
@@ -463,6 +467,13 @@ class _Rows:
         self.scale = None if scale is None else _vector("scale", scale, self.n_columns)
         self.columns = np.arange(0 if self.is_sparse else self.n_columns, dtype=np.int64)
 
+    def entries(self, hash):
+        """Return the random matrix (n_columns, n_bits) if that saves time: to look up quantiles takes most of it."""
+        is_small = not self.is_sparse and 0 < self.n_columns * hash.n_bits <= _MOST_ENTRIES
+        if not is_small or hash.entries != "gaussian8" or self.n_rows < 2:
+            return None
+        return np.ascontiguousarray(hash.matrix(self.columns).T, dtype=np.float64)
+
     def tasks(self):
         return [(start, min(start + _ROWS, self.n_rows)) for start in range(0, self.n_rows, _ROWS)]
 
@@ -499,28 +510,33 @@ def _project(SignHash h not None, const double[::1] values, const int64_t[::1] c
     cdef Py_ssize_t i
     with nogil:
         for i in range(out.shape[0]):
-            project_row(h, values, coordinates, bounds, i, &out[i, 0])
+            project_row(h, values, coordinates, bounds, NULL, i, &out[i, 0])
 
 
 cdef void project_row(SignHash h, const double[::1] values, const int64_t[::1] coordinates, const int64_t[::1] bounds,
-                      Py_ssize_t i, double *dots) noexcept nogil:
+                      const double *entries, Py_ssize_t i, double *dots) noexcept nogil:
     cdef int64_t start = bounds[i], n = bounds[i + 1] - start
     memset(dots, 0, h.n_bits * sizeof(double))
     if n == 0:
+        return
+    if entries != NULL:
+        expfam_entries_add(entries, &values[start], n, h.n_bits, dots)
         return
     # dense rows share their coordinates: there are fewer coordinates than values unless there is one row
     h.add_real(&coordinates[start if coordinates.shape[0] == values.shape[0] else 0], &values[start], n, dots)
 
 
 def _code(SignHash h not None, const double[::1] values, const int64_t[::1] coordinates, const int64_t[::1] bounds,
-          const double[::1] centre_dots, const double[::1] factor, int64_t first_row, uint64_t[:, ::1] out):
-    """Compute the codes of a block of rows."""
+          const double[:, ::1] entries, const double[::1] centre_dots, const double[::1] factor, int64_t first_row,
+          uint64_t[:, ::1] out):
+    """Compute the codes of a block of rows; `entries` is None or the matrix of dense rows."""
+    cdef const double *matrix = NULL if entries is None else &entries[0, 0]
     cdef double dots[64 * MAX_WORDS]
     cdef double against[64]
     cdef Py_ssize_t i, p, j
     with nogil:
         for i in range(out.shape[0]):
-            project_row(h, values, coordinates, bounds, i, dots)
+            project_row(h, values, coordinates, bounds, matrix, i, dots)
             for p in range(h.n_words):
                 for j in range(64):
                     against[j] = factor[i] * centre_dots[64 * p + j]

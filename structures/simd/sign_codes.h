@@ -218,14 +218,34 @@ EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_64, void, expfam_byte_add_64,
 EXPFAM_INSTANCES(EXPFAM_BYTE_ADD_REAL, void, expfam_byte_add_real,
                  (const uint64_t *, const double *, const double *, ptrdiff_t, double *))
 
+/* dots[j] += sum_i entries[i][j] v[i], j < n_bits: the sums of EXPFAM_BYTE_ADD, bit for bit, with entries looked up
+ * before. Sums of 64 bits stay in registers. */
+#define EXPFAM_ENTRIES_ADD(NAME, TARGET)                                                                    \
+    TARGET EXPFAM_UNFUSED static void NAME(const double *entries, const double *v, ptrdiff_t n, ptrdiff_t n_bits, \
+                                           double *dots) {                                                  \
+        EXPFAM_UNFUSED_BODY                                                                                 \
+        for (ptrdiff_t p = 0; p < n_bits; p += 64) {                                                        \
+            double sums[64];                                                                                \
+            memcpy(sums, dots + p, sizeof sums);                                                            \
+            for (ptrdiff_t i = 0; i < n; i++) {                                                             \
+                const double *row = entries + i * n_bits + p;                                               \
+                EXPFAM_SIMD                                                                                 \
+                for (int j = 0; j < 64; j++) sums[j] += row[j] * v[i];                                      \
+            }                                                                                               \
+            memcpy(dots + p, sums, sizeof sums);                                                            \
+        }                                                                                                   \
+    }
+EXPFAM_INSTANCES(EXPFAM_ENTRIES_ADD, void, expfam_entries_add,
+                 (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+
 /* Return the word whose bit j says dots[j] > centre[j]; if both are equal, it is bit j of `tie`. */
 #define EXPFAM_SIGN_BITS(NAME, TARGET, TYPE)                                                                \
     TARGET static uint64_t NAME(const TYPE *dots, const TYPE *centre, uint64_t tie) {                       \
         uint64_t above = 0, equal = 0;                                                                      \
         EXPFAM_PRAGMA(omp simd reduction(| : above, equal))                                                 \
         for (int j = 0; j < 64; j++) {                                                                      \
-            above |= dots[j] > centre[j] ? UINT64_C(1) << j : 0;                                            \
-            equal |= dots[j] == centre[j] ? UINT64_C(1) << j : 0;                                           \
+            above |= (uint64_t)(dots[j] > centre[j]) << j; /* no branch: half of the bits are set */         \
+            equal |= (uint64_t)(dots[j] == centre[j]) << j;                                                 \
         }                                                                                                   \
         return above | (equal & tie);                                                                       \
     }

@@ -16,6 +16,8 @@ cdef extern from "sign_codes.h" nogil:
                                uint64_t *dots) noexcept
     void (*expfam_byte_add_real)(const uint64_t *words, const double *v, const double *table, Py_ssize_t n,
                                  double *dots) noexcept
+    void (*expfam_entries_add)(const double *entries, const double *v, Py_ssize_t n, Py_ssize_t n_bits,
+                               double *dots) noexcept
     uint64_t (*expfam_sign_bits_32)(const int32_t *dots, const int32_t *centre, uint64_t tie) noexcept
     uint64_t (*expfam_sign_bits_64)(const int64_t *dots, const int64_t *centre, uint64_t tie) noexcept
     uint64_t (*expfam_sign_bits_real)(const double *dots, const double *centre, uint64_t tie) noexcept

@@ -612,3 +612,17 @@ def test_bad_bounds():
             cosine_table(64, **bad)
     with pytest.raises(ValueError, match="at least 1"):
         hoeffding_bound(0, 10, 0.1)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 65, 1100])
+@pytest.mark.parametrize("entries", ["rademacher", "gaussian8"])
+def test_codes_of_dense_rows_are_those_of_each_row_alone(n_columns, entries):
+    """Many dense rows look the entries up once, one row has them from the hash: the sums are the same bits."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, n_columns))
+    X[::2] = rng.integers(-1, 2, size=(20, n_columns))  # dot products that are equal to those of the centre
+    hashed = SignHash(130, entries=entries, seed=5)
+    centre = X[0].copy()
+    together = hashed.codes(X, centre=centre)
+    alone = [hashed.codes(X[i : i + 1], centre=centre, first_row=i)[0] for i in range(40)]
+    assert np.array_equal(together, alone)
