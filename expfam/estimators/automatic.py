@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,7 @@ import numpy.typing as npt
 from expfam.errors import DataWarning
 from expfam.estimators.base import Phase
 from expfam.estimators.known_rows import start_with_classes
-from expfam.model.assignment import assigned_labels
-from expfam.model.data import Dataset
-from expfam.model.statistics import weighted_statistics
+from expfam.model.assignment import extended_labels
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.hyper.slice import UpdateHyper
@@ -23,13 +22,16 @@ from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from expfam.model.data import Dataset
     from expfam.model.mixture import MixtureModel
     from expfam.samplers.chain.kernel import Kernel
 
 MOST_STEPS = 100  # of n_steps="auto"
 _FIRST_SWEEPS = 2
 _MOST_LEARNING = 15
-_WINDOW, _WINDOW_OF_ALL_ROWS = 5, 1
+_WINDOW_OF_ALL_ROWS = 1
+_MANY_ROWS = 1000  # from which, with a given number of clusters, little but borders between clusters is left to settle
+_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}  # rule for these
 _MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
 _MANY_CRUMBS = 0.05  # share of the rows
@@ -76,7 +78,7 @@ def begin(
     """
     K = model.weights.max_components
     rows = search_rows(data.n_rows, K, seed)
-    part = data if rows is None else _part(data, rows)
+    part = data if rows is None else data.take(rows)
     found = search_start(
         model,
         part.without_known(),
@@ -94,11 +96,9 @@ def begin(
         return Begun(model, labels, found.name, False)
     if mixture._is_automatic() and not has_few_rows(model, data):
         state = kernel.init(model, part, seed=seed, start=labels)
-        mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows))
+        mixture._run_on_sample(state, automatic_phases(kernel, learned, part.n_rows, is_open=K is None))
         model, labels = state.model, state.partition
-    n, S = weighted_statistics(part, labels, int(labels.max()) + 1)
-    log_mass = np.log(model.weights.posterior_mean(n)[0])
-    labels = assigned_labels(model, data, n, S, log_mass, n_threads=mixture.n_threads)
+    labels = extended_labels(model, part, labels, data, n_threads=mixture.n_threads)
     if data.known is not None:
         labels = data.known.agreeing(labels, limit=K)
     return Begun(model, labels, found.name, True)
@@ -124,12 +124,14 @@ def automatic_phases(
     """
     sweeps = kernel.kernels[-1] if isinstance(kernel, Cycle) else kernel
     if is_sampled:
-        rule = Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS)
-        return [Phase(kernel if is_open else sweeps, _MOST_SWEEPS_OF_ALL_ROWS, rule)]
+        kernel = kernel if is_open else sweeps
+        return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
+    is_short = not is_open and n_rows >= _MANY_ROWS
+    rule = partial(Plateau, n_rows, **(_SHORT if is_short else {}))
     steps = [Phase(sweeps, _FIRST_SWEEPS)]
     if learned:
-        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, Plateau(n_rows, window=_WINDOW)))
-    return [*steps, Phase(kernel, MOST_STEPS, Plateau(n_rows, window=_WINDOW))]
+        steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule()))
+    return [*steps, Phase(kernel, MOST_STEPS, rule())]
 
 
 def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
@@ -185,9 +187,3 @@ class BestDraw:
         if info.objective > self.log_joint:
             self.labels, self.log_joint = state.partition, info.objective
         return False
-
-
-def _part(data, rows):
-    weight = None if data.weight is None else data.weight[rows]
-    known = None if data.known is None else data.known.part(rows)
-    return Dataset(data.X[rows], data.family, weight=weight, known=known)

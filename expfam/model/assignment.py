@@ -16,6 +16,7 @@ from scipy import sparse
 
 from expfam.families.components import Components
 from expfam.families.support import dense_rows
+from expfam.model.statistics import weighted_statistics
 from expfam.structures.ground.threads import run
 
 if TYPE_CHECKING:
@@ -260,6 +261,44 @@ def assigned_labels(
     array([0, 0, 1, 1], dtype=int32)
     """
     return LoadedClusters(getattr(model, "family", model), n, S).most_probable(data, log_mass, n_threads=n_threads)
+
+
+def extended_labels(
+    model: Any, part: Dataset, labels: npt.NDArray[np.int32], data: Dataset, *, n_threads: int | None = None
+) -> npt.NDArray[np.int32]:
+    """Return the most probable cluster of each row, given clusters of some of the rows.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    part : Dataset
+        Rows whose clusters are known.
+    labels : (n,) int32 ndarray
+        Their clusters, numbers from 0.
+    data : Dataset
+        All rows.
+    n_threads : int or None
+        Labels do not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DirichletProcess, MixtureModel, Poisson
+    >>> from expfam.model.assignment import extended_labels
+    >>> data = Dataset([[0], [30], [1], [31]], Poisson())
+    >>> model = MixtureModel(data.family, DirichletProcess())
+    >>> extended_labels(model, data.rows(0, 2), np.array([0, 1]), data)
+    array([0, 1, 0, 1], dtype=int32)
+    """
+    n, S = weighted_statistics(part, labels, int(labels.max()) + 1)
+    with np.errstate(divide="ignore"):  # no row may choose an empty cluster
+        log_mass = np.log(model.weights.posterior_mean(n)[0])
+    return assigned_labels(model, data, n, S, log_mass, n_threads=n_threads)
 
 
 def _tasks(n_rows, n_slots):

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from expfam.protocols import Info
 
 _LEAST_GAIN = 0.5  # nats
-_GAIN_PER_ROW = 1e-4  # nats
 
 
 class Plateau:
@@ -23,6 +22,8 @@ class Plateau:
         Number of rows that the steps move.
     window : int
         Number of steps of a window; at least two windows of steps are made.
+    gain_per_row : float
+        Gain of a window, nats a row, below which the run ends.
 
     Attributes
     ----------
@@ -40,11 +41,11 @@ class Plateau:
     Notes
     -----
     The run ends if the largest log joint of the last window exceeds the largest one before it by less than 0.5 nats
-    or 1e-4 nats a row, whichever is more, and if no split or merge was accepted in the window.
+    or `gain_per_row` for each row, whichever is more, and if no split or merge was accepted in the window.
     """
 
-    def __init__(self, n_rows: int, *, window: int = 5) -> None:
-        self.least_gain, self.window = max(_LEAST_GAIN, _GAIN_PER_ROW * n_rows), window
+    def __init__(self, n_rows: int, *, window: int = 5, gain_per_row: float = 1e-4) -> None:
+        self.least_gain, self.window = max(_LEAST_GAIN, gain_per_row * n_rows), window
         self.objectives: list[float] = []
         self.last_change, self.is_reached = 0, False  # number of steps up to the last accepted split or merge
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError
 from expfam.families.base import Family
+from expfam.model.assignment import extended_labels
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
@@ -35,6 +36,10 @@ from expfam.structures.ground.rng import generator
 
 _SAMPLE_ROWS = 20_000
 _SAMPLE_ROWS_EACH = 20  # for each cluster
+# of the candidates for a given number of clusters, whose steps take most of the time of a search
+_CANDIDATE_ROWS, _CANDIDATE_ROWS_EACH = 5000, 100
+_CANDIDATE_ROWS_A_STATISTIC = 4  # of each cluster: a full covariance needs more
+_TILE_ROWS = 512  # of EM, which takes nearly as long for a tile of a few rows
 _MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
 _EM_STEPS, _EM_TOL = 20, 1e-3  # nats a row
 _FREE_STEPS = 20
@@ -92,6 +97,8 @@ def search_memory(data: Dataset, n_clusters: int | None) -> int:
     """
     n = min(data.n_rows, _most_rows(n_clusters))
     of_part = 0 if n == data.n_rows else _bytes_of_rows(data, n)
+    if n_clusters is not None and (n_candidate := _n_candidate_rows(data, n_clusters)) < n:
+        of_part += _bytes_of_rows(data, n_candidate)
     # coordinates in double and in single precision, labels of four candidates
     return of_part + n * ((0 if data.family.is_discrete else 12 * min(data.n_features, 1 << 16)) + 56)
 
@@ -108,6 +115,9 @@ def search_start(
     n_threads: int | None = None,
 ) -> FoundStart:
     """Find the start of a fit.
+
+    Candidates for a given number K of clusters of real values are made on at most about 5,000 + K max(100, 4 F) rows, F
+    statistics each; the other rows then get their most probable cluster.
 
     Parameters
     ----------
@@ -142,10 +152,14 @@ def search_start(
     >>> np.bincount(found.labels).tolist()
     [30, 30, 30]
     """
-    search = _Search(model, data, moves, learned, seed, n_threads)
     if data.family.is_discrete:
-        return search.of_counts()
-    return search.of_real_values(n_init, adapt_prior)
+        return _Search(model, data, moves, learned, seed, n_threads).of_counts()
+    rows = _candidate_rows(model, data, seed)
+    part = data if rows is None else data.take(rows)
+    found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
+    if rows is None:
+        return found
+    return found._replace(labels=extended_labels(found.model, part, found.labels, data, n_threads=n_threads))
 
 
 def has_few_rows(model: MixtureModel, data: Dataset) -> bool:
@@ -155,6 +169,19 @@ def has_few_rows(model: MixtureModel, data: Dataset) -> bool:
     """
     K = model.weights.max_components
     return K is not None and model.family.has_full_covariance and data.n_rows < K * data.n_statistics
+
+
+def _candidate_rows(model, data, seed):
+    """Draw the rows on which candidates for a given number of clusters are made: sorted, or None for all rows."""
+    K = model.weights.max_components
+    if K is None or has_few_rows(model, data) or data.n_rows <= (n := _n_candidate_rows(data, K)):
+        return None
+    return np.sort(generator(seed, "start", unit=8).choice(data.n_rows, n, replace=False, shuffle=False))
+
+
+def _n_candidate_rows(data, n_clusters):
+    each = max(_CANDIDATE_ROWS_EACH, _CANDIDATE_ROWS_A_STATISTIC * data.n_statistics)
+    return -(-(_CANDIDATE_ROWS + each * n_clusters) // _TILE_ROWS) * _TILE_ROWS
 
 
 def _most_rows(n_clusters):

@@ -101,6 +101,15 @@ def test_splits_and_merges_over_all_rows_are_for_an_open_number_of_clusters():
     assert open_number.kernel is kernel
 
 
+def test_many_rows_of_a_given_number_of_clusters_are_settled_sooner():
+    kernel = Cycle(SplitMerge(), CollapsedGibbs())
+    rules = [
+        automatic_phases(kernel, [], n, is_open=is_open)[-1].rule for n, is_open in ((999, 0), (1000, 1), (1000, 0))
+    ]
+    assert [rule.window for rule in rules] == [5, 5, 3]
+    assert [rule.least_gain for rule in rules] == [0.5, 0.5, 1.0]
+
+
 # ---- when a run ends -----------------------------------------------------------------------------------------------
 
 

@@ -12,9 +12,19 @@ from scipy import sparse
 from stepping import assert_threads_agree
 from tiny import PlainPoisson
 
-from expfam import Dataset, DiagonalGaussian, Family, Multinomial, Poisson, SphericalGaussian, load_family
+from expfam import (
+    Dataset,
+    DiagonalGaussian,
+    Family,
+    MixtureModel,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    SymmetricDirichlet,
+    load_family,
+)
 from expfam.families.components import Components
-from expfam.model.assignment import LoadedClusters, assigned_labels
+from expfam.model.assignment import LoadedClusters, assigned_labels, extended_labels
 
 RNG = np.random.default_rng(3)
 HALVES = np.arange(300) % 2
@@ -225,3 +235,27 @@ def test_components_of_dense_rows_refuse_sparse_ones():
     components = Components(family, Dataset(SPARSE.toarray().astype(float), family), 2)
     with pytest.raises(ValueError, match="cannot read"):
         components.set_data(Dataset(SPARSE, family))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_rows_that_are_taken_are_those_of_a_new_data_set(is_sparse):
+    X = np.random.default_rng(0).poisson(2.0, size=(20, 3))
+    data = Dataset(sparse.csr_array(X) if is_sparse else X, Poisson(), weight=np.arange(20.0), row_offset=5)
+    part = data.take(np.array([2, 3, 11]))
+    again = Dataset(data.X[[2, 3, 11]], data.family, weight=[2.0, 3.0, 11.0])
+    assert (part.n_rows, part.row_offset) == (3, 0)
+    assert np.array_equal(part.phi(0, 3), again.phi(0, 3))
+    assert np.array_equal(part.weight, again.weight)
+    assert not (part.X.data if is_sparse else part.X).flags.writeable
+
+
+def test_extended_labels_are_the_most_probable_clusters():
+    rng = np.random.default_rng(0)
+    classes = np.repeat([0, 1, 2], 30)
+    data = Dataset(8.0 * classes[:, None] + rng.normal(size=(90, 2)), DiagonalGaussian())
+    model = MixtureModel(data.family, SymmetricDirichlet(3, 1.0))
+    rows = np.arange(0, 90, 3)
+    labels = classes[rows].astype(np.int32)
+    labels[labels == 1] = 4  # clusters without rows: none is chosen
+    extended = extended_labels(model, data.take(rows), labels, data)
+    assert np.array_equal(extended, np.where(classes == 1, 4, classes))

@@ -6,9 +6,9 @@ from expfam.protocols import Info
 from expfam.samplers.chain.plateau import Plateau
 
 
-def steps_made(objectives, *, n_rows=100, window=5, extras=()):
+def steps_made(objectives, *, n_rows=100, window=5, extras=(), **options):
     """Return after how many steps the rule ends a run; None if it does not."""
-    plateau = Plateau(n_rows, window=window)
+    plateau = Plateau(n_rows, window=window, **options)
     for t, objective in enumerate(objectives, start=1):
         extra = extras[t - 1] if t <= len(extras) else {}
         if plateau(Info(t, objective, 3, 0, 0, float(t), extra), None):
@@ -33,6 +33,12 @@ def test_a_run_that_rises_goes_on():
 def test_the_least_gain_grows_with_the_rows(n_rows, gain, ends):
     rises = [-gain, *([-gain] * 4), *([0.0] * 5)]
     assert steps_made(rises, n_rows=n_rows) == ends
+
+
+def test_the_least_gain_of_a_row_is_a_setting():
+    rises = [-9.0] * 5 + [0.0] * 5
+    assert steps_made(rises, n_rows=10_000) is None
+    assert steps_made(rises, n_rows=10_000, gain_per_row=1e-3) == 10
 
 
 def test_the_best_of_each_window_counts_and_not_the_last():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from expfam import (
     Dataset,
@@ -14,7 +15,7 @@ from expfam import (
 )
 from expfam.samplers import SplitMerge
 from expfam.samplers.warm_starts import search
-from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
+from expfam.samplers.warm_starts.search import has_few_rows, search_memory, search_rows, search_start
 
 
 def blobs(n_each=60, K=4, d=2, *, apart=12.0, seed=0):
@@ -130,6 +131,34 @@ def test_threads_do_not_change_the_start(family):
     three, _ = found(X, family(), SymmetricDirichlet(4, 1.0), moves=SplitMerge(n_threads=3), n_threads=3)
     assert one.scores == three.scores
     assert np.array_equal(one.labels, three.labels)
+
+
+@pytest.mark.parametrize(("n_each", "n_candidate"), [(1408, 5632), (1500, 5632), (1400, 5600)])
+def test_candidates_are_made_on_some_of_many_rows(monkeypatch, n_each, n_candidate):
+    """5000 rows and 100 for each cluster, in whole tiles of EM; all rows get labels."""
+    sizes, lloyd = [], search._Search._lloyd
+    monkeypatch.setattr(
+        search._Search, "_lloyd", lambda self, *run: sizes.append(self.data.n_rows) or lloyd(self, *run)
+    )
+    start, data = found(blobs(n_each, d=3), DiagonalGaussian(), SymmetricDirichlet(4, 1.0))
+    assert set(sizes) == {n_candidate}
+    assert start.labels.shape == (data.n_rows,)
+    classes = np.repeat(np.arange(4), n_each)
+    assert adjusted_rand_score(classes, start.labels) > 0.95
+
+
+def test_full_covariances_and_open_numbers_of_clusters_have_more_rows():
+    data = Dataset(blobs(2000, d=20), Gaussian())  # 230 statistics
+    K = SymmetricDirichlet(4, 1.0)
+    assert search._candidate_rows(MixtureModel(data.family, K), data, 0) is None
+    assert search._candidate_rows(MixtureModel(data.family, DirichletProcess()), data, 0) is None
+    assert search._candidate_rows(MixtureModel(data.family, K), Dataset(blobs(2400, d=20), data.family), 0).size == 8704
+
+
+def test_a_search_on_some_of_the_rows_is_part_of_the_forecast():
+    few, many = (Dataset(np.eye(n, 10), DiagonalGaussian()) for n in (5632, 5633))
+    copied = 5632 * 10 * 8
+    assert search_memory(many, 3) - search_memory(few, 3) > copied
 
 
 def test_a_sample_is_drawn_from_many_rows_only():
