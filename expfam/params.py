@@ -12,7 +12,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,11 +30,7 @@ class Settings:
 
     @classmethod
     def _parameter_names(cls):
-        return [
-            name
-            for name, parameter in inspect.signature(cls.__init__).parameters.items()
-            if name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        ]
+        return list(_keywords_of(cls.__init__))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name; `deep` has no effect and is there for scikit-learn."""
@@ -47,6 +43,13 @@ class Settings:
         return type(self) is type(other) and self.get_params() == other.get_params()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+@lru_cache(maxsize=256)  # of constructors: to read a signature takes longer than all else that `==` of settings does
+def _keywords_of(constructor):
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(constructor).parameters
+    return tuple(name for name, each in parameters.items() if name != "self" and each.kind not in variable)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
 from expfam.samplers.uncollapsed.em import ExpectationMaximization
 from expfam.structures.ground.rng import generator
+from expfam.structures.ground.threads import single_blas
 
 _SAMPLE_ROWS = 20_000
 _SAMPLE_ROWS_EACH = 20  # for each cluster
@@ -156,7 +157,8 @@ def search_start(
         return _Search(model, data, moves, learned, seed, n_threads).of_counts()
     rows = _candidate_rows(model, data, seed)
     part = data if rows is None else data.take(rows)
-    found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
+    with single_blas():  # once for all steps of EM: to make the setting takes as long as a step on a few rows
+        found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
     if rows is None:
         return found
     return found._replace(labels=extended_labels(found.model, part, found.labels, data, n_threads=n_threads))

@@ -32,9 +32,16 @@ class _BlasLimit:
     def __init__(self):
         self._lock, self._controller, self._limiter, self._n_regions = threading.Lock(), None, None, 0
         self._n_modules = 0  # number of loaded modules when the controller last looked for libraries
-        self._thread = threading.local()  # attribute `lowered`: the thread left a region with the setting low
+        # attributes `lowered`: the thread left a region with the setting low; `depth`: regions that it is in
+        self._thread = threading.local()
 
     def open(self):
+        depth = getattr(self._thread, "depth", 0)
+        if depth == 0:  # else this thread has made the setting, and no region restores it while another is open
+            self._lower()
+        self._thread.depth = depth + 1
+
+    def _lower(self):
         with self._lock:
             if self._n_regions == 0 and self._n_modules != len(sys.modules):
                 self._find_libraries()
@@ -53,6 +60,9 @@ class _BlasLimit:
         self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
 
     def close(self):
+        self._thread.depth -= 1
+        if self._thread.depth:
+            return
         with self._lock:
             self._n_regions -= 1
             self._thread.lowered = self._n_regions > 0

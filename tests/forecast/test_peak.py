@@ -256,10 +256,15 @@ def test_the_limit_itself_is_allowed():
 
 
 def test_without_a_limit_the_free_memory_counts(monkeypatch):
-    forecast = forecast_sizes("poisson", n_rows=1000, n_features=10, n_components=3)
+    forecast = forecast_sizes("poisson", n_rows=10**6, n_features=10, n_components=3)
     monkeypatch.setattr("expfam.forecast.memory.available_memory", lambda: forecast.beside_data - 1)
     with pytest.raises(ResourceError, match="are free"):
         check_memory(forecast)
+    few = forecast_sizes("poisson", n_rows=1000, n_features=10, n_components=3)
+    monkeypatch.setattr("expfam.forecast.memory.available_memory", lambda: 0)
+    check_memory(few)  # to ask takes a tenth of the time of the fit
+    with pytest.raises(ResourceError):
+        check_memory(few, 1)
     monkeypatch.setattr("expfam.forecast.memory.available_memory", lambda: None)
     check_memory(forecast)
 

@@ -434,6 +434,25 @@ def test_blas_is_restored_after_nested_regions(free_blas):
     assert blas_threads() == free_blas
 
 
+def test_the_setting_is_made_once_for_nested_regions(free_blas, monkeypatch):
+    """To make it takes as long as a small task; threads other than the one that made it make their own."""
+    lowered, lower = [], _threads._BlasLimit._lower
+    monkeypatch.setattr(
+        _threads._BlasLimit, "_lower", lambda limit: lowered.append(threading.get_ident()) or lower(limit)
+    )
+    with single_blas():
+        for _ in range(3):
+            run(blas_threads, [(), ()], 1)
+        assert lowered == [threading.get_ident()]
+        run(blas_threads, [(), ()], 1)
+        thread = threading.Thread(target=run, args=(blas_threads, [()], 1))
+        thread.start()
+        thread.join()
+        assert len(lowered) == 2
+        assert lowered[1] != threading.get_ident()
+    assert blas_threads() == free_blas
+
+
 def test_blas_is_restored_when_regions_of_two_threads_overlap(free_blas):
     opened, closing, closed, after = (threading.Event() for _ in range(4))
     seen = []
