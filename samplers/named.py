@@ -383,6 +383,7 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
 
 
 _ROWS_FOR_MOVES = 1000  # from which each step makes splits and merges
+_FEW_MOVES = 100  # of a step with moves where rows are fewer
 _FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick enough
 
 
@@ -419,8 +420,8 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
         if "variational" in abilities:
             return SparseVariational(n_threads=n_threads)
     # where rows are few, the moves of a step would take longer than the sweep
-    every: int | Literal["auto"] = 5 if data.n_rows < _ROWS_FOR_MOVES else "auto"
-    kernel = Cycle(SplitMerge(every=every, n_threads=n_threads), CollapsedGibbs())
+    few: dict[str, Any] = {"every": 5, "n_moves": _FEW_MOVES} if data.n_rows < _ROWS_FOR_MOVES else {}
+    kernel = Cycle(SplitMerge(**few, n_threads=n_threads), CollapsedGibbs())
     try:
         kernel.check(model, data)
     except CapabilityError:  # weights for which splits and merges are not defined

@@ -135,8 +135,9 @@ def automatic_phases(
 
 
 def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
-    """Return the kernel followed by an update of the named hyper-parameters of the family."""
-    return Cycle(kernel, UpdateHyper(family=tuple(learned), weights=False))
+    """Return the kernel, or the kernels of a cycle, followed by an update of the named hyper-parameters."""
+    kernels = kernel.kernels if type(kernel) is Cycle else (kernel,)
+    return Cycle(*kernels, UpdateHyper(family=tuple(learned), weights=False))
 
 
 def warn_of_few_rows(model: MixtureModel, data: Dataset) -> None:

@@ -364,9 +364,11 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
         if is_last and self.partition in ("vi", "point") and not hasattr(state, "soft_partition"):
             trace.keep_every = max(1, n_steps // (2 * trace.max_kept))
-        kernel = _adapted_kernel(kernel, former, state) if is_last else kernel
-        state.memory.clear()  # proposals are made anew for each phase, not kept twice
-        return kernel
+        adapted = _adapted_kernel(kernel, former, state) if is_last else kernel
+        # proposals are made anew for each phase, not kept twice; the automatic kernels keep theirs in the same places
+        if not (self._is_automatic() and type(kernel) is Cycle and _learns(former, kernel)):
+            state.memory.clear()
+        return adapted
 
     def _chosen_partition(self, trace, state, best):
         """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
@@ -599,8 +601,16 @@ def _adapted_kernel(kernel, former, state):
     """Return the kernel of the steps that count, with what the warm-up has adapted."""
     if former is kernel:
         return kernel.frozen(state)
-    learns = isinstance(former, Cycle) and former.kernels[0] is kernel
-    return former.frozen(state).kernels[0] if learns else kernel  # the first sweeps alone adapt nothing
+    if not _learns(former, kernel):
+        return kernel  # the first sweeps alone adapt nothing
+    frozen = former.frozen(state).kernels[:-1]
+    return Cycle(*frozen) if type(kernel) is Cycle else frozen[0]
+
+
+def _learns(former, kernel):
+    """Tell whether a kernel is another one followed by updates of hyper-parameters."""
+    parts = kernel.kernels if type(kernel) is Cycle else (kernel,)
+    return type(former) is Cycle and [*map(id, former.kernels[:-1])] == [*map(id, parts)]
 
 
 def _softmax(scores):

@@ -11,6 +11,7 @@ from expfam import DiagonalGaussian, Family, Gaussian, Mixture, SymmetricDirichl
 from expfam.errors import DataWarning
 from expfam.estimators.automatic import MOST_STEPS, automatic_phases, warn_of_crumbs
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
+from expfam.samplers.geometry.hash_tables import HashTables
 
 
 def blobs(n=600, K=8, d=3, *, spread=3.0, seed=0):
@@ -108,6 +109,17 @@ def test_many_rows_of_a_given_number_of_clusters_are_settled_sooner():
     ]
     assert [rule.window for rule in rules] == [5, 5, 3]
     assert [rule.least_gain for rule in rules] == [0.5, 0.5, 1.0]
+
+
+def test_hash_tables_are_made_once_for_all_phases(monkeypatch):
+    """Learning adds its update to the kernels of the cycle, so that the others keep their places and their objects."""
+    made, keys = [], HashTables.keys
+    monkeypatch.setattr(
+        HashTables, "keys", lambda self, data, **options: made.append(data) or keys(self, data, **options)
+    )
+    mixture = Mixture("gaussian_diag", 8, random_state=0).fit(blobs(n=900)[0])
+    assert mixture.n_iter_ > 12
+    assert len(made) == 1
 
 
 # ---- when a run ends -----------------------------------------------------------------------------------------------
@@ -242,8 +254,9 @@ def test_splits_and_merges_are_part_of_every_default():
         moves, sweeps = kernel_of("gaussian", X, K).kernels
         assert isinstance(moves, SplitMerge)
         assert isinstance(sweeps, CollapsedGibbs)
-    assert kernel_of("gaussian", X).kernels[0].every == 5
-    assert kernel_of("gaussian", np.repeat(X, 2, axis=0)).kernels[0].every == "auto"
+    few, many = (kernel_of("gaussian", np.repeat(X, n, axis=0)).kernels[0] for n in (1, 2))
+    assert (few.every, few.n_moves) == (5, 100)
+    assert (many.every, many.n_moves) == ("auto", "auto")
 
 
 def test_a_family_in_numpy_gets_a_sampler_that_is_quick():
