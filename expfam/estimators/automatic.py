@@ -135,7 +135,7 @@ def automatic_phases(
 
 
 def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
-    """Return the kernel, or the kernels of a cycle, followed by an update of the named hyper-parameters."""
+    """Return the kernel, or those of a cycle, followed by an update of hyper-parameters."""
     kernels = kernel.kernels if type(kernel) is Cycle else (kernel,)
     return Cycle(*kernels, UpdateHyper(family=tuple(learned), weights=False))
 

@@ -537,9 +537,9 @@ class Family(DataQuestions, ABC):
         return np.asarray(getattr(self, name)) / self.__dict__.get("hyper_factors_", {}).get(name, 1.0)
 
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float] | None:
-        """Return `total_log_marginal` up to a constant as a function of the log of a factor, or None.
+        """Return `total_log_marginal` as a function of the log of a factor, or None.
 
-        The factor is that of `_at_factor`. The function computes what does not depend on it only once; where it returns
+        It is meant up to a constant. The factor is that of `_at_factor`. The function computes what does not depend on it only once; where it returns
         a value that is not finite, `total_log_marginal` decides. This default returns None.
         """
         return None

@@ -174,7 +174,7 @@ def has_few_rows(model: MixtureModel, data: Dataset) -> bool:
 
 
 def _candidate_rows(model, data, seed):
-    """Draw the rows on which candidates for a given number of clusters are made: sorted, or None for all rows."""
+    """Draw the rows for candidates of a given number of clusters: sorted, or None for all."""
     K = model.weights.max_components
     if K is None or has_few_rows(model, data) or data.n_rows <= (n := _n_candidate_rows(data, K)):
         return None

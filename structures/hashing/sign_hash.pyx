@@ -468,7 +468,7 @@ class _Rows:
         self.columns = np.arange(0 if self.is_sparse else self.n_columns, dtype=np.int64)
 
     def entries(self, hash):
-        """Return the random matrix (n_columns, n_bits) if that saves time: to look up quantiles takes most of it."""
+        """Return the random matrix (n_columns, n_bits) if it saves time to have it, or None."""
         is_small = not self.is_sparse and 0 < self.n_columns * hash.n_bits <= _MOST_ENTRIES
         if not is_small or hash.entries != "gaussian8" or self.n_rows < 2:
             return None

@@ -205,10 +205,11 @@ def test_a_step_out_ends_at_the_first_end_below_the_level():
     assert max(np.abs(asked)) < 1.0
 
 
+@pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("name", DiagonalGaussian.hyper)
-def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name):
+def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name, missing):
     """What is computed once gives the same draws, and differs from the evidence of the clusters by a constant."""
-    family, n, S = clusters_of_rows()
+    family, n, S = clusters_of_rows(DiagonalGaussian(missing=missing))
     evidence = family._evidence_along(name, n, S)
     gap = [family._at_factor(name, t).total_log_marginal(n, S) - evidence(t) for t in (-4.0, -1.0, 0.0, 0.3, 2.0)]
     assert np.ptp(gap) < 1e-9 * abs(gap[0])
@@ -217,7 +218,7 @@ def test_the_evidence_along_a_hyper_parameter_is_that_of_the_family(name):
     class Plain(DiagonalGaussian):
         _evidence_along = Family._evidence_along
 
-    plain = clusters_of_rows(Plain())[0].update_hyper(n, S, np.random.default_rng(1), names=[name])
+    plain = clusters_of_rows(Plain(missing=missing))[0].update_hyper(n, S, np.random.default_rng(1), names=[name])
     assert np.array_equal(getattr(drawn, name), getattr(plain, name))
     assert drawn.hyper_factors_[name] != 1.0
 

@@ -459,7 +459,7 @@ cdef class DiagonalComponents(RealComponents):
         s.prior_rates = float((shape * np.log(rate)).sum())
 
     def gamma_tables(self, shape):
-        """Return the tables `rising` and `gammas`; those of a former prior, if it had the same shapes."""
+        """Return the tables `rising` and `gammas`; a prior of the same shapes keeps them."""
         size, former = self.mine.table, self.tables
         if former is not None and former[5].size == size and np.array_equal(former[2], shape):
             return former[5:7]

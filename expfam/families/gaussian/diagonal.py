@@ -139,7 +139,7 @@ class DiagonalGaussian(RealFamily):
         return self.scale_bounds(self._base_of("rate") / np.maximum(self.shape - 1.0, 0.5))
 
     def _evidence_along(self, name: str, n: Floats, S: Floats) -> Callable[[float], float]:
-        """Return the sum of log evidences along a hyper-parameter; the gamma terms are constant there."""
+        """Return the sum of log evidences along a hyper-parameter, without the gamma terms."""
         (count, S), strength = self._counts_and_sums(n, S), self.mean_strength
         about, second = self._about_location(count, S)
         shape = self.shape + 0.5 * count
