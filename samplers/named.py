@@ -383,7 +383,7 @@ def find_sampler(sampler: Any, *, model: str = "Mixture") -> Any:
 
 
 _ROWS_FOR_MOVES = 1000  # from which each step makes splits and merges
-_FEW_MOVES = 100  # of a step with moves where rows are fewer
+_FEW_MOVES = 100  # of a step with moves where rows are fewer and the number of clusters is given
 _FEW_ROWS = 500  # up to which a collapsed sampler of a family in NumPy is quick enough
 
 
@@ -420,7 +420,9 @@ def automatic_sampler(model: Any, data: Dataset, *, n_threads: int | None = None
         if "variational" in abilities:
             return SparseVariational(n_threads=n_threads)
     # where rows are few, the moves of a step would take longer than the sweep
-    few: dict[str, Any] = {"every": 5, "n_moves": _FEW_MOVES} if data.n_rows < _ROWS_FOR_MOVES else {}
+    few: dict[str, Any] = {"every": 5} if data.n_rows < _ROWS_FOR_MOVES else {}
+    if few and model.weights.max_components is not None:  # an open number of clusters would never settle
+        few["n_moves"] = _FEW_MOVES
     kernel = Cycle(SplitMerge(**few, n_threads=n_threads), CollapsedGibbs())
     try:
         kernel.check(model, data)

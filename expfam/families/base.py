@@ -539,8 +539,9 @@ class Family(DataQuestions, ABC):
     def _evidence_along(self, name: str, n: Floats, S: Any) -> Callable[[float], float] | None:
         """Return `total_log_marginal` as a function of the log of a factor, or None.
 
-        It is meant up to a constant. The factor is that of `_at_factor`. The function computes what does not depend on it only once; where it returns
-        a value that is not finite, `total_log_marginal` decides. This default returns None.
+        It is meant up to a constant. The factor is that of `_at_factor`. The function computes what does not depend on
+        it only once; where it returns a value that is not finite, `total_log_marginal` decides. This default returns
+        None.
         """
         return None
 

@@ -256,6 +256,8 @@ def test_splits_and_merges_are_part_of_every_default():
         assert isinstance(sweeps, CollapsedGibbs)
     few, many = (kernel_of("gaussian", np.repeat(X, n, axis=0)).kernels[0] for n in (1, 2))
     assert (few.every, few.n_moves) == (5, 100)
+    free = kernel_of("gaussian", X, None).kernels[0]
+    assert (free.every, free.n_moves) == (5, "auto")
     assert (many.every, many.n_moves) == ("auto", "auto")
 
 
