@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from expfam.errors import ArchiveError
 from expfam.model.partitions import by_first_appearance, compact_labels, contingency
+from expfam.params import Real, check_value
 from expfam.protocols import Info
 from expfam.structures.ground.stored import integers, numbers
 
@@ -74,18 +75,43 @@ class WarmedColumns:
         ValueError
             The run has no step after the warm-up.
         """
-        if not 0 < probability <= 1:
-            raise ValueError(f"probability must lie in (0, 1]; got {probability!r}")
-        values = np.sort(self.counted("n_clusters", n_warmup=n_warmup))
+        check_value("probability", probability, (Real(0, 1, ends="(]"),))
+        values = self.counted("n_clusters", n_warmup=n_warmup)
         if values.size == 0:
             n_warmup = self.n_warmup if n_warmup is None else n_warmup
             raise ValueError(
                 f"no steps are left: the trace has {len(self)}, and the warm-up takes {n_warmup}; make more steps"
             )
-        inside = int(np.ceil(probability * values.size - 1e-9))
-        widths = values[inside - 1 :] - values[: values.size - inside + 1]
-        start = int(np.argmin(widths))
-        return int(values[start]), int(values[start + inside - 1])
+        low, high = shortest_interval(values, probability)
+        return int(low), int(high)
+
+
+def shortest_interval(values: npt.ArrayLike, probability: float) -> tuple[Any, Any]:
+    """Return the ends of the shortest interval that holds a share of the values.
+
+    Parameters
+    ----------
+    values : (M,) array_like
+    probability : float in (0, 1]
+
+    Returns
+    -------
+    (low, high)
+        Two of the values; of several shortest intervals the lowest.
+
+    Examples
+    --------
+    >>> from expfam.samplers.chain.trace import shortest_interval
+    >>> low, high = shortest_interval([3, 4, 4, 9], 0.75)
+    >>> int(low), int(high)
+    (3, 4)
+    """
+    check_value("probability", probability, (Real(0, 1, ends="(]"),))
+    ordered = np.sort(np.asarray(values))
+    inside = int(np.ceil(probability * ordered.size - 1e-9))
+    widths = ordered[inside - 1 :] - ordered[: ordered.size - inside + 1]
+    start = int(np.argmin(widths))
+    return ordered[start], ordered[start + inside - 1]
 
 
 class Trace(WarmedColumns):
@@ -96,8 +122,9 @@ class Trace(WarmedColumns):
     keep_every : int, optional
         Number of steps from one kept partition to the next; None keeps no partitions.
     max_kept : int
-        Maximal number M of kept partitions; each uses 4 N bytes. When one more is due, every second one is dropped, and
-        from then on partitions are kept half as often. So they are always evenly spaced.
+        Maximal number M of kept partitions; each uses N, 2 N or 4 N bytes, as its number of clusters needs. When one
+        more is due, every second one is dropped, and from then on partitions are kept half as often. So they are always
+        evenly spaced.
     n_warmup : int
         Number of leading steps that are a warm-up: no partition is kept in them, and no summary counts them.
 
@@ -110,7 +137,7 @@ class Trace(WarmedColumns):
         Whether Ctrl-C stopped the run.
     kept_steps : (M,) int64 ndarray
         Step of each kept partition.
-    partitions : (M, N) int32 ndarray
+    partitions : (M, N) ndarray of uint8, uint16 or uint32
         Kept partitions as labels 0..K-1.
 
     Examples
@@ -134,7 +161,7 @@ class Trace(WarmedColumns):
         self.interrupted = False
         self._rows: list[tuple[Any, ...]] = []
         self._extra: dict[str, dict[int, Any]] = {}
-        self._kept: list[npt.NDArray[np.int32]] = []
+        self._kept: list[npt.NDArray[np.unsignedinteger]] = []
         self._kept_rows: list[int] = []
         self.keep_every, self.n_warmup = keep_every, n_warmup
 
@@ -178,9 +205,9 @@ class Trace(WarmedColumns):
         return self.column("step")[self._kept_rows]
 
     @property
-    def partitions(self) -> npt.NDArray[np.int32]:
-        """Copy of the kept partitions: (M, N) int32."""
-        return np.array(self._kept, dtype=np.int32) if self._kept else np.zeros((0, 0), dtype=np.int32)
+    def partitions(self) -> npt.NDArray[np.unsignedinteger]:
+        """Copy of the kept partitions: (M, N) uint8, uint16 or uint32, as the most clusters need."""
+        return np.array(self._kept) if self._kept else np.zeros((0, 0), dtype=np.uint8)
 
     def append(self, info: Info, state: Any) -> None:
         """Record a step.
@@ -199,7 +226,7 @@ class Trace(WarmedColumns):
                 self._extra.setdefault(name, {})[row] = float(value)
         n_since = row + 1 - max(self._origin, self._n_warmup)
         if self._keep_every is not None and n_since > 0 and n_since % self._stride == 0:
-            self._keep(row, compact_labels(state.labels))
+            self._keep(row, _narrow(compact_labels(state.labels)))
 
     def _keep(self, row, labels):
         if self._kept and labels.shape != self._kept[0].shape:
@@ -328,7 +355,7 @@ class Trace(WarmedColumns):
             for name, values in arrays.get("extra", {}).items()
         }
         rows = integers(arrays, "kept_rows", (None,), 0, max(T, 1)).tolist()
-        kept = list(integers(arrays, "partitions", (len(rows), None), 0, 2**31 - 1, dtype=np.int32))
+        kept = [_narrow(labels) for labels in integers(arrays, "partitions", (len(rows), None), 0, 2**31 - 1)]
         keep_every, stride, origin, most, interrupted = integers(arrays, "settings", (5,)).tolist()
         if stride < keep_every or most < 2:
             raise ArchiveError(f"the trace has the settings {arrays['settings'].tolist()}: the file was altered")
@@ -336,6 +363,11 @@ class Trace(WarmedColumns):
         self._origin, self.max_kept = origin, most
         self._keep_every, self._stride, self.interrupted = keep_every or None, stride or None, bool(interrupted)
         self._n_warmup = int(integers({"n_warmup": 0} | dict(arrays), "n_warmup", (), 0))
+
+
+def _narrow(labels):
+    """Return a copy of labels in the least unsigned type of 1, 2 or 4 bytes that holds them."""
+    return labels.astype(np.min_scalar_type(int(labels.max(initial=0))))
 
 
 def _as_warmup(value):

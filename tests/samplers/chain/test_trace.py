@@ -108,7 +108,16 @@ def test_kept_partitions_are_copies_without_gaps():
     trace = filled([labels])
     labels[:] = 0
     assert trace.partitions.tolist() == [[2, 1, 2, 0]]
-    assert trace.partitions.dtype == np.int32
+    assert trace.partitions.dtype == np.uint8
+
+
+def test_kept_partitions_have_the_least_type_that_holds_them():
+    trace = filled([np.arange(300), np.zeros(300, dtype=int)])
+    assert trace.partitions.dtype == np.uint16
+    again = Trace()
+    again.from_arrays(trace.to_arrays())
+    np.testing.assert_array_equal(again.partitions, trace.partitions)
+    assert filled([np.arange(256)]).partitions.dtype == np.uint8
 
 
 def test_keeping_can_begin_later():
