@@ -10,8 +10,9 @@ from expfam.params import Settings
 PUBLIC = {
     "expfam": """
         AdmixtureModel BayesianHierarchy Categorical Dataset DiagonalGaussian DirichletProcess Family Gaussian
-        GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PitmanYor Poisson SphericalGaussian
-        SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups list_plugins load_family
+        GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PartitionPosterior PitmanYor Poisson
+        SphericalGaussian SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups
+        list_plugins load_family
         load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
@@ -35,7 +36,8 @@ PUBLIC = {
         split_probability
     """,
     "expfam.displays": """
-        ClusterMeansDisplay DendrogramDisplay SizesDisplay TraceDisplay
+        BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay DendrogramDisplay SimilarityDisplay
+        SizesDisplay TraceDisplay
     """,
     "expfam.errors": """
         ArchiveError CapabilityError DataError DataTypeError DataWarning ExactnessWarning ExpFamError
