@@ -39,7 +39,8 @@ from expfam.estimators.known_rows import (
     with_links,
 )
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp
-from expfam.forecast.memory import forecast_memory, most_kept_partitions
+from expfam.evaluation.posterior import PartitionPosterior
+from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.model.partitions import by_first_appearance
@@ -51,6 +52,7 @@ from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.structures.ground.rng import generator, resolve_seed
 
@@ -65,7 +67,11 @@ if TYPE_CHECKING:
 
 
 _MOST_PASSES = 100  # of the ascent; nearly always it takes a few
-_PARTITIONS = ("mode", "vi", "point", "last")
+_LOSSES = {"vi": "vi", "point": "vi", "binder": "binder", "omari": "omari"}
+_PARTITIONS = ("mode", *_LOSSES, "last")
+_DRAW_BYTES = 10**8  # of the draws that "auto" keeps
+_DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
+_SEARCH_STARTS = 4
 
 
 class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
@@ -98,6 +104,11 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     n_warmup : int or "auto"
         Steps before them, in whose second half hyper-parameters are learned. ``"auto"`` is at most 17 where `n_steps`
         is left to the rule, else as many as `n_steps`, at most 100.
+    n_draws : int or "auto"
+        Number of draws of the partition that are kept for `posterior_`, at most, evenly spaced over the steps after the
+        warm-up; a draw takes 1, 2 or 4 bytes a row. ``"auto"`` keeps none with `partition` "mode" and "last", and else
+        as many as 100 MB hold, from 20 to 400. With draws and ``n_steps="auto"`` all steps up to the end of the rise
+        count as warm-up, and 100 steps follow, or `n_draws` where that is more.
     learn_hyper : bool or "auto"
         Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
         learns by default and that were left at ``"auto"``.
@@ -105,11 +116,12 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         Starting labels or the name of a start. ``"auto"`` searches one: of `n_init` k-means runs and of one run with
         an open number of clusters, merged to K, the one from which EM reaches the highest posterior density; on counts
         random labels in place of k-means.
-    partition : {"mode", "vi", "last"}
+    partition : {"mode", "vi", "binder", "omari", "last"}
         Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, all rows move to their
-        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. ``"vi"``:
-        of draws kept after the warm-up the one nearest to the others in variation of information ("point" is another
-        name). ``"last"``: the last draw.
+        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. ``"vi"``,
+        ``"binder"``, ``"omari"``: the partition with the least expected loss that a search finds, see
+        `PartitionPosterior.labels`; 4 starts ("point" is another name of "vi"). With
+        known rows or links it is the best draw. ``"last"``: the last draw.
     labels : {None, "clusters", "classes"}
         What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of a class are one cluster,
         and rows of two classes are in two; the posterior is that given these. "classes": a cluster holds known rows of
@@ -153,6 +165,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     trace_ : Trace
         Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
         `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
+    posterior_ : PartitionPosterior
+        Posterior of the partition, where draws were kept (see `n_draws`): how sure each label, each cluster and their
+        number is. Its readings are about `labels_`.
     n_iter_ : int
         Steps made over all rows.
     converged_ : bool
@@ -199,9 +214,10 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         n_init: int = 3,
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
+        n_draws: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
         start: Any = "auto",
-        partition: Literal["mode", "vi", "point", "last"] = "mode",
+        partition: Literal["mode", "vi", "binder", "omari", "point", "last"] = "mode",
         labels: Literal["clusters", "classes"] | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
@@ -217,6 +233,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         self.n_init = n_init
         self.n_steps = n_steps
         self.n_warmup = n_warmup
+        self.n_draws = n_draws
         self.learn_hyper = learn_hyper
         self.start = start
         self.partition = partition
@@ -277,7 +294,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             phases = self._phases(kernel, family, data, is_sampled=True)
         state = kernel.init(begun.model, data, seed=seed, start=begun.start)
         best = BestDraw()
-        trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=most_kept_partitions(data.n_rows)))
+        trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=max(2, self._most_draws(data))))
+        self._keep_draws(trace, state)
         if hasattr(state, "soft_partition"):
             self._adopt(state, *state.soft_partition())
         else:
@@ -287,7 +305,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         self._set_known(known)
         self.n_init_chosen_ = begun.name
         self._set_trace(trace)
-        self._conclude(kernel, phases[-1], state, trace)
+        self._conclude(kernel, phases, state, trace)
         self.__dict__.pop("stream_", None)
         return self
 
@@ -313,7 +331,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         """
         model = MixtureModel(data.family, self._weights())
         K, kernel = model.weights.max_components, self._kernel(model, data)
-        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model)
+        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model, n_draws=self._most_draws(data))
         searches = self._searches_start(model)
         return replace(forecast, scratch=forecast.scratch + search_memory(data, K)) if searches else forecast
 
@@ -347,13 +365,16 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             if trace.interrupted:  # no row outside the sample has a label yet
                 raise KeyboardInterrupt
 
-    def _conclude(self, kernel, last, state, trace):
+    def _conclude(self, kernel, phases, state, trace):
         """Say whether the run has converged; warn of what a user should know about the result."""
-        has_rule = last.rule is not None
-        self.converged_ = bool(last.rule.is_reached if has_rule else kernel.is_done(state) or not last.n_steps)
+        last = phases[-1]
+        ruled = next((phase for phase in reversed(phases) if phase.rule is not None), last)
+        has_rule = ruled.rule is not None
+        self.converged_ = bool(ruled.rule.is_reached if has_rule else kernel.is_done(state) or not last.n_steps)
         warn_of_crumbs(self.model_, self.cluster_sizes_)
-        is_cut = has_rule and not self.converged_ and len(trace) - trace.n_warmup == last.n_steps == MOST_STEPS
-        if is_cut:
+        n_counted = len(trace) - trace.n_warmup
+        is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
+        if has_rule and not self.converged_ and ruled.n_steps == MOST_STEPS and is_through:
             warnings.warn(
                 f"Mixture: the log joint was still rising after {MOST_STEPS} steps; set n_steps to a larger number, or"
                 " look at trace_",
@@ -362,8 +383,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             )
 
     def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
-        if is_last and self.partition in ("vi", "point") and not hasattr(state, "soft_partition"):
-            trace.keep_every = max(1, n_steps // (2 * trace.max_kept))
+        n_draws = self._most_draws(state.data)
+        if is_last and n_draws and _makes_draws(state):
+            trace.keep_every = max(1, -(-n_steps // n_draws))
         adapted = _adapted_kernel(kernel, former, state) if is_last else kernel
         # proposals are made anew for each phase, not kept twice; the automatic kernels keep theirs in the same places
         if not (self._is_automatic() and type(kernel) is Cycle and _learns(former, kernel)):
@@ -373,8 +395,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     def _chosen_partition(self, trace, state, best):
         """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
         try:
-            if self.partition in ("vi", "point") and trace.n_kept:
-                return trace.point_partition()
+            if self.partition in _LOSSES and trace.n_kept:
+                return self._searched_partition(state)
             if self.partition == "mode":
                 labels = state.partition if best.labels is None else best.labels
                 keeps = self.n_components is not None
@@ -390,6 +412,83 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         except KeyboardInterrupt:
             trace.interrupted = True
         return state.partition
+
+    def _searched_partition(self, state):
+        """Return the partition with the least expected loss; of known rows the best draw, which keeps what is known."""
+        posterior, loss = self._posterior(), _LOSSES[self.partition]
+        if state.data.known is not None:
+            draws = posterior.draws().astype(np.int32)
+            return min(draws, key=lambda labels: posterior.expected_loss(labels, loss))
+        most = state.model.weights.max_components
+        return posterior.labels(loss, n_starts=_SEARCH_STARTS, max_clusters=most)
+
+    def _most_draws(self, data):
+        """Return how many draws are kept at most."""
+        check_value("Mixture: n_draws", self.n_draws, ("auto", Integer(0)))
+        if not is_auto(self.n_draws):
+            if self.partition in _LOSSES and not self.n_draws:
+                raise ValueError(f"Mixture: partition={self.partition!r} needs draws: leave n_draws at 'auto'; got 0")
+            return int(self.n_draws)
+        if self.partition not in _LOSSES:
+            return 0
+        width = label_bytes(self.n_components or 1)
+        return int(np.clip(_DRAW_BYTES // (data.n_rows * width), 20, 400))
+
+    def _keep_draws(self, trace, state):
+        """Keep the draws of the trace, with the numbers of their steps."""
+        for name in ("_draws", "_posterior_of_draws"):
+            self.__dict__.pop(name, None)
+        self._makes_no_draws = not _makes_draws(state)
+        if not trace.n_kept:
+            return
+        rows = trace.kept_steps - 1
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rate = trace.column("accepted")[rows] / trace.column("proposed")[rows]
+        self._draws = {
+            "draws": trace.partitions,
+            "chain": np.zeros(trace.n_kept, dtype=np.int64),
+            "log_joint": trace.column("objective")[rows],
+            "acceptance_rate": rate,
+            "seconds": trace.column("seconds")[rows],
+        }
+
+    def _posterior(self):
+        """Return the posterior of the kept draws."""
+        stats = {name: self._draws[name] for name in ("acceptance_rate", "seconds")}
+        named = {name: self._draws[name] for name in ("chain", "log_joint")}
+        family = getattr(self, "family_", None)
+        return PartitionPosterior(
+            self._draws["draws"], **named, sample_stats=stats, family=family, n_threads=self.n_threads
+        )
+
+    @property
+    def posterior_(self) -> PartitionPosterior:
+        """Posterior of the partition, of the draws that were kept; its readings are about `labels_`.
+
+        Raises
+        ------
+        AttributeError
+            No draws were kept: the message says why, and what to do.
+        """
+        self._check_fitted()
+        if not hasattr(self, "_draws"):
+            raise AttributeError(self._no_posterior())
+        if not hasattr(self, "_posterior_of_draws"):
+            self._posterior_of_draws = self._posterior().about(self.labels_)
+        return self._posterior_of_draws
+
+    def _no_posterior(self):
+        if getattr(self, "_makes_no_draws", False):
+            return (
+                "Mixture has no posterior_: this sampler has soft labels and makes no draws: use predict_proba;"
+                " samplers with draws: 'gibbs', 'split_merge', 'fastex', 'uncollapsed_gibbs'"
+            )
+        if hasattr(self, "trace_") and not hasattr(self, "labels_"):
+            return "Mixture has no posterior_: the saved model holds no draws: save it with labels=True"
+        return (
+            "Mixture has no posterior_: no draws were kept: fit with n_draws=100 or partition='vi', and with steps"
+            " after the warm-up"
+        )
 
     def _adopt(self, state, labels, n=None, S=None):
         """Store labels with their statistics, or soft statistics with their bound as the log joint."""
@@ -443,17 +542,24 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             if has_few_rows(model, data):
                 return [Phase(kernel, 0)]  # the posterior prefers one wide cluster: the labels of EM stay
             is_open = model.weights.max_components is None
-            return automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
+            phases = automatic_phases(kernel, learned, data.n_rows, is_sampled=is_sampled, is_open=is_open)
+            return [*phases, *self._draw_phases(kernel, data)]
         n_learning = (n_warmup + 1) // 2 if learned else 0
         learns = learning(kernel, learned) if learned else kernel
         rule = None
         if self._follows_rule():
             n_steps, rule = MOST_STEPS, Plateau(data.n_rows)
         made = [Phase(kernel, n_warmup - n_learning), Phase(learns, n_learning), Phase(kernel, n_steps, rule)]
+        made += self._draw_phases(kernel, data) if rule else []
         if self._is_automatic() and isinstance(kernel, Cycle):
             n_sweeps = n_warmup - max(n_learning, (n_warmup + 1) // 2)
             made = [Phase(kernel.kernels[-1], n_sweeps), Phase(kernel, n_warmup - n_learning - n_sweeps), *made[1:]]
         return made
+
+    def _draw_phases(self, kernel, data):
+        """Return the phase of steps from which draws are kept, after those of the rule."""
+        n_draws = self._most_draws(data)
+        return [Phase(kernel, max(n_draws, _DRAW_STEPS))] if n_draws else []
 
     # ---- prediction -------------------------------------------------------------------------------------------------
 
@@ -611,6 +717,11 @@ def _learns(former, kernel):
     """Tell whether a kernel is another one followed by updates of hyper-parameters."""
     parts = kernel.kernels if type(kernel) is Cycle else (kernel,)
     return type(former) is Cycle and [*map(id, former.kernels[:-1])] == [*map(id, parts)]
+
+
+def _makes_draws(state):
+    """Return whether steps draw labels, rather than optimise soft ones."""
+    return not (hasattr(state, "soft_partition") or isinstance(state, ExpectationState))
 
 
 def _softmax(scores):

@@ -7,10 +7,10 @@ and the whole of the forecast. A forecast allocates no array.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from scipy import sparse
 
 from expfam.errors import ResourceError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _COUNT_FAMILIES = ("multinomial", "categorical", "poisson")
 _GUESSED_CLUSTERS = 200
-_KEPT_LABELS = 4e8  # label comparisons that choosing a partition may cost
+_DRAW_COPIES = 3  # of kept draws: in the trace, in the posterior, and in its search
 _NEVER_SHORT = 1 << 24  # bytes; to ask what is free takes a tenth of the time of a fit of so few rows
 _BLOCK_BYTES = 3 << 25  # upper limit of blocks of statistics and of scores
 _SMALL_BYTES = 8 << 20  # memory that does not depend on the sizes
@@ -83,12 +83,17 @@ class Forecast:
 
 
 def forecast_memory(
-    data: Dataset, *, n_components: int | None = None, kernel: Any = None, model: MixtureModel | None = None
+    data: Dataset,
+    *,
+    n_components: int | None = None,
+    kernel: Any = None,
+    model: MixtureModel | None = None,
+    n_draws: int = 0,
 ) -> Forecast:
     """Forecast the memory of a fit to these data.
 
     If `n_components` is not given, min(N, 200) clusters are assumed and marked as a guess. With a kernel and its model,
-    the kernel's working objects are counted, too.
+    the kernel's working objects are counted, too. `n_draws` draws of the partition are kept.
 
     >>> import numpy as np
     >>> from expfam import Dataset, Poisson
@@ -104,6 +109,7 @@ def forecast_memory(
         nnz=data.X.nnz if data.is_sparse else None,
         data_bytes=_bytes_of(data.X),
         n_components=n_components,
+        n_draws=n_draws,
     )
     if data.groups is not None:
         cells = data.groups.n_groups * forecast.n_components
@@ -161,13 +167,15 @@ def forecast_sizes(
     nnz: int | None = None,
     data_bytes: int | None = None,
     n_components: int | None = None,
+    n_draws: int = 0,
 ) -> Forecast:
     """Forecast the memory of a fit from sizes; the data need not exist yet.
 
     `family` is an entry-point name. `n_statistics` is F, the width of the sufficient statistics; it follows from
     `n_features` for the built-in families, but for ``"categorical"`` give the number of levels of all columns. `nnz` is
     the number of stored entries of sparse data; without it the data are dense. `data_bytes` are 8 for each value and 4
-    for each index if not given, and `n_components` is min(N, 200), marked as a guess.
+    for each index if not given, and `n_components` is min(N, 200), marked as a guess. `n_draws`
+    draws of the partition are kept.
 
     Count families have word-major tables of int32 counts (float64 for fractions): V rows of K slots, padded to a cache
     line, with one bit for each slot and lists of the words that occur. Full Gaussians have F = d + d (d + 1) / 2 sums
@@ -180,7 +188,7 @@ def forecast_sizes(
         data_bytes = 8 * n_rows * n_features if nnz is None else 12 * nnz + 4 * (n_rows + 1)
     return Forecast(
         data=int(data_bytes),
-        labels=int(n_rows * (3 * 4 + 8 + 8 + 4 * most_kept_partitions(n_rows))),
+        labels=int(n_rows * (3 * 4 + 8 + 8 + _DRAW_COPIES * n_draws * label_bytes(K if n_components else 1 << 16))),
         statistics=int(_statistics_bytes(family, n_features, F, K, nnz if nnz is not None else n_rows * F)),
         scratch=int(min(_BLOCK_BYTES, 3 * 8 * n_rows * F + _SMALL_BYTES) + 8 * (K + 1) * 4),
         n_components=K,
@@ -188,12 +196,9 @@ def forecast_sizes(
     )
 
 
-def most_kept_partitions(n_rows: int) -> int:
-    """Return how many partitions a fit keeps at most to choose the point estimate from.
-
-    The number falls with the number of rows, from 50 to 5.
-    """
-    return min(50, max(5, int(math.sqrt(_KEPT_LABELS / max(n_rows, 1)) / 10)))
+def label_bytes(n_clusters: int) -> int:
+    """Return the bytes of a label of a kept draw: 1, 2 or 4."""
+    return int(np.min_scalar_type(max(n_clusters, 1) - 1).itemsize)
 
 
 def _statistics_width(family, n_features):

@@ -48,7 +48,7 @@ _RESULTS = {
     GROUPED: "group_counts_ alpha_ n_ S_ log_joint_ n_iter_ interrupted_ n_features_in_",
 }
 _OTHER_RESULTS = {
-    MIXTURE: "labels_ trace_ n_warmup stream_",
+    MIXTURE: "labels_ trace_ n_warmup stream_ _draws",
     HIERARCHY: "children log_block counts leaf_weight n S",
     TOPICS: "stream_",
     GROUPED: "labels_ stream_",
@@ -85,9 +85,9 @@ class StoredTrace(WarmedColumns):
 def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = False) -> None:
     """Write a fitted estimator to the directory `path`.
 
-    An earlier model at this path is replaced; anything else there is refused by an ArchiveError, and so is a part that
-    cannot be saved without pickle. `labels` says whether to save `labels_` of a mixture, too: 4 bytes for each datum.
-    Those of a hierarchy are always saved; a topic model has none.
+    An earlier model at this path is replaced; anything else there is refused by an ArchiveError, and so is a part
+    that cannot be saved without pickle. `labels` says whether to save `labels_` of a mixture, too: 4 bytes for each
+    datum, and the draws that it has kept. Those of a hierarchy are always saved; a topic model has none.
 
     Some settings cannot be saved: callbacks, starting labels, generators, and all that are not plain values, families,
     weights, or samplers with plain settings. They are written as text to the header's ``not_kept``, and a loaded model
@@ -98,6 +98,8 @@ def save_estimator(estimator: Any, path: str | PathLike[str], *, labels: bool = 
     results, parts = _SAVED[kind](estimator)
     if labels:
         results["labels_"] = estimator.labels_
+        if hasattr(estimator, "_draws"):
+            results["_draws"] = estimator._draws
     if hasattr(estimator, "stream_"):
         results["stream_"] = estimator.stream_.to_arrays()
         if not labels:  # those of the last chunk, which nothing goes on from

@@ -125,10 +125,21 @@ def check_mixture(results: Mapping[str, Any], family: Any) -> None:
         integers(results, "n_warmup", (), 0)
     integers(results, "n_components_", (), K, K + 1)
     _check_run(results, family.n_features_in_, K)
+    if "_draws" in results:
+        _check_draws(results["_draws"], np.size(results.get("labels_", ())))
     if "trace_" in results:
         lengths = {name: numbers(results["trace_"], name, (None,), finite=False).size for name in results["trace_"]}
         if len(set(lengths.values())) != 1:
             raise ArchiveError(f"the columns of the trace have the lengths {lengths}: the file was altered")
+
+
+def _check_draws(draws, n_rows):
+    """Refuse draws of a partition that do not fit each other or the labels."""
+    check_names(draws, ["draws", "chain", "log_joint", "acceptance_rate", "seconds"])
+    M = len(integers(draws, "draws", (None, n_rows), 0, max(n_rows, 1), dtype=np.uint32))
+    integers(draws, "chain", (M,))
+    for name in ("log_joint", "acceptance_rate", "seconds"):
+        numbers(draws, name, (M,), finite=False)
 
 
 def check_grouped(results: Mapping[str, Any], family: Any) -> None:

@@ -22,9 +22,12 @@ def test_it_grows_with_what_it_should():
     small = forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=10)
     assert forecast_sizes("gaussian", n_rows=1000, n_features=10, n_components=1000).statistics > 50 * small.statistics
     assert forecast_sizes("gaussian", n_rows=1000, n_features=40, n_components=10).statistics > 10 * small.statistics
-    # 28 bytes a row, and 4 for each kept partition: 50 of them, 5 of many rows
-    assert small.labels == 1000 * (28 + 4 * 50)
-    assert forecast_sizes("gaussian", n_rows=10**6, n_features=10, n_components=10).labels == 10**6 * (28 + 4 * 5)
+    assert small.labels == 1000 * 28
+    sizes = {"n_rows": 10**6, "n_features": 10}
+    # three copies of each draw that is kept, of one byte a row up to 256 clusters
+    assert forecast_sizes("gaussian", **sizes, n_components=256, n_draws=20).labels == 10**6 * (28 + 3 * 20)
+    assert forecast_sizes("gaussian", **sizes, n_components=257, n_draws=20).labels == 10**6 * (28 + 3 * 2 * 20)
+    assert forecast_sizes("gaussian", **sizes, n_draws=20).labels == 10**6 * (28 + 3 * 2 * 20)
 
 
 @pytest.mark.parametrize("limit", [10**6, 1e6, "1MB"])
