@@ -1,4 +1,4 @@
-"""Figures of fitted models and traces."""
+"""Figures of fitted models, traces and posteriors."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ _HOMES = {
     "expfam.displays.sizes": ["SizesDisplay"],
     "expfam.displays.means": ["ClusterMeansDisplay"],
     "expfam.displays.dendrogram": ["DendrogramDisplay"],
+    "expfam.displays.posterior": ["BallDisplay", "ClusterCards", "ClusterCountDisplay", "SimilarityDisplay"],
 }
 
 __all__ = [name for names in _HOMES.values() for name in names]

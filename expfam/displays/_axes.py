@@ -1,6 +1,7 @@
 """Axes, colours and small helpers that all figures share."""
 
 _INK, _SECOND, _PALE, _GREY = "#1f5a85", "#c8553d", "#c9dceb", "#5f6b76"
+_CHAINS = (_INK, _SECOND, "#4b8f5c", "#8a6bb0", "#b08a3c", _GREY)  # colours of chains
 
 
 def _pyplot():
