@@ -257,7 +257,7 @@ class ClusterCards:
         self.cards = []
         for k, size in enumerate(sizes):
             lines = [
-                f"{around.low[k]:.0f} to {around.high[k]:.0f} rows are together with its rows, in {probability:.0%} of draws",
+                f"{around.low[k]:.0f} to {around.high[k]:.0f} rows are with its rows, in {probability:.0%} of the draws",
                 f"cohesion {between[k, k]:.2f}: how often two of its rows are together",
             ]
             if len(sizes) > 1:

@@ -236,8 +236,8 @@ class LabelledEstimator(Estimator):
         path : path_like
             An earlier model that stands there is replaced; anything else there is refused.
         labels : bool
-            Also keep `labels_`, 4 bytes a row, and the draws of a `Mixture` that has kept some. Without them the size of
-            the file does not depend on N.
+            Also keep `labels_`, 4 bytes a row, and the draws of a `Mixture` that has kept some. Without them the size
+            of the file does not depend on N.
 
         Raises
         ------

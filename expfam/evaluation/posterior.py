@@ -210,13 +210,15 @@ class PartitionPosterior:
         Returns
         -------
         PartitionPosterior
-            It shares the draws. `certainty` and `between` are those of the clusters of `labels`, numbered by first
-            appearance; so is `point`.
+            It shares the draws. `certainty` and `between` are those of the clusters of `labels`, under their own
+            numbers where these are 0..K-1 without gaps, else numbered by first appearance; so is `point`.
         """
         other = copy.copy(self)
         for name in ("_table", "_readings", "between"):
             other.__dict__.pop(name, None)
-        other._point = self._checked_labels(labels)
+        point, labels = self._checked_labels(labels), np.asarray(labels)
+        is_numbered = labels.dtype.kind in "iu" and np.array_equal(np.unique(labels), np.arange(point.max() + 1))
+        other._point = labels.astype(np.int32) if is_numbered else point
         return other
 
     @property

@@ -137,6 +137,16 @@ def test_the_searched_partition_is_not_worse_than_any_draw(posterior):
     assert posterior.labels(max_clusters=2).max() <= 1
 
 
+def test_clusters_keep_their_numbers(posterior, draws):
+    labels = 3 - posterior.labels(max_clusters=4) if posterior.labels(max_clusters=4).max() == 3 else None
+    assert labels is not None
+    other = posterior.about(labels)
+    np.testing.assert_array_equal(other.point, labels)
+    np.testing.assert_allclose(other.between, slow.between(labels, draws), atol=1e-12)
+    named = posterior.about(np.array(list("dcba"))[labels])
+    np.testing.assert_array_equal(named.point, slow_first(labels))
+
+
 def test_results_are_copies(posterior):
     first = posterior.labels()
     posterior.labels()[:] = 9

@@ -1,5 +1,6 @@
 """The family that the guide for plugin authors builds works as printed, and clusters data."""
 
+import doctest
 import re
 import sys
 from pathlib import Path
@@ -178,3 +179,11 @@ def test_the_page_on_groups_runs_as_printed():
     assert (np.array(place)[mixture.labels_] == kind).mean() > 0.85
     assert abs(mixture.group_weights_[:, np.argsort(place)] - names["shares"]).mean() < 0.06
     assert names["chain"].group_counts().shape == (80, 4)
+
+
+def test_the_page_about_the_posterior_prints_what_it_shows():
+    page = GUIDE.with_name("how_sure.md").read_text(encoding="utf-8")
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.S))
+    test = doctest.DocTestParser().get_doctest(blocks, {}, "how_sure.md", "how_sure.md", 0)
+    assert len(test.examples) > 20
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0

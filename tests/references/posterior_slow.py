@@ -30,7 +30,7 @@ def weighted_vi(c, z, split_cost):
 
 
 def weighted_binder(c, z, split_cost):
-    """Share of ordered pairs that z joins and c splits, times the split cost, plus that of pairs c joins and z splits."""
+    """Share of ordered pairs that z joins and c splits, times the split cost, plus the pairs c joins and z splits."""
     in_c, in_z = same(c), same(z)
     return float(np.mean(split_cost * (in_z & ~in_c) + (in_c & ~in_z)))
 
