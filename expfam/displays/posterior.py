@@ -254,10 +254,10 @@ class ClusterCards:
         self.intervals = posterior.parameters(X, probability=probability)
         columns = getattr(mixture, "feature_names_in_", None)
         sizes = np.bincount(posterior.point)
-        self.cards = []
+        self.cards: list[dict[str, Any]] = []
         for k, size in enumerate(sizes):
             lines = [
-                f"{around.low[k]:.0f} to {around.high[k]:.0f} rows are with its rows, in {probability:.0%} of the draws",
+                f"{around.low[k]:.0f} to {around.high[k]:.0f} rows are with its rows, in {probability:.0%} of draws",
                 f"cohesion {between[k, k]:.2f}: how often two of its rows are together",
             ]
             if len(sizes) > 1:

@@ -414,7 +414,10 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         return state.partition
 
     def _searched_partition(self, state):
-        """Return the partition with the least expected loss; of known rows the best draw, which keeps what is known."""
+        """Return the partition with the least expected loss.
+
+        With known rows it is the best draw, which keeps what is known.
+        """
         posterior, loss = self._posterior(), _LOSSES[self.partition]
         if state.data.known is not None:
             draws = posterior.draws().astype(np.int32)

@@ -179,3 +179,16 @@ def test_a_saved_mixture_keeps_its_classes(tmp_path):
     loaded = Mixture.load(tmp_path / "m")
     assert loaded.labels == "classes"
     np.testing.assert_array_equal(loaded.predict_class(X), mixture.predict_class(X))
+
+
+def test_a_partition_of_least_loss_keeps_what_is_known():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = np.where(np.arange(40) < 12, np.arange(40) % 3, -1)
+    mixture = Mixture(n_components=3, labels="clusters", partition="vi", n_steps=20, n_warmup=5, random_state=0)
+    labels = mixture.fit(X, y).labels_
+    np.testing.assert_array_equal(labels[:12], y[:12])
+    posterior = mixture.posterior_
+    np.testing.assert_array_equal(posterior.point, labels)
+    losses = [posterior.expected_loss(z) for z in posterior.draws()]
+    assert posterior.expected_loss(labels) == min(losses)
