@@ -19,6 +19,7 @@ _HOMES = {
     "expfam.families.gaussian.diagonal": ["DiagonalGaussian"],
     "expfam.families.gaussian.lognormal": ["LogNormal"],
     "expfam.families.gaussian.spherical": ["SphericalGaussian"],
+    "expfam.families.columns.family": ["Columns"],
     "expfam.model.data": ["Dataset"],
     "expfam.model.known": ["Known", "link_groups"],
     "expfam.model.groups": ["Groups"],

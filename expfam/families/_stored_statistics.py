@@ -28,11 +28,11 @@ def check_stored(arrays: Mapping[str, npt.NDArray[Any]], own: Mapping[str, npt.N
         if np.asarray(value).dtype.kind == "f":
             numbers(arrays, name, shape)
         else:
-            integers(arrays, name, shape, *_RANGES.get(name, (0, 2**62)))
+            integers(arrays, name, shape, *_RANGES.get(name.rpartition(".")[2], (0, 2**62)))
 
 
 def _shape_of(name, value, now, then):
     if value.ndim == 0:
         return ()
-    by_slot = name not in _LISTS and len(value) in (now, now + 1)
+    by_slot = name.rpartition(".")[2] not in _LISTS and len(value) in (now, now + 1)
     return (then + len(value) - now if by_slot else None, *value.shape[1:])

@@ -82,6 +82,11 @@ class Family(DataQuestions, ABC):
         Hyper-parameters that estimators learn unless the user gave a value.
     has_full_covariance : bool
         Whether the number of parameters of a cluster grows with the square of the number of columns.
+    has_independent_columns : bool
+        Whether the columns are independent given a cluster's parameter, each with a prior of its own, and phi has the
+        same statistics of each column, one block of V columns after the other.
+    allows_missing : bool
+        Whether NaN stands for a missing value, which the family leaves out.
     n_features_in_, n_statistics_ : int
         Number of columns of the data, and F, the number of columns of phi; set by `bind`.
 
@@ -111,6 +116,8 @@ class Family(DataQuestions, ABC):
     hyper: ClassVar[dict] = {}
     learned_by_default: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
+    has_independent_columns: ClassVar[bool] = False
+    allows_missing: ClassVar[bool] = False
     n_features_in_: int
     n_statistics_: int
     hyper_factors_: dict[str, float]
@@ -223,6 +230,46 @@ class Family(DataQuestions, ABC):
         (w, s), arrays of column numbers and values.
         """
         return None
+
+    def of_columns(self, columns: Sequence[int]) -> tuple[Self, npt.NDArray[np.intp]]:
+        """Return the same family on some of the columns, and their columns of phi.
+
+        Parameters
+        ----------
+        columns : sequence of int
+
+        Returns
+        -------
+        Family
+            Bound if this family is.
+        (F',) intp ndarray
+            Empty if the family is not bound.
+
+        Raises
+        ------
+        CapabilityError
+            The columns depend on each other.
+
+        Examples
+        --------
+        >>> from expfam import DiagonalGaussian
+        >>> family = DiagonalGaussian().bind([[0.0, 1.0, 7.0], [2.0, 4.0, 9.0]])
+        >>> part, columns = family.of_columns([2])
+        >>> part.mean, columns
+        (array([8.]), array([2, 5]))
+        """
+        if not self.has_independent_columns:
+            raise CapabilityError(f"family {self.name!r}: the columns depend on each other, so it has no parts")
+        at = np.asarray(columns, dtype=np.intp)
+        part = self._copy()
+        for name, value in self.__dict__.items():
+            if np.ndim(value) == 1:
+                part.__dict__[name] = np.asarray(value)[at]
+        if not self.is_bound:
+            return part, at[:0]
+        width, blocks = self.n_features_in_, self.n_statistics_ // self.n_features_in_
+        part.__dict__.update(n_features_in_=at.size, n_statistics_=at.size * blocks)
+        return part, np.concatenate([at + block * width for block in range(blocks)])
 
     def prior_from_clusters(self, n: Floats, S: Floats) -> Self:
         """Return a bound family whose "auto" prior has the shape of given clusters.

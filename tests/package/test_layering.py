@@ -27,6 +27,7 @@ FLOORS = (
     ("expfam.families",),
     ("expfam.families.counts", "expfam.families.gaussian"),
     ("expfam.families.simple",),
+    ("expfam.families.columns",),
     ("expfam.model",),
     ("expfam.plugins.registry",),
     ("expfam.samplers.geometry",),

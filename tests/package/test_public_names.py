@@ -9,7 +9,7 @@ from expfam.params import Settings
 
 PUBLIC = {
     "expfam": """
-        AdmixtureModel BayesianHierarchy Categorical Dataset DiagonalGaussian DirichletProcess Family Gaussian
+        AdmixtureModel BayesianHierarchy Categorical Columns Dataset DiagonalGaussian DirichletProcess Family Gaussian
         GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PartitionPosterior PitmanYor Poisson
         SphericalGaussian SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups
         list_plugins load_family

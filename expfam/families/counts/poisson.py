@@ -52,6 +52,7 @@ class Poisson(Family):
     count_model: ClassVar[str] = "poisson"  # the model that the compiled components compute; subclasses inherit it
     support = "counts"
     accepts_sparse = True
+    has_independent_columns = True
     hyper: ClassVar[dict] = {"shape": "positive", "rate": "positive"}
     shape: Any
     rate: Any

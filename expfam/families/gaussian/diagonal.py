@@ -73,6 +73,7 @@ class DiagonalGaussian(RealFamily):
     """
 
     name = "gaussian_diag"
+    has_independent_columns = True
     hyper = {"mean_strength": "positive", "rate": "positive"}  # noqa: RUF012
     learned_by_default = ("mean_strength", "rate")
     mean: Any

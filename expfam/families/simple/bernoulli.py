@@ -40,6 +40,7 @@ class Bernoulli(Family):
     """
 
     support = "binary"
+    has_independent_columns = True
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
     a: Any

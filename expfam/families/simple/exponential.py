@@ -42,6 +42,7 @@ class Exponential(Family):
     """
 
     support = "nonnegative"
+    has_independent_columns = True
     hyper = {"a": "positive", "b": "positive"}
     a: Any
     b: Any

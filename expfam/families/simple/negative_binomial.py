@@ -48,6 +48,7 @@ class NegativeBinomial(Family):
     """
 
     support = "counts"
+    has_independent_columns = True
     accepts_sparse = True
     hyper = {"a": "positive", "b": "positive"}
     r: Any

@@ -1,0 +1,1 @@
+"""Columns of several kinds with holes: a product of families over groups of columns."""

@@ -1,0 +1,219 @@
+"""Parts of a table: the family of each group of columns, and how it reads a row.
+
+Columns of one part share one count. So a part whose cells may be missing is split by pattern: columns that are missing
+in the same rows stay together, and the part has one more statistic, the indicator of being observed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.errors import CapabilityError, DataError
+from expfam.families.counts.categorical import Categorical
+
+CELLS = "cells"  # the cells of each row, which the family reads whole or with holes that it knows how to leave out
+OBSERVED = "observed"  # the cells of the rows that have them all, with an indicator of these rows
+PRESENCE = "presence"  # 1 for rows that have the cells, 0 for others: a category of two levels
+LEVEL = "level"  # codes of categories; a missing one is the last level
+
+
+class Part(NamedTuple):
+    """One bound family and the columns of the matrix that it reads.
+
+    Attributes
+    ----------
+    family : Family
+    columns : tuple of int
+    reading : {"cells", "observed", "presence", "level"}
+    name : str
+        Name of the part as it was given, by which its hyper-parameters are addressed. Several parts have it if the
+        given part was split.
+    """
+
+    family: Any
+    columns: tuple[int, ...]
+    reading: str
+    name: str
+
+    @property
+    def has_indicator(self) -> bool:
+        """Return whether the first statistic of the part counts the rows that have it."""
+        return self.reading == OBSERVED
+
+    @property
+    def width(self) -> int:
+        """Return the number of statistics, with the indicator."""
+        return int(self.family.n_statistics_) + self.has_indicator
+
+
+def is_missing(cells: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which cells are missing; integers never are."""
+    return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
+
+
+def reads_holes(family: Any) -> bool:
+    """Return whether a family leaves out missing cells itself and needs no indicator."""
+    return isinstance(family, Categorical) or bool(family.allows_missing)
+
+
+def cells_of(part: Part, X: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp] | None, npt.NDArray[Any]]:
+    """Return the rows that have a part, None if all do, and the cells that its family reads.
+
+    The cells are C-contiguous: a copy, or X itself if the part has all columns in their order.
+    """
+    cells = X
+    if part.columns != tuple(range(X.shape[1])):
+        cells = np.take(X, part.columns, axis=1)
+    if part.reading == PRESENCE:
+        return None, (~is_missing(cells).any(axis=1)).astype(np.float64)[:, None]
+    if part.reading == LEVEL:
+        return None, np.where(is_missing(cells) | (cells < 0), part.family.levels_ - 1.0, cells)
+    if isinstance(part.family, Categorical):
+        return None, np.nan_to_num(cells, nan=-1.0) if is_missing(cells).any() else cells
+    if part.family.allows_missing:
+        return None, cells
+    has = ~is_missing(cells).any(axis=1)
+    if has.all():
+        return None, cells
+    rows = np.flatnonzero(has)
+    return rows, cells[rows]
+
+
+def patterns(X: npt.NDArray[Any], columns: Iterable[int], *, holes: str) -> dict[int, tuple[bool, Any]]:
+    """Return a key of each column: whether cells may be missing, and the pattern of the part.
+
+    Columns with the same missing rows have one key. With ``holes="any"`` each column has a key of its own.
+    """
+    if holes == "any":
+        return {j: (True, j) for j in columns}
+    masks = {j: is_missing(X[:, j]) for j in columns}
+    return {j: (True, np.packbits(mask).tobytes()) if mask.any() else (False, None) for j, mask in masks.items()}
+
+
+def groups(
+    columns: Sequence[int], keys: Mapping[int, tuple[bool, Any]], *, is_observed: bool = False
+) -> list[tuple[list[int], str]]:
+    """Return positions within `columns` and the reading of each part that keys make."""
+    found: dict[Any, list[int]] = {}
+    for position, j in enumerate(columns):
+        found.setdefault(keys[j], []).append(position)
+    return [(positions, OBSERVED if is_observed or key[0] else CELLS) for key, positions in found.items()]
+
+
+def bound_parts(
+    family: Any,
+    columns: tuple[int, ...],
+    name: str,
+    X: npt.NDArray[Any],
+    keys: Mapping[int, tuple[bool, Any]],
+    table: Any,
+) -> list[Part]:
+    """Return the bound parts that one given part becomes for data with holes."""
+    informative = table.missing == "informative"
+    if isinstance(family, Categorical) and informative and any(keys[j][0] for j in columns):
+        return [_with_level(family, columns, name, X)]
+    if reads_holes(family):
+        parts = [_bound(family, Part(family, columns, CELLS, name), X, table)]
+        opened = [(position, j) for position, j in enumerate(columns) if keys[j][0]] if informative else []
+        return parts + [_presence((j,), name, X) for _, j in opened]
+    split = split_groups(family, columns, groups(columns, keys), X, table)
+    parts = []
+    for positions, reading in split:
+        chosen = tuple(columns[position] for position in positions)
+        own = family if len(chosen) == len(columns) else family.of_columns(positions)[0]
+        parts.append(_bound(own, Part(own, chosen, reading, name), X, table))
+        if informative and reading == OBSERVED:
+            parts.append(_presence(chosen, name, X))
+    return parts
+
+
+def split_groups(
+    family: Any, columns: Sequence[int], found: list[tuple[list[int], str]], X: Any, table: Any
+) -> list[tuple[list[int], str]]:
+    """Return the groups that a part may be split into.
+
+    A family whose columns depend on each other is not split: it is left out of rows that lack one of its cells with
+    ``rows="complete"``, and refused otherwise.
+    """
+    if len(columns) == 1 or family.has_independent_columns or all(reading == CELLS for _, reading in found):
+        return found
+    if table.rows == "complete" or len(found) == 1:
+        return [(list(range(len(columns))), OBSERVED)]
+    raise CapabilityError(_refusal(family, columns, X, table))
+
+
+def _refusal(family, columns, X, table):
+    where = ""
+    if X is not None:
+        holes = is_missing(X[:, columns])
+        row = int(np.argmax(holes.any(axis=1) & ~holes.all(axis=1)))
+        lacking = [table.name_of(columns[j]) for j in np.flatnonzero(holes[row])]
+        noun = "columns" if len(lacking) > 1 else "column"
+        where = f" row {row} lacks {noun} {', '.join(map(str, lacking))};"
+    law = "a covariance over columns" if family.has_full_covariance else "a family whose columns depend on each other"
+    return (
+        f"{family.name}:{where} {law} needs all of them: use gaussian_diag, or Columns(rows='complete') to use the"
+        " block only in rows that have it whole"
+    )
+
+
+def _bound(family, part, X, table):
+    """Return a part with its family bound to the rows that have it."""
+    if family.is_bound:
+        return part
+    rows, cells = cells_of(part, X)
+    if not cells.shape[0]:
+        raise DataError(
+            f"columns: no row has {table.names_of(part.columns)}, so there is nothing to learn from: leave it out"
+        )
+    with renamed_places(rows, part.columns, table):
+        return part._replace(family=family.bind(cells))
+
+
+def _presence(columns, name, X):
+    family = Categorical(concentration=0.5, n_levels=2).bind(np.array([[0.0], [1.0]]))
+    return Part(family, columns, PRESENCE, f"{name}:presence")
+
+
+def _with_level(family, columns, name, X):
+    """Return a part of categories in which a missing code is the last level of each column."""
+    if np.ndim(family.concentration):
+        raise ValueError(
+            "columns: missing='informative' adds a level to categories, so that their concentration must be 'auto' or"
+            f" one number; got {np.size(family.concentration)} numbers"
+        )
+    cells = np.where(is_missing(X[:, columns]), -1.0, X[:, columns])
+    levels = family.bind(cells).levels_ + 1
+    own = type(family)(**(family.get_params() | {"n_levels": levels}))
+    part = Part(own.bind(np.where(cells < 0, levels - 1.0, cells)), columns, LEVEL, name)
+    return part
+
+
+# ---- errors that name places of the whole table ----------------------------------------------------------------------
+
+_PLACE = re.compile(r"\b(row|column) (\d+)\b")
+
+
+@contextmanager
+def renamed_places(rows: npt.NDArray[np.intp] | None, columns: Sequence[int], table: Any) -> Iterator[None]:
+    """Let errors of a part name rows and columns of the whole table.
+
+    A family reads some rows and columns only, and numbers them from 0.
+    """
+
+    def place(match):
+        noun, number = match[1], int(match[2])
+        if noun == "column" and number < len(columns):
+            return f"column {table.name_of(columns[number])}"
+        return f"row {rows[number]}" if noun == "row" and rows is not None and number < len(rows) else match[0]
+
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"columns: {_PLACE.sub(place, str(error))}") from error

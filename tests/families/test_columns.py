@@ -1,0 +1,252 @@
+"""The law of mixed columns with holes: a product of plain families, each over the rows that it sees."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import Categorical, Columns, Dataset, DiagonalGaussian, Gaussian, Mixture, Poisson, load_family
+from expfam.errors import CapabilityError, DataError, SupportError
+from expfam.families.components import Components
+
+FAMILIES = {
+    "gaussian_diag": lambda: DiagonalGaussian(),
+    "poisson": lambda: Poisson(),
+    "categorical": lambda: Categorical(),
+    "bernoulli": lambda: load_family("bernoulli"),
+    "exponential": lambda: load_family("exponential"),
+    "negative_binomial": lambda: load_family("negative_binomial", r=2.0),
+}
+
+
+def cells(name, shape, rng):
+    """Cells of one family, as floats."""
+    draw = {
+        "gaussian_diag": lambda: rng.normal(3.0, 2.0, shape),
+        "poisson": lambda: rng.poisson(3.0, shape),
+        "categorical": lambda: rng.integers(0, 3, shape),
+        "bernoulli": lambda: rng.integers(0, 2, shape),
+        "exponential": lambda: rng.exponential(2.0, shape),
+        "negative_binomial": lambda: rng.poisson(3.0, shape),
+    }
+    return draw[name]().astype(np.float64)
+
+
+def with_holes(X, share, rng):
+    """The rows with a share of their cells missing; one row without cells, no column without any."""
+    X = X.copy()
+    X[rng.random(X.shape) < share] = np.nan
+    X[0] = np.nan if share else X[0]
+    return X
+
+
+def two_parts(first, second, share, *, n_rows=40, seed=0):
+    """Two columns of each of two families, with holes."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([cells(first, (n_rows, 2), rng), cells(second, (n_rows, 2), rng)])
+    return Columns([(FAMILIES[first](), (0, 2)), (FAMILIES[second](), (1, 3))]), with_holes(
+        X[:, [0, 2, 1, 3]], share, rng
+    )
+
+
+def plain_evidence(family, X, labels, n_clusters):
+    """Evidence of each cluster, column by column, from plain families over the observed rows."""
+    total = np.zeros(n_clusters)
+    for given, columns in family.parts:
+        for j in columns:
+            seen = ~np.isnan(X[:, j])
+            bound = given.bind(X[seen][:, [j]])
+            for k in range(n_clusters):
+                rows = X[seen & (labels == k)][:, [j]]
+                if len(rows):
+                    phi = bound.sufficient_statistics(rows)
+                    S = np.asarray(phi.sum(axis=0), dtype=np.float64).reshape(1, -1)
+                    total[k] += bound.log_marginal(np.array([float(len(rows))]), S)[0]
+    return total
+
+
+PAIRS = [(a, b) for place, a in enumerate(FAMILIES) for b in list(FAMILIES)[place:]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_evidence_is_that_of_plain_families_on_their_observed_rows(first, second, share):
+    family, X = two_parts(first, second, share)
+    labels = np.random.default_rng(1).integers(0, 4, len(X))
+    X[labels == 2, 1] = np.nan if share else X[labels == 2, 1]  # a column without cells in one cluster
+    bound = family.bind(X)
+    n, S = Dataset(X, bound).statistics(labels, 4)
+    expected = plain_evidence(family, X, labels, 4)
+    assert np.allclose(bound.log_marginal(n, S), expected, rtol=1e-12, atol=1e-12)
+    assert np.allclose(bound.log_marginal_of_rows(n, sparse.csr_array(S)), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_components_are_the_law(first, second, share):
+    family, X = two_parts(first, second, share)
+    bound, labels = family.bind(X), np.random.default_rng(1).integers(0, 4, len(X))
+    data = Dataset(X, bound)
+    n, S = data.statistics(labels, 4)
+    components = Components(bound, data, 4)
+    components.refresh(labels)
+    assert np.allclose(components.log_marginal(), bound.log_marginal(n, S), rtol=1e-10, atol=1e-10)
+    phi = data.phi(0, len(X))
+    for i in (0, 5, 11):
+        after = bound.log_marginal(n + 1.0, S + phi[i])
+        assert np.allclose(components.log_predictive(i), after - bound.log_marginal(n, S), rtol=1e-9, atol=1e-9)
+    assert np.array_equal(components.export()[0], n)
+    assert np.allclose(components.export()[1], S)
+
+
+def test_a_row_without_cells_is_ruled_by_the_weights_alone():
+    family, X = two_parts("gaussian_diag", "poisson", 0.2)
+    mixture = Mixture(family, 2, sampler="gibbs", n_steps=5, random_state=0).fit(X)
+    assert np.isnan(X[0]).all()
+    found = mixture.predict_proba(X[:1])[0]
+    assert np.allclose(found, mixture.weights_ / mixture.weights_.sum(), atol=1e-9)
+
+
+# ---- opening ---------------------------------------------------------------------------------------------------------
+
+
+def test_opening_keeps_the_clusters_and_scores_holes_that_the_data_did_not_have():
+    family, X = two_parts("gaussian_diag", "poisson", 0.0)
+    bound, labels = family.bind(X), np.random.default_rng(1).integers(0, 3, len(X))
+    n, S = Dataset(X, bound).statistics(labels, 3)
+    opened = bound.opened()
+    wide = bound.open_statistics(opened, n, S)
+    assert opened.n_statistics_ == bound.n_statistics_ + 4
+    assert np.allclose(opened.log_marginal(n, wide), bound.log_marginal(n, S), rtol=1e-12)
+    assert np.allclose(opened.log_predictive(X, n, wide), bound.log_predictive(X, n, S), rtol=1e-10)
+    holes = with_holes(X, 0.4, np.random.default_rng(2))
+    assert np.allclose(opened.log_predictive(holes, n, wide), bound.log_predictive(holes, n, S), rtol=1e-10)
+    assert np.allclose(Dataset(X, opened).statistics(labels, 3)[1], wide)
+
+
+def test_a_bound_family_is_opened_for_other_holes_and_keeps_its_prior():
+    family, X = two_parts("gaussian_diag", "poisson", 0.0)
+    bound = family.bind(X)
+    assert bound.bind(X) is bound
+    holes = with_holes(X, 0.3, np.random.default_rng(2))
+    opened = bound.bind(holes)
+    assert len(opened.parts) == 4
+    assert getattr(opened, "gaussian_diag.rate").tolist() == getattr(bound, "gaussian_diag.rate").tolist()
+    assert opened.bind(holes) is opened
+    with pytest.raises(DataError, match="row 0 lacks column 0, which the data of"):
+        bound.sufficient_statistics(holes)
+
+
+def test_holes_any_opens_every_part():
+    family, X = two_parts("gaussian_diag", "poisson", 0.0)
+    bound = Columns(family.parts, holes="any").bind(X)
+    assert [part.reading for part in bound.parts] == ["observed"] * 4
+    assert bound.bind(with_holes(X, 0.5, np.random.default_rng(0))) is bound
+
+
+# ---- informative holes -----------------------------------------------------------------------------------------------
+
+
+def test_informative_holes_tell_clusters_apart():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), rng.integers(0, 2, 60)]).astype(float)
+    X[:30] = np.nan
+    parts = [(DiagonalGaussian(), (0,)), (Categorical(), (1,))]
+    ignorable, informative = Columns(parts).bind(X), Columns(parts, missing="informative").bind(X)
+    labels = np.repeat([0, 1], 30)
+
+    def gain(family):
+        n, S = Dataset(X, family).statistics(labels, 2)
+        return family.log_marginal(n, S).sum() - family.log_marginal(n.sum()[None], S.sum(axis=0)[None])[0]
+
+    assert abs(gain(ignorable)) < 1e-9
+    assert gain(informative) > 30.0
+    n, S = Dataset(X, informative).statistics(labels, 2)
+    drawn = informative.sample(informative.draw_natural(n, S, rng)[0], 400, rng)
+    assert np.isnan(drawn[:400]).mean() > 0.9
+    assert np.isnan(drawn[400:]).mean() < 0.1
+
+
+# ---- hyper-parameters ------------------------------------------------------------------------------------------------
+
+
+def test_hyper_parameters_are_routed_by_part():
+    family, X = two_parts("gaussian_diag", "poisson", 0.3)
+    bound = family.bind(X)
+    assert list(bound.hyper) == ["gaussian_diag.mean_strength", "gaussian_diag.rate", "poisson.shape", "poisson.rate"]
+    assert family.hyper == bound.hyper
+    assert family.learned_by_default == ("gaussian_diag.mean_strength", "gaussian_diag.rate")
+    other = bound.with_hyper(**{"gaussian_diag.rate": [1.0, 2.0], "poisson.rate": 3.0})
+    assert getattr(other, "gaussian_diag.rate").tolist() == [1.0, 2.0]
+    assert getattr(other, "poisson.rate") == 3.0
+    assert getattr(bound, "poisson.rate") == 1.0
+    learned = bound.update_hyper(
+        np.array([40.0]), Dataset(X, bound).phi(0, 40).sum(axis=0)[None], np.random.default_rng(0)
+    )
+    assert set(learned.hyper_factors_) == set(bound.hyper)
+    for part in learned.parts:
+        assert set(part.family.hyper_factors_) <= {"mean_strength", "rate", "shape"}
+    with pytest.raises(TypeError, match="columns has no part 'other'"):
+        bound.with_hyper(**{"other.rate": 1.0})
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_full_covariance_with_holes_is_refused_by_name():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[17, 1] = np.nan
+    parts = [(Gaussian(), (0, 1, 2))]
+    with pytest.raises(
+        CapabilityError, match=r"gaussian: row 17 lacks column 1 \('height'\); a covariance over columns"
+    ):
+        Columns(parts, names=["weight", "height", "age"]).bind(X)
+    bound = Columns(parts, rows="complete").bind(X)
+    data = Dataset(X, bound)
+    assert data.phi(17, 18).tolist() == [[0.0] * 10]
+    assert data.phi(16, 17)[0, 0] == 1.0
+
+
+def test_a_covariance_whose_columns_are_missing_together_is_no_trouble():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[5:9, :2] = np.nan
+    bound = Columns([(Gaussian(), (0, 1)), (DiagonalGaussian(), (2,))]).bind(X)
+    assert [part.reading for part in bound.parts] == ["observed", "cells"]
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "kind", "message"),
+    [
+        (np.inf, 0, DataError, "row 7, column 0 holds inf"),
+        (-2.0, 1, SupportError, r"poisson needs non-negative integer counts; row 7, column 1 \('visits'\) holds -2.0"),
+        (0.5, 1, SupportError, r"row 7, column 1 \('visits'\) holds 0.5"),
+        (9.0, 2, SupportError, r"column 2 \('colour'\) has the levels 0..1; row 7 holds the unknown code 9"),
+    ],
+)
+def test_messages_name_row_and_column_of_the_table(value, column, kind, message):
+    X = np.tile([[0.0, 1.0, 0.0], [1.5, 2.0, 1.0]], (6, 1))
+    X[2] = np.nan
+    parts = [(DiagonalGaussian(), (0,)), (Poisson(), (1,)), (Categorical(n_levels=2), (2,))]
+    family = Columns(parts, names=["size", "visits", "colour"])
+    bound = family.bind(X)
+    X[7, column] = value
+    for each in (family, bound):
+        with pytest.raises(kind, match=message):
+            each.bind(X)
+
+
+def test_wrong_parts_are_refused():
+    X = np.zeros((4, 3))
+    for parts, kind, message in [
+        ([], ValueError, "at least one pair"),
+        ([Poisson()], TypeError, r"parts\[0\] must be a pair"),
+        ([("poisson", (0, 1, 2))], TypeError, r"parts\[0\] must be a pair"),
+        ([(Poisson(), (0, 1))], DataError, "column 2 belongs to no part"),
+        ([(Poisson(), (0, 1, 2)), (Poisson(), (1,))], DataError, r"column 1 belongs to parts\[0\] and parts\[1\]"),
+        ([(Poisson(), (0, 1, 3))], DataError, r"parts\[0\] names column 3; X has 3 columns"),
+    ]:
+        with pytest.raises(kind, match=message):
+            Columns(parts).bind(X)
+    with pytest.raises(DataError, match="no row has column 1"):
+        Columns([(Poisson(), (0, 1, 2))]).bind(np.array([[1.0, np.nan, 0.0]]))
+    with pytest.raises(ValueError, match="missing must be"):
+        Columns([], missing="no")
