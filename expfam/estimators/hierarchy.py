@@ -14,7 +14,7 @@ from sklearn.base import ClusterMixin
 
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
-from expfam.estimators.scoring import log_scores, log_sum_exp
+from expfam.estimators.scoring import log_scores, log_sum_exp, opened_rows
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
@@ -415,8 +415,8 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         X : array_like or sparse matrix, shape (n, V)
         """
         self._check_fitted()
-        data = Dataset(self._validate(X, reset=False), self.family_)
         n, S = self._blocks()
+        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
         return assigned_labels(data.family, data, n, S, np.log(n), n_threads=self.n_threads)
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
@@ -434,14 +434,14 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         are left out.
         """
         self._check_fitted()
-        data = Dataset(self._validate(X, reset=False), self.family_)
         total = math.log(self.alpha_ + int(self.counts_[self.tree_.roots].sum()))
         weights = self.tree_.log_posterior() + np.log(self.counts_) - total
         nodes = np.flatnonzero(weights >= _LEAST_WEIGHT)
         n, S = self._statistics(nodes)
+        data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
         log_weights = np.append(weights[nodes], math.log(self.alpha_) - total)
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
-        return np.concatenate(parts) + self.family_.log_base(data.X)
+        return np.concatenate(parts) + data.log_base
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""

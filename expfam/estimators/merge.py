@@ -8,6 +8,7 @@ O(K**2 F) where clusters are compared. `topic_merge` merges topic models.
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from expfam.estimators.coarsen import hard_log_joint, united
 from expfam.estimators.mixture import Mixture
 from expfam.estimators.topic_merge import merged_topics, topic_difference
 from expfam.estimators.topics import TopicModel
+from expfam.families.columns.family import Columns
 from expfam.model.mixture import MixtureModel
 from expfam.samplers.starts.greedy_merge import merged_clusters
 
@@ -85,6 +87,8 @@ def merge(
     """
     models = list(models)
     kind = _check_kinds(models, common)
+    if kind is Mixture:
+        models, common = _of_one_layout(models, common)
     _check_alike(models if common is None else [common, *models], _DIFFERENCES[kind])
     if clusters not in ("apart", "merged"):
         raise ValueError(f"clusters must be 'apart' or 'merged'; got {clusters!r}")
@@ -129,6 +133,26 @@ def _check_alike(models, difference):
         differs = _column_difference(first, model) or difference(first, model)
         if differs:
             raise CapabilityError(f"model {place} has {differs} than model 0, so their statistics do not add up")
+
+
+def _of_one_layout(models, common):
+    """Return mixtures of tables with the statistics that the holes of all of them need."""
+    families = [model.family_ for model in [*models, *([] if common is None else [common])]]
+    if not all(isinstance(family, Columns) for family in families) or len({f.n_features_in_ for f in families}) > 1:
+        return models, common
+    layout = families[0]
+    for family in families[1:]:
+        layout = layout.opened_like(family)
+    opened = [_opened(model, family.opened_like(layout)) for model, family in zip([*models, common], families)]
+    return opened[: len(models)], None if common is None else opened[-1]
+
+
+def _opened(model, family):
+    """Return a mixture with its clusters in the layout of an opened family."""
+    other = copy.copy(model)
+    other.S_ = model.family_.open_statistics(family, model.n_, model.S_)
+    other.family_, other.model_ = family, model.model_.with_family(family)
+    return other
 
 
 def _column_difference(a, b):

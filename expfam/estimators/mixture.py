@@ -38,7 +38,7 @@ from expfam.estimators.known_rows import (
     numbered_by_class,
     with_links,
 )
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp
+from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.model.data import Dataset
@@ -278,6 +278,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         """
         family = self._family()
         X = self._validate(X, reset=True)
+        if family.is_bound and family.allows_missing:
+            family = family.bind(X)  # other missing cells than those of its own data may open it
         seed = self._seed()
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
         data = Dataset(X, family, weight=sample_weight, known=known)
@@ -572,10 +574,10 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         The last of the K + 1 clusters is a new one.
         """
         self._check_fitted()
-        data = Dataset(self._validate(X, reset=False), self.family_)
+        data, S = opened_rows(self._validate(X, reset=False), self.family_, self.n_, self.S_)
         with np.errstate(divide="ignore"):
             log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return data, loaded_clusters(self, self.family_, self.n_, self.S_), log_weights
+        return data, loaded_clusters(self, data.family, self.n_, S), log_weights
 
     def predict(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row, given the clusters' data.
@@ -662,7 +664,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         parts = clusters.each_block(
             data, log_weights, lambda scores, start, stop: log_sum_exp(scores), n_threads=self.n_threads
         )
-        return np.concatenate(parts) + self.family_.log_base(data.X)
+        return np.concatenate(parts) + data.log_base
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from expfam.model.assignment import LoadedClusters
+from expfam.model.data import Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from expfam.families.base import Family
-    from expfam.model.data import Dataset
 
 _MOST_KEPT = 1 << 29  # bytes of dense statistics; larger ones are loaded for each call and freed after it
 
@@ -58,6 +58,26 @@ def loaded_clusters(estimator: Any, family: Family, n: npt.NDArray[np.float64], 
 def drop_loaded(estimator: Any) -> None:
     """Free the loaded clusters of an estimator."""
     _kept.pop(estimator, None)
+
+
+def opened_rows(X: Any, family: Family, n: npt.NDArray[np.float64], S: Any) -> tuple[Dataset, Any]:
+    """Return the data set of new rows, and the sums of clusters in the layout of its family.
+
+    The family is opened where the rows lack values that the rows of the fit have; else it and `S` stay the same.
+
+    Parameters
+    ----------
+    X : (N, V) array_like or sparse matrix
+    family : Family
+        Bound.
+    n, S : (K,) and (K, F)
+        Statistics of the clusters, S dense or CSR.
+    """
+    data = Dataset(X, family)
+    opened = family.opened_for(data.X)
+    if opened is family:
+        return data, S
+    return Dataset(data.X, opened), family.open_statistics(opened, n, S)
 
 
 def log_scores(

@@ -85,8 +85,6 @@ class Family(DataQuestions, ABC):
     has_independent_columns : bool
         Whether the columns are independent given a cluster's parameter, each with a prior of its own, and phi has the
         same statistics of each column, one block of V columns after the other.
-    allows_missing : bool
-        Whether NaN stands for a missing value, which the family leaves out.
     n_features_in_, n_statistics_ : int
         Number of columns of the data, and F, the number of columns of phi; set by `bind`.
 
@@ -117,7 +115,6 @@ class Family(DataQuestions, ABC):
     learned_by_default: ClassVar[tuple] = ()
     has_full_covariance: ClassVar[bool] = False
     has_independent_columns: ClassVar[bool] = False
-    allows_missing: ClassVar[bool] = False
     n_features_in_: int
     n_statistics_: int
     hyper_factors_: dict[str, float]
@@ -324,6 +321,21 @@ class Family(DataQuestions, ABC):
             bound.__dict__[name] = value
         bound.__dict__["n_statistics_"] = int(bound.sufficient_statistics(X[:1]).shape[1])
         return bound
+
+    def opened_for(self, X: Any) -> Self:
+        """Return the bound family with statistics that fit the missing values of other data.
+
+        Families whose statistics do not depend on which values are missing return themselves; see `Columns`.
+
+        Parameters
+        ----------
+        X : (N, V) ndarray or CSR, validated
+        """
+        return self
+
+    def open_statistics(self, other: Any, n: Floats, S: Any) -> Any:
+        """Return sums S (K, F) of this family in the layout of a family that was opened from it."""
+        return S
 
     def require_bound(self) -> None:
         """Raise ExpFamError unless the family is bound."""

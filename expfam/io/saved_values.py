@@ -15,6 +15,8 @@ import numpy as np
 
 from expfam.errors import ArchiveError
 from expfam.families.base import Family
+from expfam.families.columns.family import Columns
+from expfam.families.columns.parts import PRESENCE, READINGS
 from expfam.families.components import Components
 from expfam.model.data import Dataset
 from expfam.structures.ground.stored import TINY, integers, matrix, numbers
@@ -30,6 +32,8 @@ def check_family(family: Any) -> None:
     """
     if not isinstance(family, Family):
         raise ArchiveError(f"the family is a {type(family).__name__}: the header was altered")
+    if isinstance(family, Columns):
+        _check_parts(family)
     found = vars(family)
     columns = int(integers(found, "n_features_in_", (), 1, _MOST_COLUMNS))
     integers(found, "n_statistics_", (), 1, _MOST_COLUMNS)
@@ -48,13 +52,27 @@ def check_family(family: Any) -> None:
     _compare(found, vars(reference), columns)
 
 
+def _check_parts(table):
+    """Refuse parts of a table that are not bound families of distinct columns."""
+    if not isinstance(table.parts, tuple) or not table.parts:
+        raise ArchiveError("'parts' of the family is no tuple of parts: the file was altered")
+    for place, part in enumerate(table.parts):
+        is_part = isinstance(part, tuple) and len(part) == 4 and isinstance(part[1], tuple)
+        if not is_part or part[2] not in READINGS or not isinstance(part[3], str):
+            raise ArchiveError(f"part {place} of the family is not a part of a table: the file was altered")
+        check_family(part[0])
+        width = 1 if part[2] == PRESENCE else len(part[1])
+        if part[0].n_features_in_ != width or not all(isinstance(j, int) and j >= 0 for j in part[1]):
+            raise ArchiveError(f"part {place} of the family does not fit its {len(part[1])} columns: it was altered")
+
+
 def _is_own(family):
     return type(family).__module__.partition(".")[0] == "expfam"
 
 
 def _rows_for(family, columns):
     """Return two rows within the family's support whose columns are not constant."""
-    if family.tags()["categorical"]:
+    if family.tags()["categorical"] and not isinstance(family, Columns):
         integers(vars(family), "levels_", (columns,), 1, 1 << 31)
     return family.example_rows(columns)
 

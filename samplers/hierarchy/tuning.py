@@ -82,7 +82,8 @@ def tuned_family(
     grid : dict of str to sequence, optional
         Values of one or two declared hyper-parameters, each a number or what the constructor takes. If not given,
         those that the family has learned by default, else the first two that it declares, times 9 factors (of one)
-        or 5 x 5 (of two) from 1/100 to 100, within the family's `hyper_bounds`.
+        or 5 x 5 (of two) from 1/100 to 100, within the family's `hyper_bounds`. Those of a table are tuned part by
+        part, each with its own grid.
     seed : None, int, numpy Generator or RandomState
         Chooses the subsample.
     alpha : float
@@ -115,6 +116,11 @@ def tuned_family(
     Poisson(shape=1.0, rate=0.03)
     """
     family = family.bind(X)
+    if grid is None and len(_tuned_parts(family)) > 1:
+        for names in _tuned_parts(family):
+            part = _grid_of(family, names)
+            family = tuned_family(family, X, subsample=subsample, grid=part, seed=seed, alpha=alpha)
+        return family
     grid = _default_grid(family) if grid is None else _checked_grid(family, grid)
     points = list(itertools.product(*(range(len(values)) for values in grid.values())))
     rows = _subsample(family.validate(X), subsample, resolve_seed(seed))
@@ -166,10 +172,21 @@ def ward_state(
 # ---- grids ----------------------------------------------------------------------------------------------------------
 
 
+def _tuned_parts(family):
+    """Return the hyper-parameters that are tuned together, those of each part of a table."""
+    names: dict[str, list[str]] = {}
+    for name in family.learned_by_default or family.hyper:
+        names.setdefault(name.rpartition(".")[0], []).append(name)
+    return [part[:2] for part in names.values()]
+
+
 def _default_grid(family):
-    names = list(family.learned_by_default or family.hyper)[:2]
-    if not names:
+    if not family.hyper:
         raise CapabilityError(f"family {family.name!r} declares nothing in `hyper`: there is nothing to tune")
+    return _grid_of(family, _tuned_parts(family)[0])
+
+
+def _grid_of(family, names):
     grid = {}
     for name in names:
         low, high = family.hyper_bounds(name)

@@ -3,7 +3,8 @@
 The groups are independent within a cluster. phi of a row is the phi of its parts side by side. A part that some rows
 lack has one more statistic, the indicator o of being observed, and counts the rows that have it. (n, S) stays a pair,
 so the model is an exponential family like any other, and missing cells are integrated out exactly if they are missing
-at random. """
+at random.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +129,10 @@ class Columns(Family):
         return [Part(*part) for part in self.parts]
 
     def _given(self):
-        """Return family, columns and name of each given part."""
+        """Return family, columns and name of each given part.
+
+        Bound parts, which `get_params` of a bound family returns, are given parts too.
+        """
         if not len(self.parts):
             raise ValueError("Columns: parts must hold at least one pair (family, columns)")
         names: list[str] = []
@@ -139,6 +143,10 @@ class Columns(Family):
                     f"Columns: parts[{place}] must be a pair (family, columns) like (Poisson(), (0, 2)); got {part!r}"
                 )
             columns = tuple(int(j) for j in np.atleast_1d(np.asarray(part[1])))
+            if len(part) == 4:
+                if part[2] != PRESENCE:
+                    found.append((part[0], columns, part[3]))
+                continue
             names.append(part[0].name)
             count = names.count(part[0].name)
             found.append((part[0], columns, part[0].name if count == 1 else f"{part[0].name}_{count}"))
@@ -213,8 +221,8 @@ class Columns(Family):
 
     def resolve(self, X: Any) -> dict[str, Any]:
         """Return the bound parts and the layout of the statistics."""
-        parts: list[Part] = []
-        for family, columns, name in self._given():
+        parts: list[Part] = [Part(*part) for part in self.parts if len(part) == 4]
+        for family, columns, name in [] if parts else self._given():
             keys = patterns(X, columns, holes=self.holes)
             parts += bound_parts(family, columns, name, X, keys, self)
         return self._layout(parts)
@@ -402,7 +410,7 @@ class Columns(Family):
     def log_base(self, X: Any) -> Floats:
         """Return the log base measure of the observed cells of each row: (N,) nats."""
         total = np.zeros(X.shape[0])
-        for part in self._parts:
+        for part in self.opened_for(X)._parts:
             rows, cells = cells_of(part, X)
             if cells.shape[0]:
                 total[slice(None) if rows is None else rows] += part.family.log_base(cells)
@@ -692,8 +700,8 @@ class Columns(Family):
     def example_rows(self, n_columns: int) -> Floats:
         """Return two rows that the family takes, with columns that are not constant: (2, n_columns)."""
         rows = np.zeros((2, n_columns))
-        for part in self.parts:
-            rows[:, part[1]] = part[0].example_rows(len(part[1]))
+        for family, columns, _ in self._given():
+            rows[:, columns] = family.example_rows(len(columns))
         return rows
 
     # ---- compiled components -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ CELLS = "cells"  # the cells of each row, which the family reads whole or with h
 OBSERVED = "observed"  # the cells of the rows that have them all, with an indicator of these rows
 PRESENCE = "presence"  # 1 for rows that have the cells, 0 for others: a category of two levels
 LEVEL = "level"  # codes of categories; a missing one is the last level
+READINGS = (CELLS, OBSERVED, PRESENCE, LEVEL)
 
 
 class Part(NamedTuple):
