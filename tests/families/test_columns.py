@@ -10,6 +10,7 @@ from expfam.families.components import Components
 
 FAMILIES = {
     "gaussian_diag": lambda: DiagonalGaussian(),
+    "lognormal": lambda: load_family("lognormal"),
     "poisson": lambda: Poisson(),
     "categorical": lambda: Categorical(),
     "bernoulli": lambda: load_family("bernoulli"),
@@ -22,6 +23,7 @@ def cells(name, shape, rng):
     """Cells of one family, as floats."""
     draw = {
         "gaussian_diag": lambda: rng.normal(3.0, 2.0, shape),
+        "lognormal": lambda: rng.lognormal(1.0, 1.0, shape),
         "poisson": lambda: rng.poisson(3.0, shape),
         "categorical": lambda: rng.integers(0, 3, shape),
         "bernoulli": lambda: rng.integers(0, 2, shape),
@@ -129,7 +131,7 @@ def test_a_bound_family_is_opened_for_other_holes_and_keeps_its_prior():
     assert bound.bind(X) is bound
     holes = with_holes(X, 0.3, np.random.default_rng(2))
     opened = bound.bind(holes)
-    assert len(opened.parts) == 4
+    assert len(opened.parts) == 3
     assert getattr(opened, "gaussian_diag.rate").tolist() == getattr(bound, "gaussian_diag.rate").tolist()
     assert opened.bind(holes) is opened
     with pytest.raises(DataError, match="row 0 lacks column 0, which the data of"):
@@ -139,7 +141,12 @@ def test_a_bound_family_is_opened_for_other_holes_and_keeps_its_prior():
 def test_holes_any_opens_every_part():
     family, X = two_parts("gaussian_diag", "poisson", 0.0)
     bound = Columns(family.parts, holes="any").bind(X)
-    assert [part.reading for part in bound.parts] == ["observed"] * 4
+    assert [(part.columns, part.reading) for part in bound.parts] == [
+        ((0, 2), "cells"),
+        ((1,), "observed"),
+        ((3,), "observed"),
+    ]
+    assert bound.parts[0].family.missing
     assert bound.bind(with_holes(X, 0.5, np.random.default_rng(0))) is bound
 
 

@@ -27,6 +27,7 @@ from expfam.families.columns.parts import (
     cells_of,
     groups,
     is_missing,
+    opened_family,
     patterns,
     reads_holes,
     renamed_places,
@@ -301,8 +302,11 @@ class Columns(Family):
 
     def _opened(self, part, keys, X):
         """Return the parts that one bound part is split into by keys; none leaves it as it is."""
-        if not keys:
+        if not any(is_open for is_open, _ in keys.values()) and len(set(keys.values())) < 2:
             return [part]
+        opened = opened_family(part.family)
+        if opened is not None and not part.has_indicator:
+            return [part._replace(family=opened)] if any(is_open for is_open, _ in keys.values()) else [part]
         found = groups(part.columns, keys, is_observed=part.has_indicator)
         found = split_groups(part.family, part.columns, found, X, self)
         if len(found) == 1:
@@ -317,7 +321,8 @@ class Columns(Family):
         keys: dict[int, tuple[bool, Any]] = {}
         for place, part in enumerate(other._parts):
             if part.reading != PRESENCE:
-                keys |= dict.fromkeys(part.columns, (part.has_indicator, place))
+                is_open = part.has_indicator or reads_holes(part.family)
+                keys |= dict.fromkeys(part.columns, (is_open, place))
         parts = []
         for part in self._parts:
             parts += self._opened(part, {} if self._reads_any(part) else {j: keys[j] for j in part.columns}, None)
@@ -357,6 +362,8 @@ class Columns(Family):
                 found = np.arange(own.family.n_statistics_) if whole else own.family.of_columns(places)[1]
                 found = found + start + own.has_indicator
                 count = start if own.has_indicator else self.n_statistics_
+                if part.family.n_statistics_ > found.size:  # the same family with a count of each column
+                    return np.concatenate([[count] * len(part.columns), found])
                 return np.concatenate([[count], found]) if part.has_indicator else found
         raise DataError(f"columns: no part of {self!r} holds {self.names_of(part.columns)} together")
 
@@ -614,6 +621,7 @@ class Columns(Family):
         if not families:
             raise TypeError(f"columns has no part {owner!r}; its hyper-parameters are {list(self.hyper)}")
         sizes = [np.size(getattr(family, hyper, 0.0)) for family in families]
+        value = np.asarray(value, dtype=np.float64) if np.ndim(value) and self.is_bound else value
         pieces = [value] * len(families)
         if len(families) > 1 and np.ndim(value):
             if np.size(value) != sum(sizes):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from expfam.errors import CapabilityError, DataError
 from expfam.families.counts.categorical import Categorical
+from expfam.families.gaussian.diagonal import DiagonalGaussian
 
 CELLS = "cells"  # the cells of each row, which the family reads whole or with holes that it knows how to leave out
 OBSERVED = "observed"  # the cells of the rows that have them all, with an indicator of these rows
@@ -56,6 +57,19 @@ class Part(NamedTuple):
 def is_missing(cells: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which cells are missing; integers never are."""
     return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
+
+
+def opened_family(family: Any) -> Any:
+    """Return the same family with a count of each column, or None if it has no such form.
+
+    It then reads missing cells itself, and its part is not split by pattern.
+    """
+    if not isinstance(family, DiagonalGaussian) or family.missing:
+        return None
+    opened = family.with_hyper(missing=True)
+    if family.is_bound:
+        opened.__dict__["n_statistics_"] = 3 * family.n_features_in_
+    return opened
 
 
 def reads_holes(family: Any) -> bool:
@@ -119,6 +133,8 @@ def bound_parts(
     informative = table.missing == "informative"
     if isinstance(family, Categorical) and informative and any(keys[j][0] for j in columns):
         return [_with_level(family, columns, name, X)]
+    if any(keys[j][0] for j in columns):
+        family = opened_family(family) or family
     if reads_holes(family):
         parts = [_bound(family, Part(family, columns, CELLS, name), X, table)]
         opened = [(position, j) for position, j in enumerate(columns) if keys[j][0]] if informative else []
