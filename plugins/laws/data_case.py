@@ -124,6 +124,8 @@ class Case:
     def _make(self, family):
         if family.is_bound and {"draw", "sample"} <= family.capabilities:
             return drawn_data(family, self.rng("data"))
+        if family.support == "mixed":
+            return made_up_table(family, self.rng("data"))
         failure = None
         for n_columns in _widths(family):
             X = made_up_data(family.support, n_columns, self.rng("data"), bounds=bounds_of(family))
@@ -313,6 +315,20 @@ def made_up_data(
         X = rng.normal(size=(3, n_columns))[label] * 1.5 + rng.normal(size=shape)
         return X / np.linalg.norm(X, axis=1, keepdims=True)
     raise ValueError(f"no data can be made for the support {support!r}; give X")
+
+
+_HOLES = 0.2  # share of missing cells in made-up tables
+
+
+def made_up_table(family: Family, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return (40, V) rows that suit the parts of a table, with missing cells and one row without any cell."""
+    parts: Any = family.parts  # type: ignore[attr-defined]
+    X = np.empty((_ROWS, sum(len(columns) for _, columns in parts)))
+    for part, columns in parts:
+        X[:, columns] = made_up_data(part.support, len(columns), rng, bounds=bounds_of(part))
+    X[rng.random(X.shape) < _HOLES] = np.nan
+    X[-1] = np.nan
+    return X
 
 
 def _into(X, low, high):

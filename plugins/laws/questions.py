@@ -74,13 +74,13 @@ def missing_values_are_left_out(case: Case) -> None:
     if not case.family.allows_missing:
         raise Inapplicable(f"{case.family.name} says that no value may be missing")
     X = _with_holes(case)
-    family: Any = case.family if case.given.is_bound else case.given.bind(X)
+    family: Any = (case.family if case.given.is_bound else case.given).bind(X)
     phi = statistics(family, family.validate(X))
     assert np.isfinite(phi).all(), "phi of rows with missing values is not finite"
     n, S = np.array([0.0, len(X)]), np.stack([np.zeros(phi.shape[1]), phi.sum(axis=0)])
     scores = family.log_predictive(X, n, S) + np.asarray(family.log_base(X))[:, None]
     assert np.isfinite(scores).all(), "the predictive of rows with missing values is not finite"
-    if getattr(family, "missing", "ignorable") == "ignorable":  # "informative": absence itself is modelled
+    if getattr(family, "missing", None) != "informative":  # then absence itself is modelled
         agree(scores[-1], np.zeros(2), "log predictive of a row without any value", abs=1e-9)
         assert not phi[-1].any(), "phi of a row without any value is not zero: it must add nothing to a cluster"
     for name in ("coordinate_map", "neighbour_map"):

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy import sparse
 
+from expfam import load_family
+from expfam.families.columns.family import Columns
 from expfam.families.counts.categorical import Categorical
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.counts.poisson import Poisson
@@ -54,6 +56,14 @@ FAMILIES = [
     ZeroMeanGaussian(dof=1.7, scale=[0.4, 6.0]),
 ]
 
+TABLES = [
+    Columns([(DiagonalGaussian(), (0, 2)), (Poisson(), (1, 3)), (Categorical(), (4, 5))]),
+    Columns([(LogNormal(), (0,)), (load_family("bernoulli"), (1, 3)), (load_family("negative_binomial"), (2,))]),
+    Columns([(Poisson(), (0, 1)), (Categorical(), (2, 3))], missing="informative"),
+    Columns([(Gaussian(), (0, 1)), (load_family("exponential"), (2,))], rows="complete"),
+    Columns([(DiagonalGaussian(), (0, 1)), (Poisson(), (2,))], holes="any"),
+]
+
 ON_GIVEN_DATA = [
     (Multinomial(), sparse_counts(np.int32, np.float64)),
     (Multinomial(concentration=0.2), sparse_counts(np.int64, np.int32)),
@@ -75,6 +85,11 @@ ON_GIVEN_DATA = [
 
 @parametrize_with_checks(FAMILIES)
 def test_laws(family, check):
+    check(family)
+
+
+@parametrize_with_checks(TABLES)
+def test_laws_of_tables(family, check):
     check(family)
 
 
