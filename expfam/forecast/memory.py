@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from expfam.errors import ResourceError
+from expfam.families.columns.family import Columns
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def forecast_memory(
         n_components=n_components,
         n_draws=n_draws,
     )
+    if isinstance(data.family, Columns):
+        forecast = replace(forecast, scratch=forecast.scratch + data.family.bytes_of_parts(data.X))
     if data.groups is not None:
         cells = data.groups.n_groups * forecast.n_components
         # counts of clusters in groups, their sums over sweeps, and dense weights at the end; no partitions are kept

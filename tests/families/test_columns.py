@@ -7,6 +7,7 @@ from scipy import sparse
 from expfam import Categorical, Columns, Dataset, DiagonalGaussian, Gaussian, Mixture, Poisson, load_family
 from expfam.errors import CapabilityError, DataError, SupportError
 from expfam.families.components import Components
+from expfam.families.generic import GenericComponents
 
 FAMILIES = {
     "gaussian_diag": lambda: DiagonalGaussian(),
@@ -257,3 +258,86 @@ def test_wrong_parts_are_refused():
         Columns([(Poisson(), (0, 1, 2))]).bind(np.array([[1.0, np.nan, 0.0]]))
     with pytest.raises(ValueError, match="missing must be"):
         Columns([], missing="no")
+
+
+# ---- evidence by column ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_evidence_by_column_adds_up(first, second, share):
+    family, X = two_parts(first, second, share)
+    bound, labels = family.bind(X), np.random.default_rng(1).integers(0, 3, len(X))
+    n, S = Dataset(X, bound).statistics(labels, 3)
+    found = bound.log_marginal_by_column(n, S)
+    assert np.allclose(found.sum(axis=1), bound.log_marginal(n, S), rtol=1e-12, atol=1e-12)
+    for k in range(3):
+        for given, columns in family.parts:
+            for j in columns:
+                alone = Columns([(given, (0,))])
+                assert np.isclose(found[k, j], plain_evidence(alone, X[:, [j]], labels, 3)[k], rtol=1e-11, atol=1e-11)
+
+
+def test_evidence_of_a_covariance_is_that_of_the_block():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    bound = Columns([(Gaussian(), (0, 2)), (DiagonalGaussian(), (1,))]).bind(X)
+    n, S = Dataset(X, bound).statistics(np.zeros(30, dtype=int), 1)
+    found = bound.log_marginal_by_column(n, S)
+    assert np.isnan(found[0, 2])
+    assert np.isclose(np.nansum(found), bound.log_marginal(n, S)[0])
+
+
+# ---- failures inside a part ------------------------------------------------------------------------------------------
+
+
+class Failing(Poisson):
+    """A family in NumPy whose evidence of some counts cannot be computed."""
+
+    limit = np.inf
+
+    def log_marginal(self, n, S):
+        A = super().log_marginal(n, S)
+        return np.where(np.asarray(S).sum(axis=1) > Failing.limit, -np.inf, A)
+
+    def components(self, data, capacity, *, layout="features"):
+        return GenericComponents(self, data, capacity)
+
+
+def test_a_failure_in_the_second_part_of_three_leaves_the_counts(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=20), rng.poisson(3.0, 20), rng.integers(0, 3, 20)]).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:4] = [[0.5, 90.0, 1.0], [0.2, 1.0, 2.0], [0.1, 2.0, 0.0], [0.3, 1.0, 1.0]]
+    bound = Columns([(DiagonalGaussian(), (0,)), (Failing(), (1,)), (Categorical(), (2,))]).bind(X)
+    components = Components(bound, Dataset(X, bound), 3)
+    components.refresh(np.where(np.arange(20) < 4, -1, np.arange(20) % 2).astype(np.int32))
+    components.add(1, 2)
+    n, S = components.export()
+    monkeypatch.setattr(Failing, "limit", 80.0)
+    for call, arguments in [("add", (0, 1)), ("add", (0, 2))]:
+        with pytest.raises(FloatingPointError):
+            getattr(components, call)(*arguments)
+        assert np.array_equal(components.export()[0], n)
+        assert np.allclose(components.export()[1], S, rtol=1e-13)
+    monkeypatch.setattr(Failing, "limit", 3.0)
+    for call, arguments in [("absorb", (0, 1)), ("subtract", (0, 2)), ("remove", (4, 0))]:
+        with pytest.raises(FloatingPointError):
+            getattr(components, call)(*arguments)
+        assert np.array_equal(components.export()[0], n)
+        assert np.allclose(components.export()[1], S, rtol=1e-13)
+    monkeypatch.setattr(Failing, "limit", np.inf)
+    components.absorb(0, 1)
+    assert components.export()[0].tolist() == [16.0, 0.0, 1.0]
+
+
+def test_rows_that_the_layout_has_no_count_for_are_scored_and_not_added():
+    family, X = two_parts("gaussian_diag", "poisson", 0.0)
+    bound = family.bind(X)
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    components = Components(bound, Dataset(holes, bound), 2)
+    components.add(0, 0)
+    assert np.isfinite(components.log_predictive(3)).all()
+    with pytest.raises(DataError, match="row 3 lacks columns 1, 3 or one of them"):
+        components.add(3, 0)
+    assert components.export()[0].tolist() == [1.0, 0.0]

@@ -10,11 +10,12 @@ from scipy import sparse
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport isfinite
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from expfam.contracts cimport (
-    EXPFAM_ABI, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
+    EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_PYTHON, EXPFAM_RANGE, components_v1,
 )
 from expfam.families.components cimport Components
 
@@ -219,6 +220,8 @@ cdef int columns_absorb(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
         code = s.parts[p].c.log_merged(s.parts[p].c.self, k, &l, 1, &evidence, s.work)
         if code:
             return code
+        if not isfinite(evidence):
+            return EXPFAM_NUMERICAL
     for p in range(s.n_parts):
         code = s.parts[p].c.absorb(s.parts[p].c.self, k, l)
         if code:
@@ -239,6 +242,8 @@ cdef int columns_subtract(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil
         code = s.parts[p].c.log_remainder(s.parts[p].c.self, k, l, &evidence, s.work)
         if code:
             return code
+        if not isfinite(evidence):
+            return EXPFAM_NUMERICAL
     for p in range(s.n_parts):
         code = s.parts[p].c.subtract(s.parts[p].c.self, k, l)
         if code:

@@ -21,6 +21,7 @@ from expfam.families.base import Family
 from expfam.families.columns._components import ColumnsComponents
 from expfam.families.columns.parts import (
     LEVEL,
+    OBSERVED,
     PRESENCE,
     Part,
     bound_parts,
@@ -711,6 +712,14 @@ class Columns(Family):
         for family, columns, _ in self._given():
             rows[:, columns] = family.example_rows(len(columns))
         return rows
+
+    def bytes_of_parts(self, X: npt.NDArray[Any]) -> int:
+        """Return the size of what components copy of the rows: their cells, and the rows that have a part."""
+        total = 0
+        for part in self._parts:
+            cells = 8 if isinstance(part.family, Categorical) else X.dtype.itemsize
+            total += X.shape[0] * (cells * len(part.columns) + 8 * (part.reading == OBSERVED))
+        return total
 
     # ---- compiled components -----------------------------------------------------------------------------------------
 

@@ -204,6 +204,12 @@ class Categorical(Family):
         a, totals = self.pseudocounts()
         return counts.sum_log_rising(a, S) - counts.log_rising(totals, self._block_totals(S)).sum(axis=1)
 
+    def log_marginal_by_column(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster and column: (K, V) nats, without log-base."""
+        a, totals = self.pseudocounts()
+        S = _support.dense_rows(S)
+        return self._blocks(counts.log_rising(a, S)) - counts.log_rising(totals, self._blocks(S))
+
     def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
         """Return the log probability of each row given each cluster's data: (N, K) nats."""
         self.require_bound()

@@ -14,6 +14,7 @@ from scipy.special import digamma
 from expfam.families.base import Family
 from expfam.families.counts import pseudocounts as counts
 from expfam.families.counts.components import CountComponents
+from expfam.families.support import dense_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,11 @@ class Poisson(Family):
         `S` (K, V) may be dense or CSR.
         """
         return counts.sum_log_rising(self.shape, S) + self._length_term(self._total(S), n, counts.row_sums(S))
+
+    def log_marginal_by_column(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster and column: (K, V) nats, without log-base."""
+        S, a = dense_rows(S), np.broadcast_to(self.shape, self.n_features_in_)
+        return counts.log_rising(a, S) + self._length_term(a, np.asarray(n)[:, None], S)
 
     def separable(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
         """Return the terms of the evidence by column; see `Family.separable`."""

@@ -204,10 +204,14 @@ class DiagonalGaussian(RealFamily):
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
         """Return the log evidence A(n, S) of each cluster: (K,) nats, without log-base."""
+        return self.log_marginal_by_column(n, S).sum(axis=1)
+
+    def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
+        """Return the log evidence of each cluster and column: (K, V) nats, without log-base."""
         strength, _, shape, rate = self._posterior(n, S)
         gammas = gammaln(shape) - gammaln(self.shape)
         rates = self.shape * np.log(self.rate) - shape * np.log(rate)
-        return (gammas + rates + 0.5 * np.log(self.mean_strength / strength)).sum(axis=1)
+        return gammas + rates + 0.5 * np.log(self.mean_strength / strength)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         """Return the posterior means (E theta, E g) of each cluster: (K, F) and (K,)."""

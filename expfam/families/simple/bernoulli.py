@@ -58,7 +58,10 @@ class Bernoulli(Family):
         return X
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
-        return (betaln(self.a + S, self.b + n[:, None] - S) - betaln(self.a, self.b)).sum(axis=1)
+        return self.log_marginal_by_column(n, S).sum(axis=1)
+
+    def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
+        return betaln(self.a + S, self.b + n[:, None] - S) - betaln(self.a, self.b)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         m = n[:, None]

@@ -66,9 +66,12 @@ class Exponential(Family):
         return X
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
+        return self.log_marginal_by_column(n, S).sum(axis=1)
+
+    def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
         shape = self.a + n[:, None]
         ratio = gammaln(shape) - gammaln(self.a) - n[:, None] * np.log(self.b)
-        return (ratio - shape * np.log1p(S / self.b)).sum(axis=1)
+        return ratio - shape * np.log1p(S / self.b)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         shape, rate = self.a + n[:, None], self.b + S

@@ -85,7 +85,10 @@ class NegativeBinomial(Family):
         return cast("Floats", total)
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
-        return (betaln(self.a + S, self.b + self.r * n[:, None]) - betaln(self.a, self.b)).sum(axis=1)
+        return self.log_marginal_by_column(n, S).sum(axis=1)
+
+    def log_marginal_by_column(self, n: Floats, S: Floats) -> Floats:
+        return betaln(self.a + S, self.b + self.r * n[:, None]) - betaln(self.a, self.b)
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
         m = self.r * n[:, None]
