@@ -88,7 +88,8 @@ def merge(
     models = list(models)
     kind = _check_kinds(models, common)
     if kind is Mixture:
-        models, common = _of_one_layout(models, common)
+        opened, common = _of_one_layout(models, common)
+        models = list(opened)
     _check_alike(models if common is None else [common, *models], _DIFFERENCES[kind])
     if clusters not in ("apart", "merged"):
         raise ValueError(f"clusters must be 'apart' or 'merged'; got {clusters!r}")

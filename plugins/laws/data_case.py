@@ -321,7 +321,7 @@ _HOLES = 0.2  # share of missing cells in made-up tables
 
 
 def made_up_table(family: Family, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Return (40, V) rows that suit the parts of a table, with missing cells and one row without any cell."""
+    """Return (40, V) rows that suit the parts of a table, with missing cells; the last has none."""
     parts: Any = family.parts  # type: ignore[attr-defined]
     X = np.empty((_ROWS, sum(len(columns) for _, columns in parts)))
     for part, columns in parts:

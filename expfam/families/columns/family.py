@@ -287,8 +287,8 @@ class Columns(Family):
         --------
         >>> from expfam import Columns, DiagonalGaussian
         >>> family = Columns([(DiagonalGaussian(), (0, 1))]).bind([[0.0, 1.0], [2.0, 5.0]])
-        >>> family.n_statistics_, family.opened([1]).n_statistics_, family.opened().n_statistics_
-        (4, 5, 6)
+        >>> family.n_statistics_, family.opened().n_statistics_
+        (4, 6)
         """
         chosen = set(range(self.n_features_in_) if columns is None else columns)
         parts = []
@@ -714,11 +714,12 @@ class Columns(Family):
         return rows
 
     def bytes_of_parts(self, X: npt.NDArray[Any]) -> int:
-        """Return the size of what components copy of the rows: their cells, and the rows that have a part."""
+        """Return the size of what components copy of the rows: cells, and which rows have a part."""
         total = 0
         for part in self._parts:
-            cells = 8 if isinstance(part.family, Categorical) else X.dtype.itemsize
-            total += X.shape[0] * (cells * len(part.columns) + 8 * (part.reading == OBSERVED))
+            is_count = hasattr(part.family, "count_model")  # kept as CSR
+            row = 12 * len(part.columns) + 16 if is_count else X.dtype.itemsize * len(part.columns)
+            total += X.shape[0] * (row + 4 * (part.reading == OBSERVED))
         return total
 
     # ---- compiled components -----------------------------------------------------------------------------------------

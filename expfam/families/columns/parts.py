@@ -82,15 +82,16 @@ def cells_of(part: Part, X: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp] | No
 
     The cells are C-contiguous: a copy, or X itself if the part has all columns in their order.
     """
-    cells = X
+    cells: npt.NDArray[Any] = X
     if part.columns != tuple(range(X.shape[1])):
         cells = np.take(X, part.columns, axis=1)
     if part.reading == PRESENCE:
-        return None, (~is_missing(cells).any(axis=1)).astype(np.float64)[:, None]
+        return None, np.where(is_missing(cells).any(axis=1, keepdims=True), 0.0, 1.0)
     if part.reading == LEVEL:
-        return None, np.where(is_missing(cells) | (cells < 0), part.family.levels_ - 1.0, cells)
+        last: npt.NDArray[Any] = part.family.levels_ - 1.0
+        return None, np.where(is_missing(cells) | (cells < 0), last, cells)
     if isinstance(part.family, Categorical):
-        return None, np.nan_to_num(cells, nan=-1.0) if is_missing(cells).any() else cells
+        return None, np.where(is_missing(cells), -1.0, cells) if is_missing(cells).any() else cells
     if part.family.allows_missing:
         return None, cells
     has = ~is_missing(cells).any(axis=1)
