@@ -24,6 +24,7 @@ FLOORS = (
     ("expfam.structures.hashing", "expfam.structures.cover_tree"),
     ("expfam.structures.cluster_tree", "expfam.structures.data_cells"),
     ("expfam.structures (names)",),
+    ("expfam.io.frames",),
     ("expfam.families",),
     ("expfam.families.counts", "expfam.families.gaussian"),
     ("expfam.families.simple",),

@@ -1,0 +1,372 @@
+"""Data frames of pandas, Polars and PyArrow: columns as arrays, and frames from arrays.
+
+A frame is read column by column, so that no copy of the whole is made. A column becomes an array of numbers, or of
+level numbers with the levels in an order that does not depend on the rows; missing cells (None, NaN, NA, NaT, Arrow
+nulls) become one mask. narwhals is imported when something with columns arrives; NumPy arrays never come here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.errors import DataError, DataTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+_KINDS = {  # Python types of the cells of an object column, and the kind of column that they make
+    "text": (str,),
+    "boolean": (bool, np.bool_),
+    "integer": (int, np.integer),
+    "float": (float, int, np.integer, np.floating, decimal.Decimal),
+    "time": (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64),
+}
+_TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "period", "interval")
+BACKENDS = ("pandas", "polars", "pyarrow")
+_MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a frame as an array.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"boolean", "integer", "float", "text", "category", "time", "empty"}
+        A column is "empty" if all its cells are missing, whatever its type.
+    values : (N,) ndarray
+        bool, int64, float32 or float64; of text and categories int32 numbers of levels; of dates and durations float64
+        seconds since 1970 or from 0. The values of missing cells have no meaning.
+    missing : (N,) bool ndarray
+    levels : tuple
+        Of text and categories: distinct values, sorted; of a declared type all its levels, in its own order.
+    is_declared : bool
+        Whether the type of the column fixes its levels: a pandas category or a Polars Enum.
+    """
+
+    name: str
+    kind: str
+    values: npt.NDArray[Any]
+    missing: npt.NDArray[np.bool_]
+    levels: tuple = ()
+    is_declared: bool = False
+
+    @property
+    def present(self) -> npt.NDArray[Any]:
+        """Return the values of the cells that are not missing."""
+        return self.values[~self.missing] if self.missing.any() else self.values
+
+
+class Frame:
+    """Named columns that are made when they are asked for.
+
+    Parameters
+    ----------
+    names : sequence of str
+    columns : sequence of callable
+        Each returns a `Column`.
+    n_rows : int
+    backend : str
+        Library of the user's frame, for frames that are given back: "pandas", "polars" or "pyarrow".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from expfam.io.frames import as_frame
+    >>> frame = as_frame(pd.DataFrame({"size": [1.5, None], "kind": ["b", "a"]}))
+    >>> frame.names, frame.column("kind").levels, frame.column("size").missing
+    (('size', 'kind'), ('a', 'b'), array([False,  True]))
+    """
+
+    def __init__(
+        self, names: Sequence[str], columns: Sequence[Callable[[], Column]], n_rows: int, backend: str = "pandas"
+    ) -> None:
+        self.names = tuple(names)
+        repeated = sorted({name for name in self.names if self.names.count(name) > 1}) if _repeats(names) else []
+        if repeated:
+            raise DataError(f"the frame has more than one column named {listed(repeated)}: rename or drop them")
+        self._columns = dict(zip(self.names, columns))
+        self.n_rows, self.backend = int(n_rows), backend
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of rows and columns."""
+        return self.n_rows, len(self.names)
+
+    def __repr__(self):
+        return f"Frame({self.n_rows} x {len(self.names)})"
+
+    def column(self, name: str) -> Column:
+        """Return one column; a DataTypeError names what cannot be a column of a table."""
+        return self._columns[name]()
+
+    def without(self, names: Sequence[str]) -> Frame:
+        """Return the frame without these columns."""
+        return self.only([name for name in self.names if name not in names])
+
+    def only(self, names: Sequence[str]) -> Frame:
+        """Return the frame with these columns alone."""
+        return Frame(names, [self._columns[name] for name in names], self.n_rows, self.backend)
+
+    def is_plain(self) -> bool:
+        """Return whether all columns are floats without missing cells."""
+        columns = (self.column(name) for name in self.names)
+        return all(column.kind == "float" and not column.missing.any() for column in columns)
+
+    def to_array(self) -> npt.NDArray[Any]:
+        """Return the columns of a plain frame as an (N, V) float64 array."""
+        X = np.empty(self.shape)
+        for j, name in enumerate(self.names):
+            X[:, j] = self.column(name).values
+        return X
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether data have columns with names: a data frame or an Arrow table.
+
+    Nothing is imported to find out.
+    """
+    kind = type(X)
+    return isinstance(X, Frame) or (
+        kind is not np.ndarray and (hasattr(kind, "columns") or hasattr(kind, "column_names")) and not _is_pyarrow(kind)
+    )
+
+
+def _is_pyarrow(kind):
+    return kind.__module__.startswith("pyarrow") and kind.__name__ not in ("Table", "RecordBatch")
+
+
+def as_frame(X: Any, *, owner: str = "expfam") -> Frame:
+    """Return data with columns as a `Frame`, without a copy; `owner` is named in messages.
+
+    Raises
+    ------
+    DataTypeError
+        The data are a lazy frame, or of a library that narwhals does not know.
+    DataError
+        Two columns have one name.
+    """
+    if isinstance(X, Frame):
+        return X
+    import narwhals as nw
+
+    if type(X).__name__ == "RecordBatch":
+        import pyarrow
+
+        X = pyarrow.Table.from_batches([X])
+    labels = [str(name) for name in getattr(X, "columns", ())] if type(X).__module__.startswith("pandas") else []
+    if _repeats(labels):
+        Frame(labels, [], 0)  # raises the error
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise DataTypeError(f"{owner}: the data are a lazy frame ({type(X).__module__}): collect() it first")
+    if not isinstance(frame, nw.DataFrame):
+        raise DataTypeError(
+            f"{owner}: the data are a {type(X).__module__}.{type(X).__name__}, which is no frame that expfam can read:"
+            " convert it to pandas, Polars, PyArrow or NumPy"
+        )
+    names = [str(name) for name in frame.columns]
+    readers = [partial(_read_column, frame, j, name) for j, name in enumerate(names)]
+    backend = str(frame.implementation)
+    return Frame(names, readers, len(frame), backend if backend in BACKENDS else "pandas")
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names in quotes, for a message, and how many more there are."""
+    text = ", ".join(repr(name) for name in names[:most])
+    return f"{text} and {len(names) - most} more" if len(names) > most else text or "none"
+
+
+def _repeats(names):
+    return len(set(names)) < len(names)
+
+
+# ---- one column ------------------------------------------------------------------------------------------------------
+
+
+def _read_column(frame, position, name):
+    import narwhals as nw
+
+    series = frame[:, position]
+    dtype = series.dtype
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    if missing.all():
+        return Column(name, "empty", np.zeros(len(missing)), missing)
+    if dtype == nw.Boolean:
+        return Column(name, "boolean", _filled(series, missing, False, np.bool_), missing)
+    if dtype.is_integer():
+        wide = np.uint64 if dtype == nw.UInt64 else np.int64
+        return Column(name, "integer", _filled(series, missing, 0, wide), missing)
+    if dtype.is_float():
+        values = np.asarray(series.to_numpy())
+        values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        return Column(name, "float", values, missing | np.isnan(values))
+    if dtype == nw.String:
+        return _text_column(name, series.to_list(), missing)
+    if dtype in (nw.Categorical, nw.Enum):
+        return _category_column(name, series, missing)
+    if dtype in (nw.Datetime, nw.Date, nw.Duration):
+        values = np.asarray(series.to_numpy())
+        seconds = _seconds_of_objects(series.to_list(), missing) if values.dtype == object else _seconds(values)
+        return Column(name, "time", seconds, missing)
+    if dtype == nw.Decimal or dtype == nw.Object:
+        return column_of_objects(name, series.to_list(), missing)
+    native = str(getattr(series.to_native(), "dtype", dtype)).lower()
+    if native.startswith(_TIMES):
+        return Column(name, "time", np.full(len(missing), np.nan), missing)
+    row = int(np.argmin(missing))
+    raise _unusable(name, row, type(series.to_list()[row]).__name__)
+
+
+def _filled(series, missing, value, dtype):
+    return np.asarray((series.fill_null(value) if missing.any() else series).to_numpy()).astype(dtype, copy=False)
+
+
+def _seconds(values):
+    """Return dates as seconds since 1970, and durations as seconds; missing ones as NaN."""
+    unit = "timedelta64[us]" if values.dtype.kind == "m" else "datetime64[us]"
+    values = values.astype(unit)
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / _MICROSECONDS)
+
+
+def _text_column(name, cells, missing):
+    """Return a column of the levels that occur, sorted by type and value."""
+    seen: dict = {}
+    codes = np.fromiter(
+        (-1 if gone else seen.setdefault(cell, len(seen)) for cell, gone in zip(cells, missing.tolist())),
+        dtype=np.int32,
+        count=len(cells),
+    )
+    first = list(seen)
+    order = sorted(range(len(first)), key=lambda code: (type(first[code]).__name__, first[code]))
+    place = np.empty(len(first) + 1, dtype=np.int32)
+    place[order], place[-1] = np.arange(len(first)), -1
+    return Column(name, "text", place[codes], missing, tuple(_plain(first[code]) for code in order))
+
+
+def _category_column(name, series, missing):
+    native = series.to_native()
+    if hasattr(native, "cat") and hasattr(native.cat, "codes"):  # pandas and what speaks as it does
+        levels = tuple(_plain(level) for level in native.cat.categories)
+        return Column(name, "category", native.cat.codes.to_numpy().astype(np.int32), missing, levels, True)
+    declared = getattr(series.dtype, "categories", None)
+    column = _text_column(name, series.to_list(), missing)
+    if declared is None:
+        return Column(name, "category", column.values, missing, column.levels)
+    place = np.array([list(declared).index(level) for level in column.levels] + [-1], dtype=np.int32)
+    return Column(name, "category", place[column.values], missing, tuple(declared), True)
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.bool_]) -> Column:
+    """Return a column from Python objects, which must be of one kind."""
+    types = {type(cell) for cell, gone in zip(cells, missing) if not gone}
+    for kind, allowed in _KINDS.items():
+        if all(_is_of(found, kind, allowed) for found in types):
+            break
+    else:
+        raise _mixed(name, cells, missing)
+    if kind == "text":
+        return _text_column(name, cells, missing)
+    if kind == "time":
+        return Column(name, kind, _seconds_of_objects(cells, missing), missing)
+    dtype = {"boolean": np.bool_, "integer": np.int64, "float": np.float64}[kind]
+    values: Any
+    try:
+        values = np.array([0 if gone else cell for cell, gone in zip(cells, missing)], dtype=dtype)
+    except OverflowError:
+        kind, values = "float", np.array([0.0 if gone else float(cell) for cell, gone in zip(cells, missing)])
+    return Column(name, kind, values, missing | np.isnan(values) if kind == "float" else missing)
+
+
+def _is_of(found, kind, allowed):
+    is_boolean = issubclass(found, (bool, np.bool_))
+    return issubclass(found, allowed) and (kind == "boolean" or not is_boolean)
+
+
+def _seconds_of_objects(cells, missing):
+    cells = [None if gone else cell for cell, gone in zip(cells, missing)]
+    try:
+        is_span = any(isinstance(cell, datetime.timedelta) for cell in cells)
+        return _seconds(np.array(cells, dtype="timedelta64[us]" if is_span else "datetime64[us]"))
+    except (TypeError, ValueError):
+        return np.full(len(cells), np.nan)  # times of day and dates with other types: refused with all dates
+
+
+def _mixed(name, cells, missing):
+    present = [(row, cell) for row, (cell, gone) in enumerate(zip(cells, missing)) if not gone]
+    row, first = present[0]
+    if not isinstance(first, tuple(kind for kinds in _KINDS.values() for kind in kinds)):
+        return _unusable(name, row, type(first).__name__)
+    other = next((pair for pair in present if not isinstance(pair[1], type(first))), present[-1])
+    found = type(other[1]).__name__
+    return DataTypeError(
+        f"column {name!r} mixes values of several types: row {row} holds {first!r} ({type(first).__name__}), row"
+        f" {other[0]} holds {str(other[1])[:40]!r} ({found}): give all cells one type, for example with"
+        f" df[{name!r}].astype(str), or leave the column out ({_as_keyword(name, 'drop')})"
+    )
+
+
+def _unusable(name, row, found):
+    return DataTypeError(
+        f"column {name!r}: row {row} holds a value of type {found}; a column holds numbers, truth values, text or"
+        f" categories: derive such columns from it, or leave it out ({_as_keyword(name, 'drop')})"
+    )
+
+
+def _as_keyword(name, value):
+    return f"Columns.from_frame(df, {name}={value!r})" if name.isidentifier() else f"**{{{name!r}: {value!r}}}"
+
+
+# ---- the way back ----------------------------------------------------------------------------------------------------
+
+
+def new_frame(columns: Mapping[str, Any], *, backend: str = "pandas") -> Any:
+    """Return a frame of a library from columns of values, with None for missing cells.
+
+    Parameters
+    ----------
+    columns : dict of (N,) sequences
+        A NumPy array keeps its type; a list may hold None.
+    backend : {"pandas", "polars", "pyarrow"}
+        If it is not installed, another one of them is used.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame or pyarrow.Table
+
+    Raises
+    ------
+    DataError
+        None of the three is installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam.io.frames import new_frame
+    >>> new_frame({"k": np.arange(2), "mode": ["a", None]}, backend="polars").to_dict(as_series=False)
+    {'k': [0, 1], 'mode': ['a', None]}
+    """
+    import narwhals as nw
+
+    return nw.from_dict(dict(columns), backend=_installed(backend)).to_native()
+
+
+def _installed(backend):
+    for name in (backend, *BACKENDS):
+        if find_spec(name) is not None:
+            return name
+    raise DataError("a result is a data frame, and neither pandas nor Polars nor PyArrow is installed: install one")

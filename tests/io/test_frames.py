@@ -1,0 +1,193 @@
+"""The one door for frames: pandas, Polars and PyArrow give the same columns, and a frame of each kind comes back."""
+
+import datetime
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from expfam.errors import DataError, DataTypeError
+from expfam.io.frames import Frame, as_frame, is_frame, new_frame
+
+CELLS = {
+    "whole": [3, None, 1],
+    "real": [0.5, None, -2.0],
+    "truth": [True, None, False],
+    "text": ["b", None, "a"],
+    "day": [datetime.date(1970, 1, 2), None, datetime.date(1970, 1, 1)],
+}
+FRAMES = {
+    "pandas": pd.DataFrame(CELLS),
+    "pandas objects": pd.DataFrame(CELLS, dtype=object),
+    "pandas nullable": pd.DataFrame(CELLS).convert_dtypes(),
+    "pandas Arrow": pa.table(CELLS).to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": pl.DataFrame(CELLS),
+    "pyarrow": pa.table(CELLS),
+    "record batch": pa.RecordBatch.from_pydict(CELLS),
+}
+
+
+@pytest.mark.parametrize("X", FRAMES.values(), ids=FRAMES)
+def test_all_libraries_give_the_same_columns(X):
+    assert is_frame(X)
+    frame = as_frame(X)
+    assert frame.names == tuple(CELLS)
+    assert frame.shape == (3, 5)
+    for name, kind in zip(CELLS, ("integer", "float", "boolean", "text", "time")):
+        column = frame.column(name)
+        assert column.missing.tolist() == [False, True, False]
+        assert column.kind == kind or (name, column.kind) == ("whole", "float")  # plain pandas has no hole in integers
+        values = [86400.0, 0.0] if name == "day" else [1, 0] if name == "text" else [CELLS[name][0], CELLS[name][2]]
+        assert column.present.tolist() == values
+    assert frame.column("text").levels == ("a", "b")
+
+
+@pytest.mark.parametrize("X", [np.zeros((2, 2)), [[1.0]], np.zeros(2), pd.Series([1.0]), None], ids=repr)
+def test_what_has_no_columns_does_not_pass(X):
+    assert not is_frame(X)
+
+
+def test_the_door_imports_narwhals_when_a_frame_arrives():
+    code = (
+        "import sys; from expfam.io.frames import as_frame, is_frame; is_frame([[1.0]]);"
+        "assert not {'narwhals', 'pandas', 'polars', 'pyarrow'} & set(sys.modules);"
+        "import pandas; as_frame(pandas.DataFrame({'x': [1.0]})); assert 'narwhals' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+DECLARED = {
+    "pandas": pd.DataFrame({"x": pd.Categorical(["u", None, "v"], categories=["v", "u", "w"])}),
+    "pandas ordered": pd.DataFrame({"x": pd.Categorical(["u", None, "v"], categories=["v", "u", "w"], ordered=True)}),
+    "polars": pl.DataFrame({"x": pl.Series(["u", None, "v"], dtype=pl.Enum(["v", "u", "w"]))}),
+}
+
+
+@pytest.mark.parametrize("X", DECLARED.values(), ids=DECLARED)
+def test_a_declared_type_keeps_its_levels_and_their_order(X):
+    column = as_frame(X).column("x")
+    assert (column.levels, column.is_declared) == (("v", "u", "w"), True)
+    assert column.present.tolist() == [1, 0]
+    assert column.missing.tolist() == [False, True, False]
+
+
+UNDECLARED = {
+    "polars": pl.DataFrame({"x": pl.Series(["u", None, "b"], dtype=pl.Categorical)}),
+    "pyarrow": pa.table({"x": pa.array(["u", None, "b"]).dictionary_encode()}),
+}
+
+
+@pytest.mark.parametrize("X", UNDECLARED.values(), ids=UNDECLARED)
+def test_other_categories_have_the_levels_that_occur(X):
+    column = as_frame(X).column("x")
+    assert (column.kind, column.levels, column.is_declared) == ("category", ("b", "u"), False)
+    assert column.present.tolist() == [1, 0]
+
+
+def test_categories_of_numbers_stay_numbers():
+    column = as_frame(pd.DataFrame({"x": pd.Categorical([20, 10, 20])})).column("x")
+    assert column.levels == (10, 20)
+    assert [type(level) for level in column.levels] == [int, int]
+
+
+@pytest.mark.parametrize(
+    "X", [pd.DataFrame({"x": [None, None]}), pl.DataFrame({"x": [None, None]}), pa.table({"x": pa.nulls(2)})]
+)
+def test_a_column_without_cells_is_empty(X):
+    assert as_frame(X).column("x").kind == "empty"
+
+
+def test_large_integers_keep_their_digits():
+    for X in (pl.DataFrame({"x": [2**60 + 1, None]}), pa.table({"x": [2**60 + 1, None]})):
+        assert as_frame(X).column("x").present.tolist() == [2**60 + 1]
+    assert as_frame(pd.DataFrame({"x": [10**30, None]}, dtype=object)).column("x").kind == "float"
+
+
+def test_dates_are_seconds():
+    X = pd.DataFrame({"t": pd.to_datetime(["1970-01-01 00:00:01.5", None]), "d": pd.to_timedelta([2, None], unit="s")})
+    frame = as_frame(X)
+    assert frame.column("t").present.tolist() == [1.5]
+    assert frame.column("d").present.tolist() == [2.0]
+    spans = pd.DataFrame({"d": [datetime.timedelta(seconds=3), None]}, dtype=object)
+    assert as_frame(spans).column("d").present.tolist() == [3.0]
+
+
+def test_a_lazy_frame_is_refused_with_the_remedy():
+    with pytest.raises(DataTypeError, match=r"Mixture: the data are a lazy frame \(polars.*collect\(\) it first"):
+        as_frame(pl.DataFrame(CELLS).lazy(), owner="Mixture")
+
+
+def test_an_unknown_frame_is_refused_with_the_remedy():
+    class Strange:
+        columns = ("a",)
+
+    with pytest.raises(DataTypeError, match=r"Strange, which is no frame that expfam can read: convert it to pandas"):
+        as_frame(Strange())
+
+
+def test_names_that_occur_twice_are_refused():
+    X = pd.DataFrame([[1, 2, 3, 4]], columns=["a", "b", "a", "b"])
+    with pytest.raises(DataError, match=r"more than one column named 'a', 'b': rename or drop them"):
+        as_frame(X)
+    with pytest.raises(DataError, match=r"more than one column named '1'"):
+        as_frame(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({"x": [None, [1], [2]]}),
+        pl.DataFrame({"x": [None, [1], [2]]}),
+        pa.table({"x": [None, {"a": 1}, {"a": 2}]}),
+        pd.DataFrame({"x": [None, b"a", b"b"]}),
+    ],
+    ids=["lists", "polars lists", "structs", "bytes"],
+)
+def test_lists_and_structs_are_refused_with_their_row(X):
+    with pytest.raises(DataTypeError, match=r"column 'x': row 1 holds a value of type (list|dict|bytes); .*x='drop'"):
+        as_frame(X).column("x")
+
+
+def test_mixed_objects_are_refused_with_two_rows():
+    with pytest.raises(
+        DataTypeError, match=r"'x' mixes .* row 0 holds 'a' \(str\), row 2 holds '3' \(int\).*df\['x'\]"
+    ):
+        as_frame(pd.DataFrame({"x": ["a", None, 3]}, dtype=object)).column("x")
+
+
+def test_plain_frames_are_floats_without_holes():
+    X = pd.DataFrame({"a": [0.5, 1.5], "b": np.array([1, 2], dtype=np.float32)})
+    assert as_frame(X).is_plain()
+    assert np.array_equal(as_frame(X).to_array(), [[0.5, 1], [1.5, 2]])
+    assert not as_frame(X.assign(c=[1, 2])).is_plain()
+    assert not as_frame(X.assign(c=[1.0, None])).is_plain()
+
+
+@pytest.mark.parametrize(
+    ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
+)
+def test_a_frame_of_each_kind_comes_back(backend, kind):
+    frame = new_frame({"k": np.arange(2), "mode": ["a", None]}, backend=backend)
+    assert type(frame) is kind
+    assert as_frame(frame).backend == backend
+    assert as_frame(frame).column("mode").missing.tolist() == [False, True]
+
+
+def test_a_frame_of_another_kind_where_the_library_is_missing(monkeypatch):
+    monkeypatch.setattr("expfam.io.frames.find_spec", lambda name: None if name == "polars" else name)
+    assert type(new_frame({"k": [1]}, backend="polars")) is pd.DataFrame
+    monkeypatch.setattr("expfam.io.frames.find_spec", lambda name: None)
+    with pytest.raises(DataError, match="neither pandas nor Polars nor PyArrow is installed: install one"):
+        new_frame({"k": [1]})
+
+
+def test_columns_are_chosen_by_name():
+    frame = as_frame(pd.DataFrame(CELLS))
+    assert frame.only(["text", "whole"]).names == ("text", "whole")
+    assert frame.without(["day"]).names == ("whole", "real", "truth", "text")
+    assert isinstance(as_frame(frame), Frame)
+    assert repr(frame) == "Frame(3 x 5)"
