@@ -34,6 +34,7 @@ from expfam.families.columns.parts import (
     renamed_places,
     split_groups,
 )
+from expfam.families.columns.roles import table_of
 from expfam.families.components import Components
 from expfam.families.counts.categorical import Categorical
 from expfam.params import check_value
@@ -121,6 +122,56 @@ class Columns(Family):
         check_value("Columns: rows", rows, ("any", "complete"))
         self.parts, self.missing, self.holes, self.rows = parts, missing, holes, rows
         self.names, self.roles = names, roles
+
+    @classmethod
+    def from_frame(
+        cls,
+        X: Any,
+        /,
+        *,
+        roles: Sequence[Mapping[str, Any]] | None = None,
+        missing: Literal["ignorable", "informative"] = "ignorable",
+        max_levels: int = 1000,
+        **by_column: Any,
+    ) -> Self:
+        """Return the family of a data frame by the roles of its columns.
+
+        A column is a category, a count, a positive number, or a number, by its type and values; constant columns and
+        such that look like an id are dropped with a warning.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        roles : sequence of dict, optional
+            `roles` of another family of this class, or as they were read from JSON.
+        missing : {"ignorable", "informative"}
+        max_levels : int
+            Columns of text with more distinct values are dropped unless they are named.
+        **by_column
+            By the name of a column: a family such as ``LogNormal()``, the name of one, ``"drop"``, or a role:
+            ``"binary"``, ``"category"``, ``"count"``, ``"positive"``, ``"real"``, and ``"numeric"`` for dates. It comes
+            before `roles`. Columns of equal families are one part.
+
+        Returns
+        -------
+        Columns
+            With the roles; estimators encode frames by them.
+
+        Raises
+        ------
+        DataError, DataTypeError, SupportError
+            The message names the column and what to do.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from expfam import Columns
+        >>> df = pd.DataFrame({"colour": ["red", None, "blue", "green"], "size": [1.0, 2.5, -3.0, None]})
+        >>> [role["family"] for role in Columns.from_frame(df).roles]
+        ['categorical', 'gaussian_diag']
+        """
+        found = table_of(X, roles=roles, max_levels=max_levels, by_column=by_column)
+        return cls(**found, missing=missing)
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
