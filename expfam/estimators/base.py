@@ -14,10 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from expfam.estimators.scoring import drop_loaded
+from expfam.estimators.tables import array_has_holes, encoded, family_of_frame, family_with_holes
 from expfam.families.base import Family
+from expfam.families.columns.roles import Roles
 from expfam.families.support import check_given
 from expfam.forecast.memory import Forecast, check_memory
 from expfam.forecast.time import check_time
+from expfam.io.frames import Frame, is_frame
 from expfam.io.models import load_estimator, save_estimator
 from expfam.params import Integer, check_value, is_auto
 from expfam.plugins.registry import load_family
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from expfam.model.data import Dataset
 
+_OF_NUMBERS = "gaussian_diag"  # the family of family="auto" for numbers without holes
 _KINDS = (np.float64, np.float32, np.int64, np.int32)  # of data that are used as they are
 _MOST_WARMUP = 100  # steps of n_warmup="auto"
 _NUMBER_OF_COMPONENTS = ("K", "k", "n_clusters", "n_topics", "n_components", "clusters", "components", "topics")
@@ -249,13 +253,19 @@ class LabelledEstimator(Estimator):
 
 
 class FamilyEstimator(Estimator):
-    """Base of the estimators that have a `family`: they load it and validate rows for it."""
+    """Base of the estimators that have a `family`: they load it and validate rows for it.
+
+    With ``family="auto"`` the data of a fit choose the family, when they are validated.
+    """
 
     family: Any
 
     def _family(self) -> Family:
         """Return the family that `family` is or names; other values get an error with the remedy."""
         family = self.family
+        if isinstance(family, str) and family == "auto":
+            found = self.__dict__.get("_family_of_data", self.__dict__.get("family_"))
+            return load_family(_OF_NUMBERS) if found is None else found
         if isinstance(family, str):
             return load_family(family)
         if isinstance(family, Family):
@@ -269,14 +279,52 @@ class FamilyEstimator(Estimator):
         raise TypeError(f"family must be a name or a Family; got {family!r}{hint}")
 
     def _validate(self, X: Any, *, reset: bool, family: Family | None = None) -> Any:
+        if reset and isinstance(self.family, str) and self.family == "auto":
+            self._family_of_data = self._chosen_family(X)
         if family is None:
             family = self._family() if reset else self.family_  # type: ignore[attr-defined]
+        roles = getattr(family, "roles", None)
+        if roles and is_frame(X):
+            return self._encoded(X, Roles(roles), reset=reset)
         return checked_input(
             self, X, reset=reset, accepts_sparse=family.accepts_sparse, allows_missing=family.allows_missing
         )
 
+    def _chosen_family(self, X):
+        """Return the family of ``family="auto"`` for data as they were given."""
+        owner = type(self).__name__
+        if is_frame(X):
+            return family_of_frame(X, owner=owner) or load_family(_OF_NUMBERS)
+        check_given(X, owner=owner)
+        return family_with_holes(X) if array_has_holes(X) else load_family(_OF_NUMBERS)
+
+    def _encoded(self, X, roles, *, reset):
+        """Return a frame as the matrix that its roles make of it."""
+        matrix, backend = encoded(X, roles, owner=type(self).__name__)
+        if reset:
+            self.n_features_in_, self._backend = matrix.shape[1], backend
+            self.feature_names_in_ = np.array(roles.names, dtype=object)
+        return matrix
+
+    @property
+    def roles_(self) -> Any:
+        """Return the role, family, levels and holes of each column of the frame, as a frame.
+
+        Only after a fit of a frame by roles; the frame is of the library of the one that was fitted.
+        """
+        self._check_fitted()
+        family = self.family_  # type: ignore[attr-defined]
+        if not getattr(family, "roles", None):
+            raise AttributeError(
+                f"{type(self).__name__}: there are no roles: the model was fitted to numbers alone, with {family.name}"
+            )
+        return Roles(family.roles).frame(family.parts, backend=self.__dict__.get("_backend", "pandas"))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if isinstance(self.family, str) and self.family == "auto":
+            tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+            return tags
         family = load_family(self.family) if isinstance(self.family, str) else self.family
         if isinstance(family, Family):
             for name in ("sparse", "allow_nan", "positive_only", "categorical", "string"):
@@ -318,6 +366,8 @@ def checked_input(estimator: Any, X: Any, *, reset: bool, accepts_sparse: bool, 
     learned from X; otherwise they are compared with those learned. With `allows_missing` the values are left to the
     family, which refuses infinity with its place.
     """
+    if isinstance(X, Frame):  # of a file
+        X = X.to_array()
     check_given(X, owner=type(estimator).__name__)
     if not reset and _would_pass(estimator, X, accepts_sparse):
         return X

@@ -66,7 +66,9 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one.
+        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
+        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
+        each column; see `Columns.from_frame`.
     n_components : int
         K.
     alpha : "auto", float or (K,) array_like
@@ -143,7 +145,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
     def __init__(
         self,
-        family: str | Family = "gaussian_diag",
+        family: str | Family = "auto",
         n_components: int = 10,
         *,
         alpha: float | npt.ArrayLike | Literal["auto"] = "auto",

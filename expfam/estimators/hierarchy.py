@@ -50,7 +50,9 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one.
+        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
+        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
+        each column; see `Columns.from_frame`.
     n_components : int or None
         Clusters of the cut that becomes `labels_`: the most probable cut into this number; None for the clusters that
         `cut` chooses.
@@ -139,7 +141,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     def __init__(
         self,
-        family: str | Family = "gaussian_diag",
+        family: str | Family = "auto",
         n_components: int | None = None,
         *,
         alpha: float | Literal["auto"] = 1.0,
@@ -351,9 +353,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         self.n_clusters_ = int(self.labels_.max()) + 1
 
     @classmethod
-    def from_linkage(
-        cls, Z: npt.ArrayLike, X: Any, family: str | Family = "gaussian_diag", **params: Any
-    ) -> BayesianHierarchy:
+    def from_linkage(cls, Z: npt.ArrayLike, X: Any, family: str | Family = "auto", **params: Any) -> BayesianHierarchy:
         """Return a hierarchy on the merges of a linkage matrix, such as one of SciPy or fastcluster.
 
         It has odds, evidence, cuts and predictions like a fitted one.

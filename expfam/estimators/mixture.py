@@ -80,7 +80,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
     Parameters
     ----------
     family : str or Family
-        Name of a registered family, or a configured one.
+        Name of a registered family, or a configured one. ``"auto"``: `DiagonalGaussian` for an array or a frame of
+        floats; `Columns` for an array with NaN, and for a frame with other columns or missing cells, by the role of
+        each column; see `Columns.from_frame`.
     n_components : int or None
         Number of clusters; None if it is open, under a Dirichlet process. With a number, the weights have a symmetric
         Dirichlet prior with alpha 1 on real values, under which clusters stay in use, and 1/K on counts. "At most K"
@@ -206,7 +208,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
 
     def __init__(
         self,
-        family: str | Family = "gaussian_diag",
+        family: str | Family = "auto",
         n_components: int | None = None,
         *,
         weights: Weights | None = None,
@@ -276,8 +278,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         DataError, SupportError, CapabilityError, ResourceError
             Before any work begins.
         """
-        family = self._family()
         X = self._validate(X, reset=True)
+        family = self._family()
         if family.is_bound and family.allows_missing:
             family = family.bind(X)  # other missing cells than those of its own data may open it
         seed = self._seed()
