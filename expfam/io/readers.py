@@ -24,6 +24,8 @@ from scipy import sparse
 
 from expfam.errors import DataError, DataWarning
 from expfam.families.support import check_structure
+from expfam.io.cells import read_cells, standard_input
+from expfam.io.frames import Frame, as_frame
 from expfam.structures.ground.memory import available_memory, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    X : (N, V) ndarray or csr_array
+    X : (N, V) ndarray, csr_array or Frame
     row_ids : (N,) ndarray or None
         Name of each row.
     column_names : (V,) ndarray of str or None
@@ -64,6 +66,7 @@ def read(
     *,
     vocab: str | PathLike[str] | None = None,
     memory_limit: float | str | None = None,
+    frame: bool = False,
     **options: Any,
 ) -> Table:
     """Read a table of data from a file.
@@ -75,11 +78,15 @@ def read(
         ``data, indices, indptr, shape``, or as written by `scipy.sparse.save_npz`; `.mtx` (Matrix Market);
         `.svm`, `.svmlight`, `.libsvm`; `.csv`, `.tsv`; `.parquet`; `.txt`, either UCI bag of words (three header
         lines D, W, NNZ, then "document word count", counted from 1) or a delimited table. Text may be gzipped.
+        ``"-"`` is standard input: a delimited table, gzipped or not, or a Parquet file.
     vocab : path_like, optional
         Text file with the names of the columns in order, one name per line.
     memory_limit : int, float or str, optional
         Bytes, or text like ``"4GB"``. It limits the unpacked size of the file, and the size of the table that the
         file declares. By default it is the free memory of the machine.
+    frame : bool
+        Read delimited text and Parquet as a `Frame`, whose columns may hold text and missing cells: "", NA, NaN, null
+        and None. Without it they are refused, and X is an array of numbers.
     **options
         Options of a format. ``key``: array of an `.npz` file. ``delimiter``, ``header`` (bool): delimited text, both
         guessed by default. ``id_column``, ``label_column`` (name, or number from 0): delimited text and Parquet.
@@ -118,9 +125,12 @@ def read(
     >>> table.row_ids.tolist(), table.column_names.tolist()
     (['a', 'b'], ['x', 'y'])
     """
+    if str(path) == "-":
+        with standard_input() as copy, _named(copy, "standard input"):
+            return read(copy, vocab=vocab, memory_limit=memory_limit, frame=frame, **options)
     path = Path(path)
     limit = _limit(memory_limit)
-    reader, known = _reader_of(path, limit)
+    reader, known = _reader_of(path, limit, frame)
     options = {name: value for name, value in options.items() if value is not None}
     unknown = sorted(set(options) - known)
     if unknown:
@@ -162,6 +172,15 @@ def _parsing(path, what, advice=""):
         raise DataError(f"{path}: reading it takes more memory than there is ({_plain(error)})") from error
     except Exception as error:
         raise DataError(f"{path}: {what} ({_plain(error)}){advice}") from error
+
+
+@contextmanager
+def _named(path, name):
+    """Name a temporary copy by what it is a copy of."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(str(error).replace(str(path), name)) from error
 
 
 def _limit(memory_limit):
@@ -221,17 +240,18 @@ def _suffix(path):
     return suffixes[-1] if suffixes else ""
 
 
-def _reader_of(path, limit):
+def _reader_of(path, limit, frame):
     _require_file(path)
     suffix = _suffix(path)
+    readers = _READERS | _FRAME_READERS if frame else _READERS
     if suffix == ".txt" or suffix in _READERS:
         _require_unpacked(path, limit)
     if suffix == ".txt":
-        return (_read_docword, set()) if _is_docword(path) else _READERS[".csv"]
+        return (_read_docword, set()) if _is_docword(path) else readers[".csv"]
     if suffix not in _READERS:
         known = ", ".join(sorted([*_READERS, ".txt"]))
         raise DataError(f"{path}: unknown format {suffix!r}; known suffixes are {known} (text also .gz)")
-    return _READERS[suffix]
+    return readers[suffix]
 
 
 def _require_file(path):
@@ -260,6 +280,8 @@ def _first_lines(path, count):
 def _checked(path, table, limit):
     """Return the table if X is a numeric matrix and the other parts have its lengths."""
     X = table.X
+    if isinstance(X, Frame):
+        return table
     if X.ndim != 2:
         raise DataError(f"{path}: holds an array of shape {X.shape}; a table needs two dimensions (rows, columns)")
     if X.dtype.kind not in "buif":
@@ -567,25 +589,15 @@ def _with_line(error, lines_before):
     where = f"line {line}, column {column.group(1)}" if column else f"line {line}"
     if not value.group(1).strip():
         return f"{where} is empty: fill or drop missing values first"
-    return f"{where} holds {value.group(1)!r}, which is not a number: name text columns with id_column or label_column"
+    return (
+        f"{where} holds {value.group(1)!r}, which is not a number: name text columns with id_column or label_column, or"
+        " read the file as a table of columns of several kinds (frame=True, or `expfam fit` without --family)"
+    )
 
 
 def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None):
-    lines = [line for line in _first_lines(path, 2) if line.strip()]
-    if not lines:
-        raise DataError(f"{path}: the file has no rows")
-    if delimiter is None:
-        delimiter = "\t" if _suffix(path) == ".tsv" else _guess_delimiter(lines[0])
-    rows = [line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter)) for line in lines]
-    text_columns = {column for column in (id_column, label_column) if isinstance(column, int)}
-    if header is None:
-        named = any(isinstance(column, str) for column in (id_column, label_column))
-        header = named or _is_header(rows, text_columns)
-    names = [name.strip() for name in rows[0]] if header else [str(column) for column in range(len(rows[0]))]
-    if header and len(rows) < 2:
-        raise DataError(f"{path}: the file has a header line and no rows")
     special = {"row_ids": id_column, "labels": label_column}
-    special = {part: _column_number(path, names, column) for part, column in special.items() if column is not None}
+    delimiter, header, names, special = _head(path, delimiter, header, special, _is_header)
     kept = [column for column in range(len(names)) if column not in special.values()]
     if not kept:
         raise DataError(f"{path}: no column of numbers is left beside {names}")
@@ -595,9 +607,32 @@ def _read_delimited(path, limit, *, delimiter=None, header=None, id_column=None,
         raise DataError(f"{path}: the header names {len(kept)} columns of data, the rows have {X.shape[1]}")
     # load objects first: each item of a string array is as wide as the longest string
     side = {part: _load_text(path, dtype=object, usecols=[column], **load)[:, 0] for part, column in special.items()}
-    side = {part: _as_strings(path, values.tolist(), limit) for part, values in side.items()}
-    side = {part: _whole_numbers(values) if part == "labels" else values for part, values in side.items()}
+    side = _side(path, side, limit)
     return Table(X, column_names=np.array([names[column] for column in kept]) if header else None, **side)
+
+
+def _side(path, columns, limit):
+    """Return names of rows and labels from columns of objects."""
+    side = {part: _as_strings(path, list(values), limit) for part, values in columns.items()}
+    return {part: _whole_numbers(values) if part == "labels" else values for part, values in side.items()}
+
+
+def _head(path, delimiter, header, special, is_header):
+    """Return delimiter, whether there is a header, names of columns, numbers of special ones."""
+    lines = [line for line in _first_lines(path, 2) if line.strip()]
+    if not lines:
+        raise DataError(f"{path}: the file has no rows")
+    if delimiter is None:
+        delimiter = "\t" if _suffix(path) == ".tsv" else _guess_delimiter(lines[0])
+    rows = [line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter)) for line in lines]
+    if header is None:
+        named = any(isinstance(column, str) for column in special.values())
+        header = named or is_header(rows, {column for column in special.values() if isinstance(column, int)})
+    names = [name.strip() for name in rows[0]] if header else [str(column) for column in range(len(rows[0]))]
+    if header and len(rows) < 2:
+        raise DataError(f"{path}: the file has a header line and no rows")
+    numbers = {part: _column_number(path, names, column) for part, column in special.items() if column is not None}
+    return delimiter, header, names, numbers
 
 
 def _guess_delimiter(line):
@@ -651,6 +686,24 @@ def _whole_numbers(values):
 
 
 def _read_parquet(path, limit, *, id_column=None, label_column=None):
+    table, special, kept = _parquet_columns(path, limit, {"row_ids": id_column, "labels": label_column})
+    names = table.column_names
+    columns = [_numeric_column(path, names[column], table.column(column)) for column in kept]
+    if not columns:
+        raise DataError(f"{path}: no column of numbers is left beside {names}")
+    X = np.empty((table.num_rows, len(kept)), dtype=np.result_type(*{values.dtype for values in columns}))
+    for position, values in enumerate(columns):
+        X[:, position] = values
+    return Table(
+        X, column_names=np.array([names[column] for column in kept]), **_parquet_side(path, table, special, limit)
+    )
+
+
+def _parquet_columns(path, limit, special):
+    """Return the Arrow table, numbers of special columns, and those of the others.
+
+    The index of a pandas frame, which is stored as columns, is no feature.
+    """
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -661,21 +714,18 @@ def _read_parquet(path, limit, *, id_column=None, label_column=None):
             _require_table(path, limit, sizes.num_rows, sizes.num_columns)
         table = parquet.read_table(path)
     names = table.column_names
-    special = {"row_ids": id_column, "labels": label_column}
     special = {part: _column_number(path, names, column) for part, column in special.items() if column is not None}
-    kept = [column for column in range(len(names)) if column not in special.values()]
-    columns = [_numeric_column(path, names[column], table.column(column)) for column in kept]
-    if not columns:
-        raise DataError(f"{path}: no column of numbers is left beside {names}")
-    X = np.empty((table.num_rows, len(kept)), dtype=np.result_type(*{values.dtype for values in columns}))
-    for position, values in enumerate(columns):
-        X[:, position] = values
+    index = [entry for entry in (table.schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(entry, str)]
+    kept = [at for at, name in enumerate(names) if at not in special.values() and name not in index]
+    return table, special, kept
+
+
+def _parquet_side(path, table, special, limit):
     side = {part: table.column(column).to_numpy() for part, column in special.items()}
-    side = {
+    return {
         part: _as_strings(path, [str(value) for value in values], limit) if values.dtype == object else values
         for part, values in side.items()
     }
-    return Table(X, column_names=np.array([names[column] for column in kept]), **side)
 
 
 def _numeric_column(path, name, column):
@@ -690,6 +740,39 @@ def _numeric_column(path, name, column):
     return values
 
 
+# ---- tables with text and missing cells ------------------------------------------------------------------------------
+
+
+def _read_delimited_frame(path, limit, *, delimiter=None, header=None, id_column=None, label_column=None):
+    special = {"row_ids": id_column, "labels": label_column}
+    delimiter, header, names, special = _head(path, delimiter, header, special, _has_names)
+    with _parsing(path, "cannot be read as a table of text"):
+        cells = read_cells(path, names, delimiter=delimiter, has_header=header)
+    kept = [column for column in range(len(names)) if column not in special.values()]
+    if not kept:
+        raise DataError(f"{path}: no column of data is left beside {names}")
+    side = _side(path, {part: cells.column(column) for part, column in special.items()}, limit)
+    with _parsing(path, "has no usable header"):
+        frame = cells.frame(kept)
+    return Table(frame, column_names=np.array(frame.names), **side)
+
+
+def _has_names(rows, text_columns):
+    """Tell whether the first row of a table is a header: also if it has distinct words alone."""
+    first = rows[0]
+    is_words = len(rows) > 1 and len(set(first)) == len(first) and not any(cell and _is_number(cell) for cell in first)
+    return is_words or _is_header(rows, text_columns)
+
+
+def _read_parquet_frame(path, limit, *, id_column=None, label_column=None):
+    table, special, kept = _parquet_columns(path, limit, {"row_ids": id_column, "labels": label_column})
+    if not kept:
+        raise DataError(f"{path}: no column of data is left beside {table.column_names}")
+    with _parsing(path, "cannot be read as a table"):
+        frame = as_frame(table.select(kept), owner=str(path))
+    return Table(frame, column_names=np.array(frame.names), **_parquet_side(path, table, special, limit))
+
+
 _DELIMITED = (_read_delimited, {"delimiter", "header", "id_column", "label_column"})
 _SVMLIGHT = (_read_svmlight, {"n_features", "zero_based"})
 _READERS = {
@@ -702,4 +785,10 @@ _READERS = {
     ".csv": _DELIMITED,
     ".tsv": _DELIMITED,
     ".parquet": (_read_parquet, {"id_column", "label_column"}),
+}
+_DELIMITED_FRAME = (_read_delimited_frame, _DELIMITED[1])
+_FRAME_READERS = {
+    ".csv": _DELIMITED_FRAME,
+    ".tsv": _DELIMITED_FRAME,
+    ".parquet": (_read_parquet_frame, _READERS[".parquet"][1]),
 }

@@ -1,0 +1,202 @@
+"""Cells of delimited text as columns of numbers, truth values, dates or text.
+
+pyarrow splits the lines where it is installed, and the standard library otherwise. What a column holds is decided in
+one place for both, so the result is the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+import tempfile
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.errors import DataError
+from expfam.io.frames import Column, Frame, column_of_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+MISSING = frozenset({"", "NA", "NaN", "nan", "null", "NULL", "None"})
+_TRUTH = {"true": True, "false": False}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
+_MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}
+_CHUNK = 1 << 20
+
+
+class Cells:
+    """Text of a table, column by column.
+
+    Parameters
+    ----------
+    names : sequence of str
+    columns : sequence of callable
+        Each returns the cells of a column as a list of str.
+    n_rows : int
+    """
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Callable[[], list[str]]], n_rows: int) -> None:
+        self.names, self._columns, self.n_rows = list(names), columns, n_rows
+
+    def column(self, number: int) -> list[str]:
+        """Return the cells of one column."""
+        return self._columns[number]()
+
+    def frame(self, columns: Sequence[int]) -> Frame:
+        """Return some columns as a frame; a column without a name is called by its number."""
+        names = [self.names[j] or f"column {j}" for j in columns]
+        readers = [cache(partial(self._typed, name, j)) for name, j in zip(names, columns)]
+        return Frame(names, readers, self.n_rows)
+
+    def _typed(self, name, number):
+        return column_of_text(name, self.column(number))
+
+
+def read_cells(path: Path, names: Sequence[str], *, delimiter: str | None, has_header: bool) -> Cells:
+    """Read the cells of a delimited file, all as text.
+
+    Parameters
+    ----------
+    path : Path
+        Text, or gzipped text.
+    names : sequence of str
+        One for each column.
+    delimiter : str or None
+        None for any white space.
+    has_header : bool
+
+    Raises
+    ------
+    DataError
+        A line has another number of cells; the message names it.
+    """
+    if delimiter is not None:
+        try:
+            return _by_pyarrow(path, names, delimiter, has_header)
+        except Exception:  # not installed, or a line that it cannot read, which the other way names
+            pass
+    return _by_lines(path, names, delimiter, has_header)
+
+
+def _by_pyarrow(path, names, delimiter, has_header):
+    from pyarrow import csv as arrow
+    from pyarrow import string
+
+    keys = [str(number) for number in range(len(names))]
+    table = arrow.read_csv(
+        path,
+        read_options=arrow.ReadOptions(column_names=keys, skip_rows=int(has_header)),
+        parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(keys, string()), strings_can_be_null=False),
+    )
+    return Cells(names, [table.column(key).to_pylist for key in keys], table.num_rows)
+
+
+def _by_lines(path, names, delimiter, has_header):
+    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        reader: Any = (line.split() for line in text) if delimiter is None else csv.reader(text, delimiter=delimiter)
+        rows = []
+        for number, row in enumerate(reader, start=1):
+            line = getattr(reader, "line_num", number)
+            if not row or (number == 1 and has_header):
+                continue
+            if len(row) != len(names):
+                raise DataError(f"{path}: line {line} has {len(row)} cells; the first line has {len(names)}")
+            rows.append(row)
+    columns = [list(column) for column in zip(*rows)]
+    return Cells(names, [partial(_itself, column) for column in columns], len(rows))
+
+
+def _itself(value):
+    return value
+
+
+# ---- what a column holds ---------------------------------------------------------------------------------------------
+
+
+def column_of_text(name: str, cells: Sequence[str]) -> Column:
+    """Return a column of integers, floats, truth values, dates or text from its cells.
+
+    Numbers that begin with 0, such as postal codes, are text.
+
+    Examples
+    --------
+    >>> from expfam.io.cells import column_of_text
+    >>> [column_of_text("x", cells).kind for cells in (["1", "NA"], ["1", "2.5"], ["true", ""], ["01234", "99999"])]
+    ['integer', 'float', 'boolean', 'text']
+    """
+    cells = [cell.strip() for cell in cells]
+    missing = np.fromiter((cell in MISSING for cell in cells), dtype=bool, count=len(cells))
+    present = [cell for cell in cells if cell not in MISSING] if missing.any() else cells
+    if not present:
+        return Column(name, "empty", np.zeros(len(cells)), missing)
+    for kind, convert in (("integer", _integers), ("float", _floats), ("boolean", _truths), ("time", _dates)):
+        found = convert(present)
+        if found is not None:
+            values = np.zeros(len(cells), dtype=found.dtype)
+            values[~missing] = found
+            return Column(name, kind, values, missing)
+    return column_of_objects(name, cells, missing)
+
+
+def _integers(cells):
+    try:
+        values = np.array(list(map(int, cells)), dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+    return None if _has_codes(cells) else values
+
+
+def _floats(cells):
+    try:
+        values = np.array(list(map(float, cells)), dtype=np.float64)
+    except ValueError:
+        return None
+    return None if _has_codes(cells) else values
+
+
+def _has_codes(cells):
+    """Return whether numbers are written as codes are: with leading zeros or underscores."""
+    return any((cell[0] == "0" and len(cell) > 1 and cell.isdigit()) or "_" in cell for cell in cells)
+
+
+def _truths(cells):
+    if not {cell.lower() for cell in set(cells)} <= set(_TRUTH):
+        return None
+    return np.array([_TRUTH[cell.lower()] for cell in cells])
+
+
+def _dates(cells):
+    if not all(_DATE.fullmatch(cell) for cell in cells):
+        return None
+    try:
+        return np.array(cells, dtype="datetime64[us]").astype(np.int64) / 1e6
+    except ValueError:
+        return None
+
+
+# ---- standard input --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def standard_input() -> Iterator[Path]:
+    """Copy standard input to a temporary file with the suffix of its format."""
+    source = sys.stdin.buffer
+    head = source.read(_CHUNK)
+    suffix = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), ".csv")
+    with tempfile.TemporaryDirectory(prefix="expfam-") as folder:
+        path = Path(folder) / f"input{suffix}"
+        with open(path, "wb") as copy:
+            while head:
+                copy.write(head)
+                head = source.read(_CHUNK)
+        yield path
