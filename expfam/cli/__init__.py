@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from expfam.cli import coarsen, demo, fit, plugins, predict, tree
+from expfam.cli import coarsen, columns, demo, fit, plugins, predict, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
@@ -71,6 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
         _command(commands, "demo", demo.run, "cluster scikit-learn's handwritten digits and draw the clusters")
     )
     fit.add_arguments(_command(commands, "fit", fit.run, "cluster the rows of a file"))
+    columns.add_arguments(
+        _command(commands, "roles", columns.run, "say what each column of a table is taken for, before a fit")
+    )
     tree.add_arguments(_command(commands, "tree", tree.run, "make a hierarchy of clusters of the rows of a file"))
     predict.add_arguments(
         _command(commands, "predict", predict.run, "assign new rows to the clusters of a saved model")

@@ -79,7 +79,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "data",
         type=Path,
         metavar="DATA",
-        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt",
+        help="data file: .npy, .npz, .mtx, .svmlight, .csv, .tsv, .parquet, or UCI docword .txt; - for standard input",
     )
     reading = parser.add_argument_group("reading")
     reading.add_argument("--key", metavar="NAME", help=".npz files: array with the data")
@@ -106,7 +106,13 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_family(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the family and its hyper-parameters; return the argument group of the model."""
     model = parser.add_argument_group("model")
-    model.add_argument("--family", required=True, metavar="NAME", help="family of distributions, see `expfam plugins`")
+    model.add_argument(
+        "--family",
+        default="auto",
+        metavar="NAME",
+        help="family of distributions, see `expfam plugins`; default: by the data, for tables by the role of each"
+        " column, see `expfam roles`",
+    )
     model.add_argument(
         "--hyper",
         nargs="+",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from expfam.cli.arguments import (
     add_data,
     add_family,
-    family_of,
     memory_amount,
     natural_int,
     positive_float,
@@ -20,6 +19,7 @@ from expfam.cli.arguments import (
     thread_count,
     time_amount,
 )
+from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
     )
+    add_columns(parser)
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
     size.add_argument(
@@ -129,15 +130,18 @@ def run(args: argparse.Namespace) -> int:
     from expfam.structures.ground.rng import resolve_seed
 
     check_outputs(args)
-    family = family_of(args.family, args.hyper)
+    check_family(args)
     load_sampler(args.sampler)
-    table = read(args.data, vocab=args.vocab, memory_limit=args.memory_limit, **reading_options(args))
+    options = reading_options(args, frame=is_automatic(args))
+    table = read(args.data, vocab=args.vocab, memory_limit=args.memory_limit, **options)
+    X, family = model_data(args, table)
     k = args.components
     weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
     seed = resolve_seed(args.seed)
-    forecast = _forecast(table.X, family, k)
+    matrix = X if not getattr(family, "roles", None) else _encoded(X, family)
+    forecast = _forecast(matrix, family, k)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
-    say(args, f"model     {family!r}, {weights!r}, seed {seed}")
+    say(args, f"model     {family_line(family)}, {weights!r}, seed {seed}")
     say(args, f"memory    about {forecast}")
     mixture = Mixture(
         family,
@@ -150,13 +154,13 @@ def run(args: argparse.Namespace) -> int:
         random_state=seed,
         memory_limit=args.memory_limit,
     )
-    duration = _forecast_time(args, mixture, table.X)
+    duration = _forecast_time(args, mixture, matrix)
     if duration is not None:
         say(args, f"time      about {duration}")
     if args.output is None and args.labels is None:
         say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
-    fit_with_progress(args, mixture, table.X)
+    fit_with_progress(args, mixture, X)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table))
@@ -171,11 +175,17 @@ def run(args: argparse.Namespace) -> int:
     if saved:
         say(args, "\nsaved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
-    result |= {"family": family.name, "hyper": plain(mixture.family_.get_params()), "weights": repr(weights)}
+    result |= {"family": family.name, "hyper": family_facts(mixture.family_), "weights": repr(weights)}
     result |= {"seed": seed, "memory_forecast": forecast.beside_data} | run_facts(mixture, seconds)
     result |= {"scores": scores, "clusters": clusters, "output": None, "labels": None}
     print_json(args, result | saved | {"not_saved": failed})
     return exit_code(mixture, failed)
+
+
+def _encoded(X, family):
+    from expfam.families.columns.roles import Roles
+
+    return Roles(family.roles).encode(X)
 
 
 def _forecast(X, family, n_components):

@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     mixture = Mixture.load(args.model, trust=args.trust)
     # the last columns of a sparse file may be empty; the model knows the number of columns
     known = {"n_features": mixture.n_features_in_} if _SVMLIGHT.search(args.data.name) else {}
-    table = read(args.data, **reading_options(args, **known))
+    has_roles = bool(getattr(mixture.family_, "roles", None))
+    table = read(args.data, frame=has_roles, **reading_options(args, **known))
     mixture.set_params(n_threads=args.threads)
     began = time.perf_counter()
     labels = mixture.predict(table.X)

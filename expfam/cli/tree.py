@@ -11,15 +11,15 @@ from expfam.cli.arguments import (
     add_data,
     add_family,
     concentration,
-    family_of,
     positive_int,
     reading_options,
     seed_number,
     thread_count,
 )
+from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
 from expfam.cli.errors import UsageError
 from expfam.cli.outputs import check_outputs, replacing, result_writers, save_all, save_figure
-from expfam.cli.results import exit_code, plain, print_json, say, score_line, shape_line, table_scores
+from expfam.cli.results import exit_code, print_json, say, score_line, shape_line, table_scores
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `expfam tree`."""
     add_data(parser)
+    add_columns(parser)
     model = add_family(parser)
     model.add_argument(
         "--alpha", type=concentration, default=1.0, metavar="A", help="concentration, a number or auto; default: 1"
@@ -95,8 +96,9 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args, "hierarchy", **forms)
     if args.figure is not None:
         _require_matplotlib()
-    family = family_of(args.family, args.hyper)
-    table = read(args.data, **reading_options(args))
+    check_family(args)
+    table = read(args.data, **reading_options(args, frame=is_automatic(args)))
+    X, family = model_data(args, table)
     say(args, f"data      {args.data}: {shape_line(table.X)}")
     kernel = HierarchicalClustering(
         order=args.order,
@@ -115,13 +117,13 @@ def run(args: argparse.Namespace) -> int:
         random_state=args.seed,
     )
     began = time.perf_counter()
-    _grow_with_progress(args, hierarchy, table.X)
+    _grow_with_progress(args, hierarchy, X)
     seconds = time.perf_counter() - began
     saved, failed = save_all(args, result_writers(hierarchy, table) | _form_writers(args, hierarchy, table))
     n_leaves = hierarchy.tree_.n_leaves
     scores = table_scores(table, hierarchy.labels_)
     state = "stopped  " if hierarchy.interrupted_ else "result   "
-    say(args, f"model     {hierarchy.family_!r}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
+    say(args, f"model     {family_line(hierarchy.family_)}, alpha {hierarchy.alpha_:g}, order {hierarchy.order_}")
     say(
         args,
         f"{state} {hierarchy.n_clusters_} clusters, {n_leaves:,} leaves, "
@@ -132,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     if saved:
         say(args, "saved     " + ", ".join(saved.values()))
     result = {"data": str(args.data), "n_rows": int(table.X.shape[0]), "n_columns": int(table.X.shape[1])}
-    result |= {"family": family.name, "hyper": plain(hierarchy.family_.get_params()), "alpha": hierarchy.alpha_}
+    result |= {"family": family.name, "hyper": family_facts(hierarchy.family_), "alpha": hierarchy.alpha_}
     result |= {"n_clusters": hierarchy.n_clusters_, "log_evidence": hierarchy.log_evidence_, "seconds": seconds}
     result |= {"n_leaves": n_leaves}
     result |= {"order": hierarchy.order_, "n_scores": hierarchy.n_scores_, "interrupted": hierarchy.interrupted_}

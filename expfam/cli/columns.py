@@ -1,0 +1,185 @@
+"""Columns of tables on the command line: which are used, what they are, and `expfam roles`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expfam.cli.arguments import add_data, family_of, reading_options
+from expfam.cli.errors import UsageError
+from expfam.cli.outputs import check_file, replacing
+from expfam.cli.results import as_text, print_json, say, shape_line
+
+if TYPE_CHECKING:
+    import argparse
+
+_OPTIONS = ("roles", "column", "drop", "columns")
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which columns of a table are used, and as what."""
+    group = parser.add_argument_group("columns of a table (CSV, TSV or Parquet, without --family)")
+    group.add_argument("--roles", type=Path, metavar="FILE", help="JSON file with roles, as `expfam roles` writes it")
+    group.add_argument(
+        "--column",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=WHAT",
+        help="role or family of a column, for example income=lognormal, zip=category, when=numeric",
+    )
+    group.add_argument("--drop", nargs="+", action="extend", default=[], metavar="NAME", help="columns to leave out")
+    group.add_argument("--columns", metavar="NAMES", help="use these columns alone, separated by commas")
+
+
+def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
+    """Return the data to fit, and their family: the named one, or the one that suits them."""
+    from scipy import sparse
+
+    from expfam import Columns
+    from expfam.estimators.tables import array_has_holes, family_with_holes
+    from expfam.io.frames import Frame
+
+    if not is_automatic(args):
+        return table.X, family_of(args.family, args.hyper)
+    given = _given(args)
+    if not isinstance(table.X, Frame):
+        _refuse(given, "a table: a CSV, TSV or Parquet file")
+        if sparse.issparse(table.X):
+            raise UsageError("--family: name the family of a sparse matrix, for example multinomial or poisson")
+        return table.X, family_with_holes(table.X) if array_has_holes(table.X) else family_of("gaussian_diag", [])
+    frame = _selected(args, table.X)
+    if not given and frame.is_plain():
+        return frame.to_array(), family_of("gaussian_diag", [])
+    return frame, Columns.from_frame(frame, roles=_read_roles(args.roles), **_by_column(args, frame))
+
+
+def check_family(args: argparse.Namespace) -> None:
+    """Refuse options of the family that do not go together, before the data are read."""
+    if is_automatic(args):
+        if args.hyper:
+            raise UsageError("--hyper: name the family with --family first")
+        return
+    family_of(args.family, args.hyper)
+    _refuse(_given(args), "--family auto, which is the default: a named family is that of all columns")
+
+
+def _given(args):
+    return [option for option in _OPTIONS if getattr(args, option)]
+
+
+def is_automatic(args: argparse.Namespace) -> bool:
+    """Return whether the data choose the family."""
+    return args.family == "auto"
+
+
+def _refuse(given, needs):
+    if given:
+        raise UsageError(f"--{given[0]} needs {needs}")
+
+
+def _selected(args, frame):
+    if args.columns is None:
+        return frame
+    names = [name.strip() for name in args.columns.split(",")]
+    for name in names:
+        _check_name("--columns", name, frame)
+    return frame.only(names)
+
+
+def _by_column(args, frame):
+    """Return roles and families by column, as the options give them."""
+    by_column: dict[str, Any] = {}
+    for setting in args.column:
+        name, equals, what = setting.rpartition("=")
+        if not (name and equals and what):
+            raise UsageError(f"--column: {setting!r} is not of the form name=role or name=family")
+        _check_name("--column", name, frame)
+        by_column[name] = what
+    for name in args.drop:
+        _check_name("--drop", name, frame)
+        by_column[name] = "drop"
+    return by_column
+
+
+def _check_name(option, name, frame):
+    if name in frame.names:
+        return
+    near = difflib.get_close_matches(name, frame.names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"{option}: the table has no column {name!r}{hint} (it has {', '.join(frame.names[:20])})")
+
+
+def _read_roles(path):
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--roles: {path} cannot be read as JSON ({error})") from error
+    found = found.get("roles") if isinstance(found, dict) else found
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise UsageError(f"--roles: {path} holds no list of roles, such as `expfam roles DATA --output FILE` writes")
+    return found
+
+
+# ---- what is printed of a family -------------------------------------------------------------------------------------
+
+
+def family_line(family: Any) -> str:
+    """Return a family in one line: that of a table by its numbers of columns."""
+    roles = getattr(family, "roles", None)
+    if not roles:
+        return repr(family)
+    kept = [role["family"] for role in roles if role["role"] != "dropped"]
+    counts = ", ".join(f"{kept.count(name)} {name}" for name in dict.fromkeys(kept))
+    left = f", {len(roles) - len(kept)} left out" if len(kept) < len(roles) else ""
+    return f"columns: {counts}{left} (see `expfam roles`)"
+
+
+def family_facts(family: Any) -> Any:
+    """Return the settings of a bound family for JSON."""
+    from expfam.cli.results import plain
+
+    roles = getattr(family, "roles", None)
+    return {"roles": list(roles), "missing": family.missing} if roles else plain(family.get_params())
+
+
+# ---- expfam roles ----------------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam roles`."""
+    add_data(parser)
+    add_columns(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the roles as .json, to be edited and read with fit --roles"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam roles` and return its exit code."""
+    from expfam import Columns
+    from expfam.families.columns.roles import Roles
+    from expfam.io.frames import Frame
+    from expfam.io.readers import read
+
+    if args.output is not None:
+        check_file(args, args.output, "--output", (".json",))
+    table = read(args.data, frame=True, **reading_options(args))
+    if not isinstance(table.X, Frame):
+        raise UsageError(f"{args.data}: roles are of the columns of a table: give a CSV, TSV or Parquet file")
+    frame = _selected(args, table.X)
+    family: Any = Columns.from_frame(frame, roles=_read_roles(args.roles), **_by_column(args, frame))
+    found = Roles(family.roles).table(family.parts)
+    say(args, f"data      {args.data}: {shape_line(frame)}\n")
+    say(args, as_text(list(found), list(zip(*found.values())), left=True))
+    if args.output is not None:
+        with replacing(args.output, "w") as file:
+            json.dump(list(family.roles), file, indent=1, ensure_ascii=False)
+        say(args, f"\nsaved     {args.output}: edit it and give it to fit --roles")
+    output = None if args.output is None else str(args.output)
+    print_json(args, {"data": str(args.data), "roles": list(family.roles), "output": output})
+    return 0

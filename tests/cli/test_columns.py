@@ -1,0 +1,148 @@
+"""Tables on the command line: `expfam roles`, fits by roles, predictions."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from expfam import Mixture
+from expfam.cli import main
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 80)
+    table = pd.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(80)],
+            "size": np.where(rng.random(80) < 0.1, np.nan, rng.normal(8 * z, 1)),
+            "kind": np.array(["x", "y", "w"])[np.where(rng.random(80) < 0.8, z, 2)],
+            "income": np.exp(rng.normal(z, 1)),
+        }
+    )
+    path = tmp_path / "table.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def run(*args):
+    return main([str(arg) for arg in args])
+
+
+QUICK = ("--steps", "3", "--seed", "0")
+
+
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_roles_are_printed_and_written(path, tmp_path, capsys):
+    assert run("roles", path, "--output", tmp_path / "roles.json") == 0
+    printed = capsys.readouterr()
+    lines = [line.split() for line in printed.out.splitlines() if line]
+    assert lines[0][2:] == ["80", "rows,", "4", "columns"]
+    assert lines[1] == ["column", "role", "family", "levels", "missing", "part", "note"]
+    assert [line[:3] for line in lines[3:6]] == [
+        ["size", "real", "gaussian_diag"],
+        ["kind", "category", "categorical"],
+        ["income", "positive", "lognormal"],
+    ]
+    assert "1 column is left out: 'id' (looks like an id: id='category' keeps it)" in printed.err
+    assert [role["column"] for role in json.loads((tmp_path / "roles.json").read_text())] == [
+        "id",
+        "size",
+        "kind",
+        "income",
+    ]
+
+
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_fit_by_edited_roles_and_predict(path, tmp_path, capsys):
+    assert run("roles", path, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    found["roles"][3] = {"column": "income", "family": "gaussian_diag"}
+    (tmp_path / "roles.json").write_text(json.dumps(found))
+    model = tmp_path / "model"
+    assert run("fit", path, "--roles", tmp_path / "roles.json", *QUICK, "--output", model) == 0
+    assert "columns: 2 gaussian_diag, 1 categorical, 1 left out (see `expfam roles`)" in capsys.readouterr().out
+    assert [role["family"] for role in Mixture.load(model).family_.roles] == [
+        "",
+        "gaussian_diag",
+        "categorical",
+        "gaussian_diag",
+    ]
+    assert run("predict", model, path, "--output", tmp_path / "labels.npy") == 0
+    assert np.array_equal(np.load(tmp_path / "labels.npy"), Mixture.load(model).predict(pd.read_csv(path)))
+
+
+def test_columns_are_chosen_dropped_and_named(path, capsys):
+    chosen = ("--columns", "size,income,kind", "--drop", "kind", "--column", "income=real")
+    assert run("fit", path, *chosen, *QUICK, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(role["column"], role["family"]) for role in result["hyper"]["roles"]] == [
+        ("size", "gaussian_diag"),
+        ("income", "gaussian_diag"),
+        ("kind", ""),
+    ]
+    assert result["family"] == "columns"
+
+
+def test_a_table_on_standard_input(path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert run("fit", "-", "--drop", "id", *QUICK) == 0
+    assert "80 rows, 4 columns" in capsys.readouterr().out
+
+
+def test_a_numeric_file_has_the_bits_of_its_family(tmp_path, capsys):
+    path = tmp_path / "numbers.csv"
+    np.savetxt(path, np.random.default_rng(0).normal(size=(40, 2)), delimiter=",", fmt="%.17g")
+    results = []
+    for family in ((), ("--family", "gaussian_diag")):
+        assert run("fit", path, *family, *QUICK, "--json") == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0]["log_joint"] == results[1]["log_joint"]
+    assert results[0]["family"] == results[1]["family"] == "gaussian_diag"
+
+
+def test_a_tree_of_a_table(path, capsys):
+    assert run("tree", path, "--drop", "id", "--seed", "0", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["family"] == "columns"
+
+
+ERRORS = {
+    "unknown column": (("--drop", "incme"), "--drop: the table has no column 'incme'; did you mean 'income'?"),
+    "unknown column among some": (("--columns", "size,x"), "--columns: the table has no column 'x' (it has id, size"),
+    "no role": (("--column", "income"), "--column: 'income' is not of the form name=role or name=family"),
+    "unknown role": (
+        ("--column", "income=lognormel"),
+        "column 'income': 'lognormel' is no role and no family; did you mean",
+    ),
+    "a family": (("--family", "poisson", "--drop", "id"), "--drop needs --family auto, which is the default"),
+    "hyper": (("--hyper", "shape=3"), "--hyper: name the family with --family first"),
+    "no file": (("--roles", "no-such.json"), "--roles: no-such.json cannot be read as JSON"),
+    "text for numbers": (
+        ("--family", "gaussian_diag"),
+        "holds 'p0', which is not a number: name text columns with id_column",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), ERRORS.values(), ids=ERRORS)
+def test_error(path, options, message, capsys):
+    assert run("fit", path, *options, *QUICK) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_errors_of_roles(path, tmp_path, capsys):
+    (tmp_path / "bad.json").write_text('{"a": 1}')
+    assert run("fit", path, "--roles", tmp_path / "bad.json") == 2
+    assert (
+        "bad.json holds no list of roles, such as `expfam roles DATA --output FILE` writes" in capsys.readouterr().err
+    )
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    assert run("roles", tmp_path / "x.npy") == 2
+    assert "roles are of the columns of a table: give a CSV, TSV or Parquet file" in capsys.readouterr().err
+    assert run("fit", tmp_path / "x.npy", "--drop", "a") == 2
+    assert "--drop needs a table: a CSV, TSV or Parquet file" in capsys.readouterr().err
+    assert run("roles", path, "--output", tmp_path / "roles.txt") == 2
