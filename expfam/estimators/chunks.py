@@ -286,5 +286,5 @@ class ChunkedFit(ChunkLearner):
         return stream
 
     def _read_stream(self, stream):
-        self._adopt(stream, *stream.soft_partition())
+        self._adopt(stream.model, None, *stream.soft_partition(), bound=stream.log_joint)
         self.cluster_sizes_ = self.n_.copy() if stream.is_weighted else np.rint(self.n_).astype(np.int64)

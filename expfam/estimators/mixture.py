@@ -54,6 +54,7 @@ from expfam.samplers.chain.trace import Trace
 from expfam.samplers.starts.ascent import ascend
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
+from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
 from expfam.structures.ground.rng import generator, resolve_seed
 
 if TYPE_CHECKING:
@@ -293,18 +294,20 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         phases = self._phases(kernel, family, data)
         forecast = partial(self._forecast, data)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
-        begun = self._begun(model, data, kernel, family, seed)
+        # densities of repeated values are infinite: the chain sees them spread, the result has the data as they are
+        spread = spread_ties(data, model.weights.max_components, seed=seed) if self._is_automatic() else data
+        begun = self._begun(model, spread, kernel, family, seed)
         if self._follows_rule() and begun.is_sampled:
             phases = self._phases(kernel, family, data, is_sampled=True)
-        state = kernel.init(begun.model, data, seed=seed, start=begun.start)
+        state = kernel.init(begun.model, spread, seed=seed, start=begun.start)
         best = BestDraw()
         trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=max(2, self._most_draws(data))))
         self._keep_draws(trace, state)
         if hasattr(state, "soft_partition"):
-            self._adopt(state, *state.soft_partition())
+            self._adopt(state.model, data, *state.soft_partition(), bound=state.log_joint)
         else:
-            labels = self._chosen_partition(trace, state, best)
-            self._adopt(state, labels if known is None else numbered_by_class(labels, known))
+            labels = self._chosen_partition(trace, state, data, best)
+            self._adopt(state.model, data, labels if known is None else numbered_by_class(labels, known))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._set_known(known)
         self.n_init_chosen_ = begun.name
@@ -336,8 +339,9 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         model = MixtureModel(data.family, self._weights())
         K, kernel = model.weights.max_components, self._kernel(model, data)
         forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model, n_draws=self._most_draws(data))
-        searches = self._searches_start(model)
-        return replace(forecast, scratch=forecast.scratch + search_memory(data, K)) if searches else forecast
+        more = search_memory(data, K) if self._searches_start(model) else 0
+        more += spread_memory(data, K) if self._is_automatic() else 0
+        return replace(forecast, scratch=forecast.scratch + more)
 
     def _searches_start(self, model):
         is_named = isinstance(self.start, str)
@@ -396,7 +400,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             state.memory.clear()
         return adapted
 
-    def _chosen_partition(self, trace, state, best):
+    def _chosen_partition(self, trace, state, data, best):
         """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
         try:
             if self.partition in _LOSSES and trace.n_kept:
@@ -406,7 +410,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
                 keeps = self.n_components is not None
                 labels = ascend(
                     state.model,
-                    state.data,
+                    data,
                     labels,
                     keep_clusters=keeps,
                     max_passes=_MOST_PASSES,
@@ -497,15 +501,14 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
             " after the warm-up"
         )
 
-    def _adopt(self, state, labels, n=None, S=None):
+    def _adopt(self, model, data, labels, n=None, S=None, bound=None):
         """Store labels with their statistics, or soft statistics with their bound as the log joint."""
-        model = state.model
         self.labels_ = np.asarray(labels, dtype=np.int32)
         is_hard = n is None
         if is_hard:
-            n, S = weighted_statistics(state.data, self.labels_, int(self.labels_.max()) + 1)
+            n, S = weighted_statistics(data, self.labels_, int(self.labels_.max()) + 1)
         self.n_, self.S_ = n, S
-        log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else state.log_joint
+        log_joint = model.weights.log_prior(n) + model.family.total_log_marginal(n, S) if is_hard else bound
         self.log_joint_ = float(log_joint)
         self._set_model(model)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOG_2PI = float(np.log(2.0 * np.pi))
 PRIOR_SHARE = 0.1  # prior mean of a variance within a cluster, as a share of the column's variance
 _TINY = np.finfo(np.float64).tiny
-LEARNED_SHARE = 0.03  # least learned share: below it the evidence of tied values grows without bound
+LEARNED_SHARE = 0.001  # least learned share: the evidence of tied values grows without bound as it falls
 # of a learned mean strength: without them it left its value at binding by factors of 100 (breast cancer) and 2e4 (wine)
 STRENGTHS = (0.01, 1.0)
 
@@ -65,7 +65,7 @@ class RealFamily(Family):
         """Return the bounds of a learned scale, as factors of its value at binding.
 
         `variance` (V,) are the prior variances that follow from the value at binding; one number, if the columns are
-        `pooled` because they have one variance. Each exceeds 0.03 of the column's variance, and in columns with many
+        `pooled` because they have one variance. Each exceeds 0.001 of the column's variance, and in columns with many
         tied values the variance of rounding to the smallest gap.
         """
         floor = self.variance_floor_.mean() if pooled else self.variance_floor_

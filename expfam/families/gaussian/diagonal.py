@@ -132,7 +132,7 @@ class DiagonalGaussian(RealFamily):
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
-        The rate stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
+        The rate stays so large that the prior variance of each column exceeds 0.001 of the column's variance, and the
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "rate":

@@ -69,7 +69,7 @@ class _Wishart(RealFamily):
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
-        The scale stays so large that the prior variance of each column exceeds 0.03 of the column's variance, and the
+        The scale stays so large that the prior variance of each column exceeds 0.001 of the column's variance, and the
         variance of rounding in columns with many tied values. A mean strength stays within 0.01 and 1.
         """
         if name != "scale":

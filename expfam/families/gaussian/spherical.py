@@ -151,7 +151,7 @@ class SphericalGaussian(RealFamily):
     def hyper_bounds(self, name: str) -> tuple[float, float]:
         """Return the bounds of a learned hyper-parameter, as factors of its value at binding.
 
-        The rate stays so large that the prior variance exceeds 0.03 of the mean column variance, and the variance of
+        The rate stays so large that the prior variance exceeds 0.001 of the mean column variance, and the variance of
         rounding in columns with many tied values; a shared variance exceeds the latter. A mean strength stays within
         0.01 and 1.
         """

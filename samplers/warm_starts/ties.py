@@ -1,0 +1,128 @@
+"""Repeated values of real columns, spread for a search.
+
+A density knows no repeated values: a cluster of rows that are equal in one column is infinitely dense there. So the
+posterior of rounded values, of counts taken as real, of columns with many zeros and of constant columns prefers such
+clusters to all others. A search on values that are spread over what they stand for does not find them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.data import Dataset
+from expfam.structures.ground.rng import generator
+
+_MOST_LOOKED_AT = 20_000  # rows in which frequent values are looked for
+_COARSE = 0.01  # share of a column's variance from which that of its rounding matters
+_SHARE = 0.03  # share of a column's variance that the rows of a frequent value are given
+_FREQUENT = 0.05  # share of the rows, or half of a cluster's
+_FEWEST = 5  # rows of a frequent value
+_PEAK = 8  # times the rows of either neighbouring value: a value that rounding does not explain
+
+
+def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
+    """Return data whose repeated values are spread at random, the data themselves if none are.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_clusters : int or None
+        Number of clusters that are looked for; None if it is open.
+    seed : int
+
+    Returns
+    -------
+    Dataset
+        With the same family and weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.warm_starts.ties import spread_ties
+    >>> values = np.random.default_rng(0).normal(size=(100, 2))
+    >>> data = Dataset(np.column_stack([values[:, 0].round(), values[:, 1]]), DiagonalGaussian())
+    >>> spread = spread_ties(data, 3, seed=0)
+    >>> np.unique(spread.X[:, 0]).size, bool(abs(spread.X - data.X).max() <= 0.5)
+    (100, True)
+    >>> np.array_equal(spread.X[:, 1], data.X[:, 1])
+    True
+
+    Notes
+    -----
+    Only dense rows of Gaussian families are spread, not those that are read by their logarithms. Uniform numbers are added: over
+    the resolution, where a column is rounded to more than a hundredth of its variance; with 0.03 of its variance, in
+    the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have the next
+    values; and with 0.03 of the mean variance of the others in a constant column. Columns with missing cells stay.
+    """
+    found = tied_columns(data, n_clusters)
+    if not found:
+        return data
+    X = data.X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
+    rng = generator(seed, "start", unit=8)
+    for j, (width, values, width_of_values) in found.items():
+        widths: npt.NDArray[np.float64] = np.where(np.isin(data.X[:, j], values), max(width, width_of_values), width)
+        X[:, j] += widths * rng.uniform(-0.5, 0.5, data.n_rows)
+    return Dataset(X, data.family, weight=data.weight, known=data.known)
+
+
+def spread_memory(data: Dataset, n_clusters: int | None) -> int:
+    """Return the bytes that the spread data and their making need.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian
+    >>> from expfam.samplers.warm_starts.ties import spread_memory
+    >>> spread_memory(Dataset(np.arange(100.0).reshape(50, 2), DiagonalGaussian()), 3)
+    0
+    >>> spread_memory(Dataset(np.eye(50), DiagonalGaussian()), 3)
+    21200
+    """
+    if not tied_columns(data, n_clusters):
+        return 0
+    of_column = 24 * data.n_rows  # numbers that are added, their widths, and which rows have frequent values
+    return data.n_rows * data.n_features * (4 if data.X.dtype == np.float32 else 8) + of_column
+
+
+def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float, npt.NDArray[np.float64], float]]:
+    """Find the columns whose repeated values `spread_ties` spreads.
+
+    Returns
+    -------
+    dict of int to (float, ndarray, float)
+        Of each such column the width of the numbers that are added to all its rows, its frequent values, and the
+        width for the rows that have one of them.
+    """
+    resolution = getattr(data.family, "resolution_", None)
+    if resolution is None or data.is_sparse or data.family.of_logs:
+        return {}
+    few = data.X[:: -(-data.n_rows // _MOST_LOOKED_AT)]
+    ordered = np.sort(few, axis=0).astype(np.float64)
+    variance = np.where(ordered[0] == ordered[-1], 0.0, ordered.var(axis=0))
+    if not variance.any():
+        return {}
+    least = max(_FEWEST, int(np.ceil(_least_share(n_clusters) * len(ordered))))
+    is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
+    is_coarse = resolution**2 > 12.0 * _COARSE * variance
+    is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
+    found = {}
+    for j in np.flatnonzero(is_whole & (is_coarse | is_frequent)):
+        values = _peaks(ordered[:, j], least) if is_frequent[j] else ordered[:0, j]
+        width = float(resolution[j]) if is_coarse[j] else 0.0
+        if width or values.size:
+            typical = variance[j] or variance[variance > 0.0].mean()
+            found[int(j)] = width, values, float(np.sqrt(12.0 * _SHARE * typical))
+    return found
+
+
+def _least_share(n_clusters):
+    return _FREQUENT if n_clusters is None else min(_FREQUENT, 0.5 / n_clusters)
+
+
+def _peaks(ordered, least):
+    """Return the values that at least `least` rows have, and many more than the values beside."""
+    values, counts = np.unique(ordered, return_counts=True)
+    beside = np.maximum(np.append(0, counts[:-1]), np.append(counts[1:], 0))
+    return values[(counts >= least) & (counts >= _PEAK * beside)]

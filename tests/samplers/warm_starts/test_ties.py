@@ -1,0 +1,127 @@
+"""Repeated values are spread for the search and for nothing else."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from expfam import Dataset, DiagonalGaussian, Gaussian, Mixture, Multinomial, SphericalGaussian, load_family
+from expfam.errors import DataWarning
+from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
+
+RNG = np.random.default_rng(8)
+FINE = RNG.normal(size=(400, 1))
+
+
+def spread(column, K=4, family=None):
+    data = Dataset(np.column_stack([FINE, column]), family or DiagonalGaussian())
+    return data, spread_ties(data, K, seed=3)
+
+
+def test_data_without_ties_are_not_copied():
+    data, found = spread(RNG.normal(size=400))
+    assert found is data
+    assert spread_memory(data, 4) == 0
+    fine = np.round(RNG.normal(size=400), 1)  # rounding is a thousandth of the variance
+    data, found = spread(fine)
+    assert found is data
+
+
+def test_rounded_columns_are_spread_over_their_rounding():
+    data, found = spread(np.round(2.0 * RNG.normal(size=400)))
+    moved = found.X - data.X
+    assert not moved[:, 0].any()
+    assert np.abs(moved[:, 1]).max() <= 0.5
+    assert moved[:, 1].var() == pytest.approx(1 / 12, rel=0.2)
+    assert found.family is data.family
+    again = spread_ties(data, 4, seed=3)
+    np.testing.assert_array_equal(found.X, again.X)
+    assert not np.array_equal(found.X, spread_ties(data, 4, seed=4).X)
+
+
+def test_a_frequent_value_is_spread_and_its_neighbours_stay():
+    column = RNG.normal(size=400) + 5.0
+    column[:120] = 0.0
+    data, found = spread(column)
+    moved = (found.X - data.X)[:, 1]
+    assert not moved[120:].any()
+    assert moved[:120].var() == pytest.approx(0.03 * column.var(), rel=0.25)
+
+
+def test_the_number_of_clusters_decides_what_is_frequent():
+    column = RNG.normal(size=400) + 5.0
+    column[:12] = 0.0  # 3 % of the rows
+    assert not tied_columns(Dataset(column[:, None], DiagonalGaussian()), 4)
+    assert not tied_columns(Dataset(column[:, None], DiagonalGaussian()), None)
+    assert tied_columns(Dataset(column[:, None], DiagonalGaussian()), 20)
+
+
+def test_a_constant_column_is_spread_by_the_variance_of_the_others():
+    with pytest.warns(DataWarning, match="column 1 is constant"):
+        data, found = spread(np.full(400, 7.0))
+    assert (found.X - data.X)[:, 1].var() == pytest.approx(0.03 * FINE.var(), rel=0.2)
+    with pytest.warns(DataWarning, match="constant"):
+        data = Dataset(np.ones((30, 2)), DiagonalGaussian())
+    assert spread_ties(data, 3, seed=0) is data  # equal rows are one cluster
+
+
+def test_other_kinds_of_data_are_left_alone():
+    from scipy import sparse
+
+    counts = RNG.poisson(2.0, (50, 3))
+    for data in (
+        Dataset(counts, Multinomial()),
+        Dataset((counts > 1).astype(float), load_family("bernoulli")),
+        Dataset(sparse.csr_array(counts.astype(float)), SphericalGaussian()),
+    ):
+        assert spread_ties(data, 3, seed=0) is data
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_types_and_weights_are_kept(dtype):
+    X = np.round(2.0 * RNG.normal(size=(100, 2))).astype(dtype)
+    data = Dataset(X, DiagonalGaussian(), weight=np.ones(100))
+    found = spread_ties(data, 3, seed=0)
+    assert found.X.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    assert found.weight is data.weight
+    assert spread_memory(data, 3) >= found.X.nbytes
+
+
+def classes_and_rows(seed, change):
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(5, size=1000)
+    X = 3.0 * rng.normal(size=(5, 4))[classes] + rng.normal(size=(1000, 4))
+    return change(X), classes
+
+
+@pytest.mark.parametrize("family", [Gaussian(), DiagonalGaussian()], ids=["full", "diag"])
+@pytest.mark.parametrize("change", [lambda X: np.round(X / 2), lambda X: np.clip(X, -3, 3)], ids=["rounded", "clipped"])
+def test_classes_of_rows_with_ties_are_found(family, change):
+    """Before, clusters were made of rows that are equal in a column: the agreement was .2 to .7 in most cases."""
+    for seed in (1, 2):
+        X, classes = classes_and_rows(seed, change)
+        mixture = Mixture(family, 5, random_state=seed).fit(X)
+        assert adjusted_rand_score(classes, mixture.labels_) > 0.8
+        np.testing.assert_array_equal(mixture.labels_, mixture.predict(X))
+
+
+def test_a_constant_column_does_not_make_one_cluster_of_all():
+    X, classes = classes_and_rows(2, lambda X: np.column_stack([X, np.ones(1000)]))
+    for family in ("gaussian", "gaussian_diag"):
+        with pytest.warns(DataWarning, match="column 4 is constant"):
+            mixture = Mixture(family, 5, random_state=0).fit(X)
+        assert adjusted_rand_score(classes, mixture.labels_) > 0.9
+
+
+def test_the_result_has_the_statistics_of_the_data():
+    X, _ = classes_and_rows(0, lambda X: np.round(X / 2))
+    mixture = Mixture("gaussian_diag", 5, random_state=0).fit(X)
+    n, S = Dataset(X, mixture.family_).statistics(mixture.labels_, 5)
+    np.testing.assert_array_equal(mixture.n_, n)
+    np.testing.assert_array_equal(mixture.S_, S)
+    assert mixture.log_joint_ == pytest.approx(mixture.model_.log_joint(X, mixture.labels_))
+
+
+def test_a_named_sampler_takes_the_data_as_they_are(monkeypatch):
+    monkeypatch.setattr("expfam.estimators.mixture.spread_ties", None)
+    X, _ = classes_and_rows(0, lambda X: np.round(X / 2))
+    assert Mixture("gaussian_diag", 5, sampler="gibbs", n_steps=5, random_state=0).fit(X).n_components_ == 5
