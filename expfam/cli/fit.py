@@ -221,10 +221,10 @@ def _forecast_time(args, mixture, X):
 
 def fit_with_progress(args: argparse.Namespace, mixture: Mixture, X: Any) -> Mixture:
     """Fit the mixture and return it; show a progress bar if standard error is a terminal."""
-    from expfam.estimators.base import step_numbers
+    from expfam.estimators.base import total_steps
     from expfam.samplers.chain.callbacks import Progress
 
-    bar = Progress(sum(step_numbers(mixture)), disable=True if args.quiet else None, leave=False, file=sys.stderr)
+    bar = Progress(total_steps(mixture), disable=True if args.quiet else None, leave=False, file=sys.stderr)
     mixture.set_params(callbacks=[bar]).fit(X)
     return mixture.set_params(callbacks=None)  # the saved model must not hold the bar
 

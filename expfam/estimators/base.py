@@ -145,7 +145,7 @@ class Estimator(BaseEstimator):
         trace = Trace() if trace is None else trace
         trace.n_warmup = total - phases[-1].n_steps
         former = phases[0].kernel
-        callbacks = self._all_callbacks(total)
+        callbacks = self._all_callbacks(None if any(phase.rule for phase in phases) else total)
         with kept_open(callbacks) as watched:
             for place, (kernel, n_steps, rule) in enumerate(phases, start=1):
                 others: list = [] if rule is None else [rule]
@@ -165,9 +165,13 @@ class Estimator(BaseEstimator):
         """Return the kernel of a phase that is about to begin."""
         return kernel
 
-    def _all_callbacks(self, n_steps: int) -> list:
+    def _all_callbacks(self, n_steps: int | None) -> list:
         """Return the callbacks of the user, and a progress bar where one was asked for."""
         return [*(self.callbacks or ()), *([Progress(n_steps)] if self.verbose else [])]
+
+    def _follows_rule(self) -> bool:
+        """Tell whether a rule ends the run, so that nobody knows its number of steps before."""
+        return False
 
     def _set_trace(self, trace: Trace) -> None:
         self.trace_, self.n_iter_, self.interrupted_ = trace, len(trace), trace.interrupted
@@ -408,3 +412,8 @@ def step_numbers(estimator: Any) -> tuple[int, int]:
         check_value(f"{type(estimator).__name__}: {name}", getattr(estimator, name), ("auto", Integer(0)))
     n_steps = int(estimator.default_steps if is_auto(estimator.n_steps) else estimator.n_steps)
     return n_steps, min(n_steps, _MOST_WARMUP) if is_auto(estimator.n_warmup) else int(estimator.n_warmup)
+
+
+def total_steps(estimator: Any) -> int | None:
+    """Return the number of steps of a fit with its warm-up; None where a rule decides it."""
+    return None if estimator._follows_rule() else sum(step_numbers(estimator))

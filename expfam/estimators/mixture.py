@@ -39,6 +39,8 @@ from expfam.estimators.known_rows import (
     with_links,
 )
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
+from expfam.estimators.slow_fits import warn_of_slow_fit
+from expfam.estimators.summary import Summary
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.model.data import Dataset
@@ -75,7 +77,7 @@ _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
 _SEARCH_STARTS = 4
 
 
-class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
+class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -294,6 +296,8 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         phases = self._phases(kernel, family, data)
         forecast = partial(self._forecast, data)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
+        n_all_steps = sum(phase.n_steps for phase in phases)
+        warn_of_slow_fit(kernel, model, data, n_all_steps, seed=seed, start=self.start)
         # densities of repeated values are infinite: the chain sees them spread, the result has the data as they are
         spread = spread_ties(data, model.weights.max_components, seed=seed) if self._is_automatic() else data
         begun = self._begun(model, spread, kernel, family, seed)
@@ -359,7 +363,7 @@ class Mixture(ChunkedFit, Coarsening, ClusterMixin, DensityMixin, LabelledEstima
         """Tell whether the sampler is left to the estimator."""
         return is_auto(self.sampler)
 
-    def _follows_rule(self):
+    def _follows_rule(self) -> bool:
         return self._is_automatic() and is_auto(self.n_steps)
 
     def _adapts_prior(self) -> bool:

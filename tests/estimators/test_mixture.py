@@ -179,6 +179,13 @@ def test_progress_bar(counts, capsys):
     assert "5/5" in capsys.readouterr().err
 
 
+def test_a_progress_bar_has_no_total_where_a_rule_ends_the_run(counts, capsys):
+    mixture = Mixture("poisson", 5, random_state=0, verbose=1).fit(counts[0])
+    shown = capsys.readouterr().err
+    assert f"{mixture.n_iter_}step" in shown
+    assert f"{mixture.n_iter_}/" not in shown
+
+
 def test_concentration_is_learned_only_if_asked(counts):
     X = counts[0]
     learned = Mixture("multinomial", 6, n_steps=20, learn_hyper=True, random_state=0).fit(X)

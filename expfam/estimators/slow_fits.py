@@ -1,0 +1,70 @@
+"""The warning before a fit that moves many rows one by one in Python."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from expfam.errors import CapabilityError, DataWarning
+from expfam.families.base import Family
+from expfam.forecast.time import forecast_duration, format_seconds
+from expfam.samplers.collapsed.gibbs import CollapsedGibbs
+from expfam.samplers.collapsed.metropolis import CollapsedMetropolis
+from expfam.samplers.uncollapsed.kernel import UncollapsedGibbs
+from expfam.samplers.variational.mixture import SparseVariational
+
+if TYPE_CHECKING:
+    from expfam.model.data import Dataset
+    from expfam.model.mixture import MixtureModel
+    from expfam.samplers.chain.kernel import Kernel
+
+_MOST_MOVES = 1_000_000  # rows times steps
+
+
+def warn_of_slow_fit(
+    kernel: Kernel, model: MixtureModel, data: Dataset, n_steps: int, *, seed: int, start: Any
+) -> None:
+    """Warn where a collapsed sampler is to move many rows of a family written in NumPy.
+
+    The warning has the forecast of the time, and names the sampler that is faster.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    n_steps : int
+        All steps of the fit.
+    seed : int
+    start : str or (N,) array_like of int
+    """
+    is_compiled = type(model.family).components is not Family.components
+    if is_compiled or data.n_rows * n_steps <= _MOST_MOVES or not _moves_rows_one_by_one(kernel):
+        return
+    duration = forecast_duration(kernel, model, data, n_steps, seed=seed, start=start)
+    warnings.warn(
+        f"Mixture: {n_steps} steps will take {format_seconds(duration.low)} to {format_seconds(duration.high)}, because"
+        f" {type(kernel).__name__} moves {data.n_rows:,} rows one by one and the family {model.family.name!r} is"
+        f" written in NumPy. {_remedy(model, data)}",
+        DataWarning,
+        stacklevel=4,
+    )
+
+
+def _moves_rows_one_by_one(kernel):
+    parts = getattr(kernel, "kernels", None)
+    if parts is not None:
+        return any(_moves_rows_one_by_one(part) for part in parts)
+    return isinstance(kernel, (CollapsedGibbs, CollapsedMetropolis))
+
+
+def _remedy(model, data):
+    """Return what makes the fit faster."""
+    for name, kernel in (("uncollapsed_gibbs", UncollapsedGibbs()), ("variational", SparseVariational())):
+        try:
+            kernel.check(model, data)
+        except CapabilityError:
+            continue
+        return f"sampler={name!r} moves all rows together and is many times faster"
+    return "Take fewer rows or fewer steps"

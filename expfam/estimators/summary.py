@@ -1,0 +1,45 @@
+"""A few lines of text about a fitted mixture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class Summary:
+    """Method `summary` of a mixture."""
+
+    n_components: Any
+    n_components_: int
+    cluster_sizes_: Any
+
+    def summary(self) -> str:
+        """Return what was found, in a few lines of text.
+
+        The first line has the number of clusters. If that number was open, it names the method that merges them. The
+        second one has their sizes.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expfam import Mixture
+        >>> X = np.random.default_rng(0).normal(size=(90, 2)) + 20 * np.repeat(np.eye(3, 2), 30, axis=0)
+        >>> print(Mixture(random_state=0).fit(X).summary())
+        3 clusters; coarsen(n_clusters=...) merges them
+        90 rows: 30 in the largest cluster, 30 in the smallest
+        """
+        check_is_fitted(self)
+        found = f"{self.n_components_:,} cluster{'s' * (self.n_components_ != 1)}"
+        if self.n_components is None and self.n_components_ > 1:
+            found += "; coarsen(n_clusters=...) merges them"
+        sizes = np.asarray(self.cluster_sizes_)
+        total, largest, smallest = (f"{size:,.6g}" for size in (sizes.sum(), sizes.max(), sizes.min()))
+        if self.n_components_ == 1:
+            return f"{found}\n{total} rows"
+        return f"{found}\n{total} rows: {largest} in the largest cluster, {smallest} in the smallest"

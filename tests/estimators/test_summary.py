@@ -1,0 +1,41 @@
+"""What a mixture says about itself."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from expfam import Mixture
+
+X = np.random.default_rng(0).normal(size=(90, 2)) + 20 * np.repeat(np.eye(3, 2), 30, axis=0)
+
+
+def lines(*args, **fitting):
+    return Mixture(*args, random_state=0).fit(X, **fitting).summary().splitlines()
+
+
+def test_an_open_number_of_clusters_names_the_way_to_fewer():
+    assert lines() == [
+        "3 clusters; coarsen(n_clusters=...) merges them",
+        "90 rows: 30 in the largest cluster, 30 in the smallest",
+    ]
+
+
+def test_a_given_number_does_not():
+    assert lines("gaussian_diag", 3)[0] == "3 clusters"
+    assert lines("gaussian_diag", 1) == ["1 cluster", "90 rows"]
+
+
+def test_sizes_are_sums_of_weights_where_there_are_weights():
+    mixture = Mixture("gaussian_diag", 3, sampler="em", random_state=0).fit(X, sample_weight=np.full(90, 1.5))
+    assert mixture.summary().splitlines()[1] == "135 rows: 45 in the largest cluster, 45 in the smallest"
+
+
+def test_a_loaded_model_has_one_too(tmp_path):
+    mixture = Mixture(random_state=0).fit(X)
+    mixture.save(tmp_path / "model")
+    assert Mixture.load(tmp_path / "model").summary() == mixture.summary()
+
+
+def test_it_needs_a_fit():
+    with pytest.raises(NotFittedError):
+        Mixture().summary()
