@@ -54,6 +54,7 @@ from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.starts.ascent import ascend
+from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
@@ -94,7 +95,9 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         Prior of the mixture weights, in place of the one that `n_components` stands for.
     sampler : str or Kernel
         ``"auto"``: exact Gibbs sweeps with splits and merges of clusters; for a family written in NumPy and more than
-        500 rows a sampler that draws all labels together. Or one of
+        500 rows a sampler that draws all labels together. It sees repeated values of real columns (rounded, clipped,
+        many zeros, constant) spread at random, because a density is infinite there and the posterior prefers clusters
+        of equal values; a named sampler takes them as they are. Or one of
         ``"gibbs"``, ``"uncollapsed_gibbs"``, ``"fastex"``, ``"canopy"``, ``"split_merge"``, ``"stochastic_em"``,
         ``"em"``, ``"variational"``; or a kernel with its settings, such as ``FastEx(mode="crossfit")``.
         ``"variational"`` learns from chunks (`partial_fit`, `fit_chunks`); it and ``"em"`` take sample weights.
@@ -123,7 +126,10 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         random labels in place of k-means.
     partition : {"mode", "vi", "binder", "omari", "last"}
         Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, all rows move to their
-        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. ``"vi"``,
+        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. With
+        `n_components` on real values there are as many clusters, if as many rows are distinct: clusters that are lost,
+        or left with a row that would rather be elsewhere, are opened anew as halves of others. Where that leaves such
+        rows all the same, they keep their clusters, and `predict` gives them another label. ``"vi"``,
         ``"binder"``, ``"omari"``: the partition with the least expected loss that a search finds, see
         `PartitionPosterior.labels`; 4 starts ("point" is another name of "vi"). With
         known rows or links it is the best draw. ``"last"``: the last draw.
@@ -411,7 +417,17 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
                 return self._searched_partition(state)
             if self.partition == "mode":
                 labels = state.partition if best.labels is None else best.labels
-                keeps = self.n_components is not None
+                keeps = self.n_components is not None and not data.family.is_discrete
+                if keeps and data.known is None:  # a cluster of known rows is never halved
+                    return refilled(
+                        state.model,
+                        data,
+                        labels,
+                        self.n_components,
+                        max_passes=_MOST_PASSES,
+                        seed=state.seed,
+                        n_threads=self.n_threads,
+                    )
                 labels = ascend(
                     state.model,
                     data,

@@ -6,7 +6,7 @@ fitted to it predicts for its own rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,20 +75,52 @@ def ascend(
     `max_passes`. In the first case every row has its most probable cluster, but for the rows that `keep_clusters` has
     held back. Rows of which something is known, see `Dataset.known`, keep their clusters.
     """
+    return climb(model, data, labels, keep_clusters=keep_clusters, max_passes=max_passes, n_threads=n_threads).labels
+
+
+class Summit(NamedTuple):
+    """End of an ascent.
+
+    Attributes
+    ----------
+    labels : (N,) int32 ndarray
+    most_probable : (N,) int32 ndarray
+        Most probable cluster of each row, as of the last pass. Rows differ from `labels` that were held back, or that
+        would lower the log joint.
+    """
+
+    labels: npt.NDArray[np.int32]
+    most_probable: npt.NDArray[np.int32]
+
+
+def climb(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.ArrayLike,
+    *,
+    keep_clusters: bool,
+    max_passes: int,
+    n_threads: int | None,
+) -> Summit:
+    """Do what `ascend` does, and tell also where each row would go.
+
+    The parameters are those of `ascend`.
+    """
     present = _checked(labels, data.n_rows)
     held = None if data.known is None else data.known.stays
     n_clusters = int(present.max()) + 1
     n, S = weighted_statistics(data, present, n_clusters)
     clusters = LoadedClusters(model.family, n, S, keeps_rows=True)
-    reached = None
+    reached, wanted = None, present
     for _ in range(max_passes):
         with np.errstate(divide="ignore"):
             log_mass = np.log(model.weights.posterior_mean(n)[0])
-        moved = clusters.most_probable(data, log_mass, n_threads=n_threads)
+        wanted = clusters.most_probable(data, log_mass, n_threads=n_threads)
         if held is not None:
-            moved[held] = present[held]
+            wanted[held] = present[held]
+        moved = wanted
         if keep_clusters:
-            _hold_back(moved, present, clusters, data)
+            moved = _held_back(wanted, present, clusters, data)
         if np.array_equal(moved, present):
             break
         if reached is None:
@@ -99,23 +131,25 @@ def ascend(
         if not log_joint > reached:
             break
         present, reached = moved, log_joint
-    return present
+    return Summit(present, wanted)
 
 
 def _log_joint(model: Any, clusters: LoadedClusters, data: Dataset) -> float:
     return float(model.weights.log_prior(clusters.n) + clusters.log_marginal(data).sum())
 
 
-def _hold_back(moved, labels, clusters, data):
-    """Give a row back to each cluster that `moved` would empty, in place.
+def _held_back(wanted, labels, clusters, data):
+    """Give a row back to each cluster that would be emptied; return the labels with these rows.
 
     A row that is given back may be the only one that another cluster has gained, so the clusters are counted again.
     """
-    n_clusters = len(clusters.n)
+    n_clusters, moved = len(clusters.n), wanted
     held = np.bincount(labels, minlength=n_clusters) > 0
     while (lost := np.flatnonzero(held & (np.bincount(moved, minlength=n_clusters) == 0))).size:
+        moved = wanted.copy() if moved is wanted else moved
         members = np.flatnonzero(labels == lost[0])
         moved[members[clusters.log_predictive(data, members, lost[0]).argmax()]] = lost[0]
+    return moved
 
 
 def _checked(labels, n_rows):

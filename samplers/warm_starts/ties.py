@@ -103,7 +103,7 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float
     variance = np.where(ordered[0] == ordered[-1], 0.0, ordered.var(axis=0))
     if not variance.any():
         return {}
-    least = max(_FEWEST, int(np.ceil(_least_share(n_clusters) * len(ordered))))
+    least = min(len(ordered), max(_FEWEST, int(np.ceil(_least_share(n_clusters) * len(ordered)))))
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
     is_coarse = resolution**2 > 12.0 * _COARSE * variance
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)

@@ -1,0 +1,135 @@
+"""Labels with as many clusters as were asked for.
+
+An ascent that may not empty a cluster ends with clusters of one row that is strange there, and a chain may have
+lost clusters before. Such a cluster is opened anew in another place, as a half of a cluster. Then each row has its most
+probable cluster wherever that can be had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from expfam.model.data import Dataset
+from expfam.model.partitions import by_first_appearance, compact_labels
+from expfam.model.statistics import weighted_statistics
+from expfam.samplers.starts.ascent import climb
+from expfam.samplers.starts.kmeans import lloyd_labels
+
+if TYPE_CHECKING:
+    from expfam.model.mixture import MixtureModel
+
+_MOST_HALVED = 8  # clusters of which halves are made; the largest
+_MOST_ROUNDS = 3
+_MOST_TRIED = 3  # halvings from which an ascent begins; those of the highest evidence
+
+
+def refilled(
+    model: MixtureModel,
+    data: Dataset,
+    labels: npt.ArrayLike,
+    n_clusters: int,
+    *,
+    max_passes: int,
+    seed: int,
+    n_threads: int | None = None,
+) -> npt.NDArray[np.int32]:
+    """Ascend to labels with a number of clusters; open clusters anew that are missing or hold one strange row.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Bound to the data.
+    data : Dataset
+    labels : (N,) array_like of non-negative int
+    n_clusters : int
+        Wanted; there are fewer only where fewer rows are distinct.
+    max_passes : int
+        Of each ascent.
+    seed : int
+    n_threads : int or None
+        The labels do not depend on it.
+
+    Returns
+    -------
+    (N,) int32 ndarray
+        Numbered by first appearance. A row has another label than its most probable cluster only where no opening of a
+        cluster in another place avoids that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import Dataset, DiagonalGaussian, MixtureModel, SymmetricDirichlet
+    >>> from expfam.samplers.starts.refill import refilled
+    >>> data = Dataset([[0.0], [0.1], [8.0], [8.1], [20.0]], DiagonalGaussian())
+    >>> model = MixtureModel(data.family, SymmetricDirichlet(3, 1.0))
+    >>> refilled(model, data, [0, 0, 0, 0, 1], 3, max_passes=10, seed=0)
+    array([0, 0, 1, 1, 2], dtype=int32)
+    """
+    refill = _Refill(model, data, n_clusters, max_passes, seed, n_threads)
+    best = refill.climb(compact_labels(labels))
+    for _ in range(_MOST_ROUNDS):
+        if refill.is_full(best):
+            break
+        # strange rows leave their clusters, which are opened elsewhere; if that does not help, they stay
+        found = max((refill.grown(begun) for begun in (best.most_probable, best.labels)), key=refill.rank)
+        if refill.rank(found) <= refill.rank(best):
+            break
+        best = found
+    return by_first_appearance(best.labels)[1].astype(np.int32)
+
+
+class _Refill:
+    """Ascents with a wanted number of clusters."""
+
+    def __init__(self, model, data, n_clusters, max_passes, seed, n_threads):
+        self.model, self.data, self.n_clusters, self.seed = model, data, n_clusters, seed
+        self.options = {"keep_clusters": True, "max_passes": max_passes, "n_threads": n_threads}
+
+    def climb(self, labels):
+        return climb(self.model, self.data, labels, **self.options)
+
+    def grown(self, labels):
+        """Open clusters until all are there, each time by the best of some ascents."""
+        summit, labels = None, compact_labels(labels)
+        while labels.max() + 1 < self.n_clusters:
+            trials = [self.climb(halved) for halved in _halvings(self.model, self.data, labels, self.seed)]
+            if not trials:
+                break
+            summit = max(trials, key=self.rank)
+            labels = compact_labels(summit.labels)
+        return self.climb(labels) if summit is None else summit
+
+    def is_full(self, summit):
+        return self.rank(summit)[:2] == (self.n_clusters, 0)
+
+    def rank(self, summit):
+        """Return what makes labels better, in the order of weight."""
+        n_used = np.unique(summit.labels).size
+        n_strange = int(np.count_nonzero(summit.labels != summit.most_probable))
+        log_joint = self.model.log_joint(self.data, compact_labels(summit.labels))
+        return min(n_used, self.n_clusters), -n_strange, log_joint
+
+
+def _halvings(model, data, labels, seed):
+    """Return labels in which one cluster is halved by k-means, of the highest evidences first."""
+    K = int(labels.max()) + 1
+    found = []
+    for k in np.argsort(-np.bincount(labels), kind="stable"):
+        rows = np.flatnonzero(labels == k)
+        if rows.size < 2 or len(found) == _MOST_HALVED:
+            break
+        weight = None if data.weight is None else data.weight[rows]
+        part = Dataset(data.X[rows], data.family, weight=weight)
+        halves = lloyd_labels(part, 2, seed=seed, run=int(k))
+        if not halves.any():
+            continue
+        n, S = weighted_statistics(part, halves, 2)
+        whole = data.family.total_log_marginal(*weighted_statistics(part, np.zeros_like(halves), 1))
+        halved = labels.copy()
+        halved[rows[halves == 1]] = K
+        found.append((data.family.total_log_marginal(n, S) - whole, halved))
+    found.sort(key=lambda pair: -pair[0])
+    return [halved for _, halved in found[:_MOST_TRIED]]
