@@ -25,6 +25,7 @@ class Goal(NamedTuple):
     bound: float
     rival: str | None = None  # "plus" or "times"
     is_each: bool = False  # of each seed, in place of the mean
+    reason: str = ""  # evidence that it is out of reach, if it is
 
     def __str__(self):
         if self.figure in ("same", "warns"):
@@ -63,9 +64,12 @@ def outcome(goals, ours, theirs):
     if not goals:
         return "no goal"
     bad = missed(goals, ours, theirs)
-    return f"NO: {', '.join(map(str, bad))}" if bad else "yes"
+    open_ones = [goal for goal in bad if not goal.reason]
+    if open_ones or not bad:
+        return f"NO: {', '.join(map(str, open_ones))}" if bad else "yes"
+    return "not reached: " + "; ".join(f"{goal}: {goal.reason}" for goal in bad)
 
 
-def ratio(value, other):
-    """Their quotient; 1 where both are 0, and None where the other alone is."""
-    return value / other if other else None if value else 1.0
+def excess(value, other):
+    """By how much a value exceeds 1.02 times the other; negative where it does not."""
+    return value - 1.02 * other
