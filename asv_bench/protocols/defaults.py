@@ -183,9 +183,9 @@ def _of_generated_clusters(quick):
         exact = (*goals, Goal("clusters", "==", source.clusters, is_each=True))
         for word, family in (("full", "gaussian"), ("diag", "gaussian_diag")):
             name = f"made{made.features}-{word}"
-            # 400 rows a cluster for 560 parameters: the labels are those of EM. Chains reach NMI 1.00 in place of .98
-            # here, but where rows are as few they leave the classes for one wide cluster elsewhere: .00 in place of .94
-            # (231 rows for 299 parameters, 185 for 1325), .31 in place of .62 (breast_cancer)
+            # 400 rows a cluster for 560 parameters: the labels are those of EM. A chain has NMI 1.00 in place of .98
+            # here; elsewhere it leaves the classes for one wide cluster: .00 in place of .96 in two of three seeds (200
+            # rows for 860 parameters) and in one of three (400 for 495), .31 in place of .62 (breast_cancer)
             is_few = name == "made32-full"
             own = (beside("nmi", 0.0), *exact[1:]) if is_few else exact
             yield Row(name, source, family, source.clusters, own, is_held_to_draws=not is_few)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_HALVED = 8  # clusters of which halves are made; the largest
 _MOST_ROUNDS = 3
+_PASSES_TRIED = 3  # of each ascent from a halving
 _MOST_TRIED = 3  # halvings from which an ascent begins; those of the highest evidence
 
 
@@ -86,21 +87,22 @@ class _Refill:
 
     def __init__(self, model, data, n_clusters, max_passes, seed, n_threads):
         self.model, self.data, self.n_clusters, self.seed = model, data, n_clusters, seed
-        self.options = {"keep_clusters": True, "max_passes": max_passes, "n_threads": n_threads}
+        self.max_passes, self.n_threads = max_passes, n_threads
 
-    def climb(self, labels):
-        return climb(self.model, self.data, labels, **self.options)
+    def climb(self, labels, max_passes=None):
+        passes = self.max_passes if max_passes is None else max_passes
+        return climb(self.model, self.data, labels, keep_clusters=True, max_passes=passes, n_threads=self.n_threads)
 
     def grown(self, labels):
         """Open clusters until all are there, each time by the best of some ascents."""
-        summit, labels = None, compact_labels(labels)
+        labels = compact_labels(labels)
         while labels.max() + 1 < self.n_clusters:
-            trials = [self.climb(halved) for halved in _halvings(self.model, self.data, labels, self.seed)]
-            if not trials:
+            halvings = _halvings(self.model, self.data, labels, self.seed)
+            if not halvings:
                 break
-            summit = max(trials, key=self.rank)
-            labels = compact_labels(summit.labels)
-        return self.climb(labels) if summit is None else summit
+            trials = [self.climb(halved, _PASSES_TRIED) for halved in halvings]
+            labels = compact_labels(max(trials, key=self.rank).labels)
+        return self.climb(labels)
 
     def is_full(self, summit):
         return self.rank(summit)[:2] == (self.n_clusters, 0)
