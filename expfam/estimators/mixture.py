@@ -314,7 +314,8 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=max(2, self._most_draws(data))))
         self._keep_draws(trace, state)
         if hasattr(state, "soft_partition"):
-            self._adopt(state.model, data, *state.soft_partition(), bound=state.log_joint)
+            labels, n, S = state.soft_partition()
+            self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
             labels = self._chosen_partition(trace, state, data, best)
             self._adopt(state.model, data, labels if known is None else numbered_by_class(labels, known))
