@@ -51,10 +51,11 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
 
     Notes
     -----
-    Only dense rows of Gaussian families are spread, not those that are read by their logarithms. Uniform numbers are added: over
-    the resolution, where a column is rounded to more than a hundredth of its variance; with 0.03 of its variance, in
-    the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have the next
-    values; and with 0.03 of the mean variance of the others in a constant column. Columns with missing cells stay.
+    Only dense rows of Gaussian families are spread, not those that are read by their logarithms, and no columns with
+    missing cells. Uniform numbers are added: over the resolution, where a column is rounded to more than a hundredth of
+    its variance; with 0.03 of its variance, in the rows of a value that 5 % of the rows or half a cluster's share
+    them, eight times as many as have the next values; and with 0.03 of the mean variance of the others in a constant
+    column.
     """
     found = tied_columns(data, n_clusters)
     if not found:

@@ -11,7 +11,7 @@ from expfam.estimators import slow_fits
 from expfam.samplers import CollapsedGibbs, Cycle, SplitMerge
 
 RNG = np.random.default_rng(0)
-BITS = (RNG.random((300, 4)) < 0.4).astype(float)
+TIMES = RNG.exponential(size=(300, 4))
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def low(monkeypatch):
     monkeypatch.setattr(slow_fits, "_MOST_MOVES", 300 * 3)
 
 
-def fit(sampler, X=BITS, family="bernoulli", n_steps=2):
+def fit(sampler, X=TIMES, family="exponential", n_steps=2):
     return Mixture(family, 3, sampler=sampler, n_steps=n_steps, n_warmup=2, random_state=0).fit(X)
 
 
@@ -27,7 +27,7 @@ def fit(sampler, X=BITS, family="bernoulli", n_steps=2):
     "sampler", ["gibbs", "fastex", CollapsedGibbs(), Cycle(SplitMerge(), CollapsedGibbs())], ids=str
 )
 def test_a_collapsed_sampler_of_many_rows_of_a_family_in_numpy_warns(low, sampler):
-    pattern = r"4 steps will take .* to .* moves 300 rows one by one .*'bernoulli' is written in NumPy"
+    pattern = r"4 steps will take .* to .* moves 300 rows one by one .*'exponential' is written in NumPy"
     with pytest.warns(DataWarning, match=pattern):
         fit(sampler)
 
@@ -49,7 +49,12 @@ def test_it_comes_before_any_step(low, monkeypatch):
 
 @pytest.mark.parametrize(
     ("sampler", "family", "n_steps"),
-    [("gibbs", "bernoulli", 1), ("gibbs", "poisson", 2), ("uncollapsed_gibbs", "bernoulli", 2), ("em", "bernoulli", 2)],
+    [
+        ("gibbs", "exponential", 1),
+        ("gibbs", "gaussian_diag", 2),
+        ("uncollapsed_gibbs", "exponential", 2),
+        ("em", "exponential", 2),
+    ],
 )
 def test_other_fits_do_not_warn(low, sampler, family, n_steps):
     with warnings.catch_warnings():
@@ -60,7 +65,7 @@ def test_other_fits_do_not_warn(low, sampler, family, n_steps):
 def test_the_limit_is_a_million_moves(monkeypatch):
     asked = []
     monkeypatch.setattr(slow_fits, "_moves_rows_one_by_one", asked.append)
-    model, kernel = Mixture("bernoulli", 3, random_state=0).fit(BITS).model_, CollapsedGibbs()
+    model, kernel = Mixture("exponential", 3, random_state=0).fit(TIMES).model_, CollapsedGibbs()
 
     class Rows:
         n_rows = 10_000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from expfam import Dataset, DiagonalGaussian, Gaussian, Mixture, Multinomial, SphericalGaussian, load_family
+from expfam import Dataset, DiagonalGaussian, Gaussian, LogNormal, Mixture, Multinomial, SphericalGaussian, load_family
 from expfam.errors import DataWarning
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties, tied_columns
 
@@ -74,6 +74,17 @@ def test_other_kinds_of_data_are_left_alone():
         Dataset(sparse.csr_array(counts.astype(float)), SphericalGaussian()),
     ):
         assert spread_ties(data, 3, seed=0) is data
+
+
+def test_columns_with_missing_cells_and_logarithms_are_left_alone():
+    rounded = np.round(2.0 * RNG.normal(size=(400, 2)))
+    rounded[3, 0] = np.nan
+    data = Dataset(rounded, DiagonalGaussian(missing=True))
+    found = spread_ties(data, 4, seed=0)
+    np.testing.assert_array_equal(found.X[:, 0], rounded[:, 0])
+    assert not np.array_equal(found.X[:, 1], rounded[:, 1])
+    positive = Dataset(np.round(np.exp(RNG.normal(size=(400, 2)))) + 1.0, LogNormal())
+    assert spread_ties(positive, 4, seed=0) is positive
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
