@@ -56,7 +56,7 @@ class FastEx(CollapsedMetropolis):
     ----------
     proposal : str or Proposal
         ``"auto"``, the name of a registered proposal, or an object with its settings.
-    mode, n_blocks, n_threads
+    mode, n_blocks, order, n_threads
         See `CollapsedMetropolis`.
 
     Examples
@@ -86,9 +86,10 @@ class FastEx(CollapsedMetropolis):
         *,
         mode: Literal["auto", "crossfit", "removed", "included", "frozen", "published", "asynchronous"] = "auto",
         n_blocks: int | Literal["auto"] = "auto",
+        order: Literal["sequential", "backward"] = "sequential",
         n_threads: int | None = None,
     ) -> None:
-        super().__init__(proposal, mode=mode, n_blocks=n_blocks, n_threads=n_threads)
+        super().__init__(proposal, mode=mode, n_blocks=n_blocks, order=order, n_threads=n_threads)
 
     def choose_proposal(self, model: Any, data: Dataset) -> Any:
         """Return the proposal object; "auto" is resolved by the model and its data."""
@@ -190,6 +191,10 @@ class Canopy(UncollapsedKernel):
     def memory(self, model: Any, data: Dataset, n_clusters: int) -> int:
         """Return the bytes of the working objects of the variant's kernel."""
         return self.kernel().memory(model, data, n_clusters)
+
+    def reversed(self) -> Kernel | None:
+        """Return the reversal of the variant's kernel, or None."""
+        return self if self.kernel().reversed() else None
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
         """Draw new labels of all data by the variant's kernel."""

@@ -212,6 +212,20 @@ class Kernel(Settings):
         """
         return self
 
+    def reversed(self) -> Kernel | None:
+        """Return the kernel whose steps are the time reversal of this one's, or None if there is none.
+
+        A chain in equilibrium that is read backwards moves by the reversed kernel: from the posterior, moves of the
+        kernel from a to b are as frequent as moves of its reversal from b to a. A reversible kernel is its own
+        reversal. `expfam.evaluation.certificate` runs chains both ways from a known truth.
+        """
+        return None
+
+    @property
+    def is_sampler(self) -> bool:
+        """Tell whether the steps are meant to leave the posterior invariant; False for optimisers."""
+        return True
+
     def step(self, state: Any) -> Info:
         """Move the state in place by one sweep, pass or batch of moves.
 
@@ -325,6 +339,19 @@ class Cycle(Kernel):
                 kernels.append(kernel.frozen(state))
         return type(self)(*kernels, **{k: v for k, v in self.get_params().items() if k != "kernels"})
 
+    def reversed(self) -> Kernel | None:
+        """Return the reversals in the opposite order, or None if a kernel has none."""
+        return self._reversed(self.kernels[::-1])
+
+    def _reversed(self, kernels: Sequence[Kernel], **settings: Any) -> Kernel | None:
+        found = [kernel.reversed() for kernel in kernels]
+        return None if None in found else type(self)(*found, **settings)
+
+    @property
+    def is_sampler(self) -> bool:
+        """Tell whether every kernel is meant to leave the posterior invariant."""
+        return all(kernel.is_sampler for kernel in self.kernels)
+
     def step(self, state: Any) -> Info:
         """Make one step of every kernel.
 
@@ -381,6 +408,10 @@ class RandomScan(Cycle):
             p = np.asarray(probabilities, dtype=np.float64)
             if p.shape != (len(kernels),) or not (p > 0).all():
                 raise ValueError(f"probabilities must be {len(kernels)} positive numbers; got {probabilities!r}")
+
+    def reversed(self) -> Kernel | None:
+        """Return the reversals with the same probabilities, or None if a kernel has none."""
+        return self._reversed(self.kernels, probabilities=self.probabilities)
 
     def step(self, state: Any) -> Info:
         """Make one step of a kernel that is chosen at random."""

@@ -32,6 +32,8 @@ ctypedef struct sweep_state:           # data that all moves of one sweep share
     uint64_t seed
     uint64_t step
     uint64_t row_offset
+    Py_ssize_t n_places         # data that a sweep one by one visits
+    bint is_backward            # it visits them in the opposite order
     double log_joint            # one running sum, so that its rounding does not depend on how rows are cut into calls
     Py_ssize_t n_proposed
     Py_ssize_t n_moved
@@ -45,8 +47,14 @@ ctypedef struct place:          # the present slot of a datum and its score
     double score                # log mass + log predictive given the others
 
 
-# Move consecutive data one by one; set `at` to the first unfinished one.
+# Move data at consecutive places of the sweep one by one; set `at` to the first unfinished place.
 ctypedef int (*move_rows_t)(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil
+
+
+cdef inline Py_ssize_t row_at(const sweep_state *m, Py_ssize_t nth) noexcept nogil:
+    """Return the datum at a place of the sweep."""
+    cdef Py_ssize_t place = m.n_places - 1 - nth if m.is_backward else nth
+    return place if m.order == NULL else m.order[place]
 
 
 cdef inline int find_place(sweep_state *m, Py_ssize_t i, place *at) noexcept nogil:

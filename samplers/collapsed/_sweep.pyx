@@ -107,6 +107,8 @@ cdef class MetropolisSweep:
         """Prepare one sweep over a state."""
         self.state = state
         self.m.seed, self.m.step, self.m.row_offset = state.seed, state.n_steps, state.data.row_offset
+        self.m.n_places = state.data.n_rows if self.order is None else len(self.order)
+        self.m.is_backward = False
         self.m.n_moved = self.m.n_proposed = 0
         self.m.n_inner = 0
         return 0
@@ -272,7 +274,7 @@ cdef class MetropolisSweep:
                 self.state.refresh()
                 self.aim()
             elif code:
-                raise self.failure(code, at if self.order is None else self.order[at])
+                raise self.failure(code, row_at(&self.m, at))
             start = at
         return 0
 

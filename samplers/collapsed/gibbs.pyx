@@ -32,6 +32,8 @@ cdef enum:
 
 cdef double LONGEST_CALL = 0.05     # seconds without the gil; Ctrl-C works only between calls
 
+OPPOSITE = {"sequential": "backward", "backward": "sequential"}
+
 
 cdef void add_masses(sweep *s, Py_ssize_t old, double own) noexcept nogil:
     """Add log masses of all clusters and of a new one to the scores, without the datum.
@@ -180,8 +182,9 @@ class CollapsedGibbs(Kernel):
 
     Parameters
     ----------
-    order : {"sequential", "random"}
-        "sequential" uses the order of the rows; "random" uses a new random order in each sweep.
+    order : {"sequential", "backward", "random"}
+        "sequential" uses the order of the rows and "backward" the opposite one; "random" uses a new random order in
+        each sweep.
 
     Examples
     --------
@@ -202,7 +205,7 @@ class CollapsedGibbs(Kernel):
 
     state_type = CollapsedState
     takes_known = frozenset({"clusters", "classes", "links"})
-    _constraints = {"order": ("sequential", "random")}
+    _constraints = {"order": ("sequential", "backward", "random")}
 
     def __init__(self, *, order="sequential"):
         self.order = order
@@ -214,6 +217,10 @@ class CollapsedGibbs(Kernel):
     def move(self, state):
         """Run one sweep over all data that are not held; an interrupt leaves a valid state."""
         return run_sweep(Sweep(state, self.order))
+
+    def reversed(self):
+        """Return the sweep in the opposite order; a random order is its own opposite."""
+        return self if self.order == "random" else type(self)(order=OPPOSITE[self.order])
 
 
 cdef class Sweep:
@@ -244,6 +251,9 @@ cdef class Sweep:
         if order == "random":
             rng = generator(self.state.seed, "order", step=self.state.n_steps)
             self.order = rng.permutation(N if known is None else known.free).astype(np.intp)
+        elif order == "backward":
+            rows = np.arange(N) if known is None else known.free
+            self.order = np.ascontiguousarray(rows[::-1], dtype=np.intp)
         if self.n_places and self.order is not None:
             places = self.order
             self.s.order = &places[0]

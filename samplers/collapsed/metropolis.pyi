@@ -11,6 +11,7 @@ class CollapsedMetropolis(Kernel):
     proposal: Any
     mode: _Mode
     n_blocks: int | Literal["auto"]
+    order: Literal["sequential", "backward"]
     n_threads: int | None
     def __init__(
         self,
@@ -18,6 +19,7 @@ class CollapsedMetropolis(Kernel):
         *,
         mode: _Mode = "auto",
         n_blocks: int | Literal["auto"] = "auto",
+        order: Literal["sequential", "backward"] = "sequential",
         n_threads: int | None = None,
     ) -> None: ...
     def choose_proposal(self, model: Any, data: Any) -> Any: ...
@@ -28,3 +30,4 @@ class CollapsedMetropolis(Kernel):
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]: ...
     def worker(self, state: Any, mode: str) -> Any: ...
     def blocks(self, state: Any, owner: Any = None) -> int: ...
+    def reversed(self) -> CollapsedMetropolis | None: ...

@@ -30,6 +30,7 @@ from expfam.samplers.collapsed._sweep cimport (
     list_inner,
     find_place,
     place,
+    row_at,
     score_of,
     move_into,
     shift_one,
@@ -43,6 +44,7 @@ from expfam.structures.ground.rng cimport ACCEPT, MOVE, philox_aim, philox_doubl
 from expfam.errors import CapabilityError, ExactnessWarning
 from expfam.params import Integer, refuse_unused
 from expfam.samplers.chain.kernel import Kernel
+from expfam.samplers.collapsed.gibbs import OPPOSITE
 from expfam.samplers.collapsed.published import asynchronous_sweep, published_sweep
 from expfam.samplers.proposals.base import MODES
 from expfam.samplers.proposals.by_name import named_proposal
@@ -329,17 +331,17 @@ cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, p
 
 
 cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Move consecutive data one by one; set `at` to the first unfinished one."""
+    """Move data at consecutive places of the sweep one by one; set `at` to the first unfinished place."""
     cdef philox_stream rng, move
-    cdef Py_ssize_t i, visit
+    cdef Py_ssize_t nth, i
     cdef int code
     philox_init(&move, m.seed, MOVE)
     philox_init(&rng, m.seed, ACCEPT)
-    for visit in range(start, stop):
-        at[0] = visit
-        i = visit if m.order == NULL else m.order[visit]
+    for nth in range(start, stop):
+        at[0] = nth
         if mode != FROZEN and not slot_find_spare(m.slots):
             return GROW
+        i = row_at(m, nth)
         philox_aim(&move, m.row_offset + <uint64_t> i, m.step)
         philox_aim(&rng, m.row_offset + <uint64_t> i, m.step)
         code = move_one(m, i, mode, &move, &rng)
@@ -368,6 +370,9 @@ class CollapsedMetropolis(Kernel):
         Number of blocks of the crossfit mode. ``"auto"`` is N / 96, at least 16 and at most 128; it is 16 for a
         proposal that is made again for each block because it cannot follow changes. For small clusters of long rows
         many blocks mix better.
+    order : {"sequential", "backward"}
+        "backward" makes the updates of a sweep in the opposite order, in the exact modes; a sweep and its opposite are
+        each other's time reversal.
     n_threads : int or None
         Number of threads for the draws of the crossfit and asynchronous modes. The labels depend on it only in the mode
         "asynchronous".
@@ -393,10 +398,15 @@ class CollapsedMetropolis(Kernel):
 
     state_type = CollapsedState
     takes_known = frozenset({"clusters", "classes", "links"})
-    _constraints = {"mode": ("auto", *MODES), "n_blocks": (Integer(1), "auto")}
+    _constraints = {
+        "mode": ("auto", *MODES),
+        "n_blocks": (Integer(1), "auto"),
+        "order": ("sequential", "backward"),
+    }
 
-    def __init__(self, proposal, *, mode="auto", n_blocks="auto", n_threads=None):
+    def __init__(self, proposal, *, mode="auto", n_blocks="auto", order="sequential", n_threads=None):
         self.proposal, self.mode, self.n_blocks, self.n_threads = proposal, mode, n_blocks, n_threads
+        self.order = order
 
     def choose_proposal(self, model, data):
         """Return the proposal for a model and its data; load it if it was given by name."""
@@ -429,6 +439,8 @@ class CollapsedMetropolis(Kernel):
             )
         if self.mode != "auto" and mode != "crossfit":
             refuse_unused(self, ["n_blocks"], why=f"mode={mode!r}", remedy="take mode='crossfit'")
+        if mode in _INEXACT:
+            refuse_unused(self, ["order"], why=f"mode={mode!r}", remedy="take an exact mode")
         resolve_n_threads(self.n_threads)
         if data.known is not None and mode in (*_INEXACT, "frozen"):
             raise CapabilityError(f"mode {mode!r} cannot use what is known of rows: take 'crossfit' or 'removed'")
@@ -459,6 +471,7 @@ class CollapsedMetropolis(Kernel):
                 self._crossfit(state, worker)
             else:
                 worker.open(state, mode)
+                worker.m.is_backward = self.order == "backward"
                 if mode == "asynchronous":
                     asynchronous_sweep(worker, self.n_threads)
                 elif mode == "published":
@@ -505,8 +518,17 @@ class CollapsedMetropolis(Kernel):
         if not len(order):
             return
         n_blocks = min(self.blocks(state, worker.handle.owner), len(order))
-        for place, rows in enumerate(np.array_split(order, n_blocks)):
-            _one_block(worker, state, np.sort(rows), self.n_threads if pays(state, len(rows)) else 1, place == 0)
+        blocks = [np.sort(rows) for rows in np.array_split(order, n_blocks)]
+        if self.order == "backward":
+            blocks = [np.ascontiguousarray(rows[::-1]) for rows in reversed(blocks)]
+        for place, rows in enumerate(blocks):
+            _one_block(worker, state, rows, self.n_threads if pays(state, len(rows)) else 1, place == 0)
+
+    def reversed(self):
+        """Return the sweep in the opposite order, or None for the modes that follow the paper."""
+        if self.mode in _INEXACT:
+            return None
+        return type(self)(**(self.get_params() | {"order": OPPOSITE[self.order]}))
 
     def blocks(self, state, owner=None):
         """Return the number of blocks of a crossfit sweep."""

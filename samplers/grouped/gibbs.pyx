@@ -53,11 +53,15 @@ class GroupedGibbs(CollapsedGibbs):
     state_type = GroupedState
     takes_groups = True
     takes_known = frozenset({"clusters"})
-    _constraints = {"learn_every": Integer(1)}
+    _constraints = {"order": ("sequential", "random"), "learn_every": Integer(1)}
 
     def __init__(self, *, order="sequential", learn_alpha=True, learn_every=1):
         super().__init__(order=order)
         self.learn_alpha, self.learn_every = learn_alpha, learn_every
+
+    def reversed(self):
+        """Return None: rows go group by group, and pseudo-counts are drawn last."""
+        return None
 
     def check(self, model, data):
         """Raise for models that are no admixtures, data without groups, and settings out of range."""

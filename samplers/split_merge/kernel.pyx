@@ -503,6 +503,14 @@ class CollapsedSplitMerge(Kernel):
         accepted = counts["splits_accepted"] + counts["merges_accepted"]
         return proposed, accepted, counts | {"n_moves": n_moves}
 
+    def reversed(self):
+        """Return the kernel itself if every step makes the same number of moves, else None.
+
+        The moves of a step are alike in law, and each is reversible.
+        """
+        is_even = self.n_moves != "auto" and self.every in ("auto", 1)
+        return self if is_even else None
+
     def frozen(self, state):
         """Return the kernel with the number of moves that this chain has adapted so far.
 

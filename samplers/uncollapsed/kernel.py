@@ -105,6 +105,11 @@ class UncollapsedKernel(Kernel):
         """
         return 20 * n_clusters * (data.n_statistics + 1)
 
+    @property
+    def is_sampler(self) -> bool:
+        """Tell whether parameters are drawn: with their mode or mean the posterior is not the law of the chain."""
+        return self.theta == "draw"
+
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
         """Draw new labels of all data, (N,) int32; return them and diagnostics."""
         raise NotImplementedError(f"{type(self).__name__} must write draw_labels(state)")
@@ -175,6 +180,10 @@ class UncollapsedGibbs(UncollapsedKernel):
         super().check(model, data)
         if self.draw == "dense":
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
+
+    def reversed(self) -> UncollapsedGibbs | None:
+        """Return the kernel itself: labels and parameters are drawn from their conditional laws in turns."""
+        return self if self.is_sampler else None
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
         """Draw new labels of all data from their exact law given the state's parameters."""

@@ -478,6 +478,14 @@ class UncollapsedMetropolis(UncollapsedKernel):
         if hasattr(proposal, "check"):
             proposal.check(model, data)
 
+    def reversed(self):
+        """Return the kernel itself if all its steps are alike and their law follows from the parameters, else None.
+
+        The draw after the steps (`redraw`) would have to come first in the reversal, which no setting asks for.
+        """
+        is_reversible = self.is_sampler and not self.redraw and self.refresh in ("always", 1)
+        return self if is_reversible else None
+
     def memory(self, model, data, n_clusters):
         """Return the bytes of the parameters, the bound proposal and the held statistics."""
         proposal = self.choose_proposal(model, data)

@@ -28,6 +28,11 @@ class StreamKernel(Kernel):
     for a stream.
     """
 
+    @property
+    def is_sampler(self) -> bool:
+        """Return False: the steps improve a bound of the evidence."""
+        return False
+
     def stream_schedule(self) -> Any:
         """Return the schedule of a run that learns chunks."""
         raise NotImplementedError
