@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from expfam import (
     SymmetricDirichlet,
 )
 from expfam.errors import CapabilityError, DataWarning, ExactnessWarning
+from expfam.model.enumeration import canonical, set_partitions
 from expfam.plugins.laws.data_case import Inapplicable
 from expfam.samplers import CollapsedState
 
@@ -58,23 +58,6 @@ def tiny_models() -> dict[str, tuple[MixtureModel, npt.NDArray[Any]]]:
             _COUNTS,
         ),
     }
-
-
-def set_partitions(n: int) -> list[tuple[int, ...]]:
-    """Return all set partitions of n items, as label tuples in order of first appearance.
-
-    For n = 1, 2, ... there are 1, 2, 5, 15, 52, 203, 877 of them.
-    """
-    partitions: list[tuple[int, ...]] = [(0,)]
-    for _ in range(n - 1):
-        partitions = [(*p, k) for p in partitions for k in range(max(p) + 2)]
-    return partitions
-
-
-def canonical(labels: Iterable[Any]) -> tuple[int, ...]:
-    """Return the labels renumbered by first appearance, as a tuple."""
-    names: dict[int, int] = {}
-    return tuple(names.setdefault(int(k), len(names)) for k in labels)
 
 
 def exact_posterior(model: MixtureModel, X: Any) -> tuple[list[tuple[int, ...]], npt.NDArray[np.float64]]:
