@@ -31,6 +31,7 @@ _HOMES = {
     "expfam.estimators.grouped": ["GroupedMixture"],
     "expfam.estimators.hierarchy": ["BayesianHierarchy"],
     "expfam.estimators.merge": ["merge"],
+    "expfam.evaluation.certificate": ["check_model"],
     "expfam.evaluation.posterior": ["PartitionPosterior"],
     "expfam.evaluation.metrics": ["variation_of_information", "purity"],
     "expfam.plugins.registry": ["load_family", "load_proposal", "list_plugins", "register"],

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from expfam.cli import coarsen, columns, demo, fit, plugins, predict, tree
+from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
@@ -82,8 +82,8 @@ def build_parser() -> argparse.ArgumentParser:
         _command(commands, "coarsen", coarsen.run, "merge the clusters of a saved model to the few that a person wants")
     )
     plugins.add_plugins(_command(commands, "plugins", plugins.run_plugins, "list the installed families and proposals"))
-    plugins.add_check(
-        _command(commands, "check", plugins.run_check, "try the laws on families or proposals and report each result")
+    certificate.add_arguments(
+        _command(commands, "check", certificate.run, "try the laws of plugins, or certify a sampler on data")
     )
     plugins.add_new(
         _command(commands, "new", plugins.run_new, "start your own family or proposal, as a distribution with tests")

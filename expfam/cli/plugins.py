@@ -52,11 +52,6 @@ def run_plugins(args: argparse.Namespace) -> int:
     return 0 if all(entry.get("passed", True) for entry in entries) else 1
 
 
-def add_check(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `expfam check`."""
-    parser.add_argument("names", nargs="+", metavar="NAME", help="name from `expfam plugins`, or DISTRIBUTION:NAME")
-
-
 def run_check(args: argparse.Namespace) -> int:
     """Print a report on each named plugin, law by law, and return the exit code."""
     reports = [_laws(plugin) for name in args.names for plugin in _plugins_called(name)]

@@ -11,9 +11,8 @@ PUBLIC = {
     "expfam": """
         AdmixtureModel BayesianHierarchy Categorical Columns Dataset DiagonalGaussian DirichletProcess Family Gaussian
         GroupedMixture Groups Known LogNormal Mixture MixtureModel Multinomial PartitionPosterior PitmanYor Poisson
-        SphericalGaussian SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ get_include link_groups
-        list_plugins load_family
-        load_proposal merge purity register variation_of_information
+        SphericalGaussian SymmetricDirichlet TopicModel ZeroMeanGaussian __version__ check_model get_include
+        link_groups list_plugins load_family load_proposal merge purity register variation_of_information
     """,
     "expfam.samplers": """
         Allocator AnchoredMoves Anchors BucketMoves BucketProposal Canopy CellProposal Checkpoint ClusterMoves

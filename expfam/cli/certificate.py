@@ -1,0 +1,117 @@
+"""`expfam check MODEL DATA`: certify a sampler on a model and data; `expfam check NAME` tries the laws of plugins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expfam.cli.arguments import concentration, positive_float, positive_int, seed_number, thread_count
+from expfam.cli.errors import UsageError
+from expfam.cli.outputs import check_file, replacing
+from expfam.cli.plugins import run_check
+from expfam.cli.results import print_json, say
+
+if TYPE_CHECKING:
+    import argparse
+
+_SUFFIXES = (".npy", ".npz", ".mtx", ".svmlight", ".svm", ".libsvm", ".csv", ".tsv", ".parquet", ".txt", ".gz")
+_OPTIONS = {
+    "sampler": "--sampler",
+    "checks": "--checks",
+    "replicates": "--replicates",
+    "rows": "--rows",
+    "seed": "--seed",
+    "n_components": "--n-components",
+    "alpha": "--alpha",
+    "output": "--output",
+    "threads": "--threads",
+    "time_limit": "--time-limit",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam check`."""
+    parser.usage = "expfam check NAME [NAME ...]\n       expfam check MODEL DATA [options]"
+    parser.add_argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="families or proposals from `expfam plugins`, or DISTRIBUTION:NAME: their laws are tried; or MODEL DATA: a"
+        " saved model or the name of a family, and a data file, on which a sampler is certified",
+    )
+    group = parser.add_argument_group("certificate of a sampler (MODEL DATA)")
+    group.add_argument("--sampler", metavar="NAME", help="sampler to check; default: that of the model")
+    group.add_argument("--checks", metavar="LIST", help="some of rows,truth,data,cold; default: all")
+    group.add_argument("--replicates", type=positive_int, metavar="R", help="replicates of each check; default: 300")
+    group.add_argument("--rows", type=positive_int, metavar="N", help="rows of a simulated data set; default: 60")
+    group.add_argument("--seed", type=seed_number, metavar="SEED", help="default: 0")
+    group.add_argument(
+        "--n-components", type=positive_int, metavar="K", help="number of clusters; default: open (for a family)"
+    )
+    group.add_argument(
+        "--alpha", type=concentration, metavar="A", help="concentration of the weights (for a family); default: auto"
+    )
+    group.add_argument("--threads", type=thread_count, metavar="N", help="number of threads, -1 for all cores")
+    group.add_argument(
+        "--time-limit", type=positive_float, metavar="SECONDS", help="fewer replicates, to 100, if more take longer"
+    )
+    group.add_argument("--output", type=Path, metavar="FILE", help="write the certificate to a .json file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `expfam check` and return its exit code: 0 passed, 1 failed."""
+    if not _names_data(args.names):
+        given = [option for name, option in _OPTIONS.items() if getattr(args, name) is not None]
+        if given:
+            raise UsageError(
+                f"{given[0]} is for the certificate of a sampler: write expfam check MODEL DATA {given[0]} ..."
+            )
+        return run_check(args)
+    if args.output is not None:
+        check_file(args, args.output, "--output", (".json",))
+    from expfam.evaluation.certificate import check_model
+    from expfam.io.readers import read
+
+    model, X = _model(args), read(Path(args.names[1])).X
+    settings: dict[str, Any] = {
+        "checks": None if args.checks is None else [name.strip() for name in args.checks.split(",")],
+        "sampler": args.sampler,
+        "n_replicates": args.replicates,
+        "n_rows": args.rows,
+        "random_state": args.seed,
+        "n_threads": args.threads,
+        "time_limit": args.time_limit,
+    }
+    certificate = check_model(model, X, **{name: value for name, value in settings.items() if value is not None})
+    say(args, str(certificate))
+    if args.output is not None:
+        with replacing(args.output, "w") as file:
+            file.write(certificate.to_json() + "\n")
+        if not args.json:
+            print(f"written to {args.output}", file=sys.stderr)
+    print_json(args, certificate.as_dict())
+    return 0 if certificate.passed else 1
+
+
+def _names_data(names):
+    """Tell whether the arguments are a model and a data file, not names of plugins."""
+    if Path(names[0]).is_dir() and len(names) != 2:
+        raise UsageError(f"{names[0]} is a directory: to certify its sampler, write expfam check {names[0]} DATA")
+    return len(names) == 2 and (Path(names[1]).is_file() or Path(names[1]).suffix.lower() in _SUFFIXES)
+
+
+def _model(args):
+    """Return the mixture that is saved in a directory, or one of the named family."""
+    from expfam import DirichletProcess, Mixture, SymmetricDirichlet
+
+    name, alpha = args.names[0], None if args.alpha in (None, "auto") else float(args.alpha)
+    if Path(name).is_dir():
+        for option in ("n_components", "alpha"):
+            if getattr(args, option) is not None:
+                raise UsageError(f"{_OPTIONS[option]} is for the name of a family; {name} is a saved model")
+        return Mixture.load(name)
+    weights: Any = None
+    if alpha is not None:
+        weights = DirichletProcess(alpha) if args.n_components is None else SymmetricDirichlet(args.n_components, alpha)
+    return Mixture(name, args.n_components, weights=weights)

@@ -1,0 +1,472 @@
+"""Certificate of a sampler: is a step exact, and does a run reach the posterior, on the user's model and data.
+
+Three questions are kept apart. Are single steps exact on rows of the data, by enumeration ("rows")? Does a chain keep a
+true partition in its rank ("truth", and "data" given rows of the data)? Does a run as the user starts it reach the
+posterior ("cold")? An answer "no" to the first two is an error of the sampler; to the last one alone, a run that is too
+short.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from expfam.errors import CapabilityError, DataError, DataWarning, ExactnessWarning, ExpFamError
+from expfam.evaluation.calibration import EstimatorRun, KernelRun, check_cold
+from expfam.evaluation.exactness import (
+    STATE,
+    Found,
+    Problem,
+    Skipped,
+    can_be_certified,
+    check_data,
+    check_rows,
+    check_truth,
+)
+from expfam.evaluation.ranks import least_shift, least_variation
+from expfam.model.data import Dataset
+from expfam.model.mixture import MixtureModel
+from expfam.params import Integer, check_value, is_auto
+from expfam.samplers.chain.driver import advance
+from expfam.samplers.chain.kernel import Cycle, Kernel
+from expfam.samplers.hyper.slice import UpdateHyper
+from expfam.samplers.named import automatic_sampler, load_sampler
+from expfam.structures.ground.rng import resolve_seed
+from expfam.structures.ground.threads import resolve_n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+__all__ = ["Certificate", "CheckedQuantity", "check_model"]
+
+CHECKS = ("rows", "truth", "data", "cold")
+LEVEL = 1e-4  # probability that a right sampler fails, over all checks and quantities
+DOUBT = 1e-2  # below this a check is repeated
+SECOND = 1e-3  # level of the repetition
+NO_ERROR = "no error is raised"  # a quantity that is only written where it fails
+_MORE = 4  # times as many replicates in a repetition
+_FEWEST = 100  # replicates that a time limit leaves
+_PILOT = 8
+_WARM_STEPS = 5  # before adapted settings are fixed
+_COLD_STEPS = 100  # where a rule of the log joint would end the run
+_KERNEL_STEPS = 50  # of a run whose kernel is given alone, as many for the warm-up
+
+
+@dataclass(frozen=True)
+class CheckedQuantity:
+    """One line of a certificate: a quantity with its p-value.
+
+    Attributes
+    ----------
+    check : {"rows", "truth", "data", "cold"}
+    quantity : str
+        What was compared; empty for a check that was skipped.
+    p : float or None
+        Probability of so large a difference if the sampler is right; None for a check that was skipped.
+    status : {"passed", "failed", "skipped"}
+    n_replicates : int
+    seed : int
+        Seed that gives these numbers again.
+    seconds : float
+        Of the whole check.
+    note : str
+        Reason of a skip, or what a reader must know beside.
+    """
+
+    check: str
+    quantity: str
+    p: float | None
+    status: str
+    n_replicates: int
+    seed: int
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Result of `check_model`: a verdict and a table of p-values; printing it gives both.
+
+    Attributes
+    ----------
+    sampler, model : str
+        Representations of the kernel and the model.
+    table : tuple of CheckedQuantity
+        All quantities of all checks.
+    settings : dict
+        Arguments of `check_model` that give the same certificate again, and the version of the package.
+    advice : str
+        What to do where runs do not reach the posterior; empty otherwise.
+    power : str
+        How large an error a run of this size finds.
+    """
+
+    sampler: str
+    model: str
+    table: tuple[CheckedQuantity, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    advice: str = ""
+    power: str = ""
+
+    @property
+    def is_exact(self) -> bool | None:
+        """Whether the checks of single steps have passed; None if all of them were skipped."""
+        return self._outcome("rows", "truth", "data")
+
+    @property
+    def has_converged(self) -> bool | None:
+        """Whether cold runs have reached the posterior; None if that was not checked."""
+        return self._outcome("cold")
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was checked and nothing failed."""
+        return self._outcome(*CHECKS) is True
+
+    def _outcome(self, *checks):
+        statuses = {row.status for row in self.table if row.check in checks} - {"skipped"}
+        return None if not statuses else statuses == {"passed"}
+
+    @property
+    def verdict(self) -> str:
+        """Conclusion in one or two sentences."""
+        if self.is_exact is False:
+            return f"NOT EXACT: {self._worst('rows', 'truth', 'data')}."
+        if self.has_converged is False:
+            begin = "exact, not converged" if self.is_exact else "not converged (exactness was not checked)"
+            return f"{begin}: {self._worst('cold')}. {self.advice}"
+        if not self.passed:
+            return f"NOTHING CHECKED: {'; '.join(dict.fromkeys(row.note for row in self.table))}."
+        made = [check for check in CHECKS if self._outcome(check)]
+        return f"no error found by {', '.join(made)}. {self.power}"
+
+    def _worst(self, *checks):
+        row = min((row for row in self.table if row.check in checks and row.status == "failed"), key=lambda row: row.p)
+        if row.quantity == NO_ERROR:
+            return f"check {row.check!r}: the sampler raised an error (seed {row.seed}): {row.note}"
+        if row.quantity == STATE:
+            return f"check {row.check!r}, {STATE}: they are not those of its labels (seed {row.seed})"
+        return (
+            f"check {row.check!r}, {row.quantity}: p = {row.p:.1e} in {row.n_replicates} replicates (seed {row.seed})"
+        )
+
+    def __str__(self) -> str:
+        lines = [f"certificate of {self.sampler}", f"on {self.model}", ""]
+        width = max(len(row.quantity) for row in self.table)
+        for check in dict.fromkeys(row.check for row in self.table):
+            rows = [row for row in self.table if row.check == check]
+            first = rows[0]
+            if first.p is None:
+                lines += [f"{check}: skipped, {first.note}", ""]
+                continue
+            lines.append(f"{check}: {first.n_replicates} replicates, {first.seconds:.1f} s; {first.note}")
+            lines += [f"  {row.quantity:{width}}  p = {row.p:<8.2g} {_shown(row)}".rstrip() for row in rows]
+            lines.append("")
+        return "\n".join([*lines, f"verdict: {self.verdict}"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as a dict of plain values."""
+        return {
+            "sampler": self.sampler,
+            "model": self.model,
+            "passed": self.passed,
+            "is_exact": self.is_exact,
+            "has_converged": self.has_converged,
+            "verdict": self.verdict,
+            "settings": self.settings,
+            "table": [asdict(row) for row in self.table],
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the certificate as JSON text, and write it to a file if a path is given.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+
+        Returns
+        -------
+        str
+        """
+        text = json.dumps(self.as_dict(), indent=1)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+
+def _shown(row):
+    return "FAILED" if row.status == "failed" else ""
+
+
+def check_model(
+    model: Any,
+    X: Any,
+    *,
+    sampler: str | Kernel | None = None,
+    checks: Sequence[str] = CHECKS,
+    n_replicates: int = 300,
+    n_rows: int = 60,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    time_limit: float | None = None,
+) -> Certificate:
+    """Check whether a sampler draws from the posterior of a model, on rows of the data and on data like them.
+
+    Parameters
+    ----------
+    model : Mixture or MixtureModel
+        A mixture that is not fitted is fitted to `X` first. Hyper-parameters are those of the fit; a model that is not
+        bound is bound to `X`.
+    X : array_like or sparse matrix, shape (N, V)
+        At least 3 rows.
+    sampler : str or Kernel, optional
+        Sampler to check; by default that of the mixture, and ``"auto"`` for a MixtureModel.
+    checks : sequence of {"rows", "truth", "data", "cold"}
+        What is checked, see Notes.
+    n_replicates : int
+        Replicates of each check, at least 20. Errors down to half the size need four times as many.
+    n_rows : int
+        Rows of each simulated data set, at least 4.
+    random_state : None, int, numpy Generator or RandomState
+        The same integer gives the same certificate.
+    n_threads : int or None
+        Threads over the replicates; None for one, -1 for all cores. The result does not depend on it.
+    time_limit : float, optional
+        Seconds. The number of replicates is halved until a forecast is below it, to 100 at the least. Repetitions are
+        not in the forecast.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+    CapabilityError
+        The sampler redraws hyper-parameters, or it refuses the model.
+
+    Notes
+    -----
+    - "rows": the posterior of 6 rows of `X` is enumerated, 20 times; one and four steps from draws of it must end in
+      it. It sees errors with the numbers of these very data.
+    - "truth": partition and data are drawn from the prior. The partition stands at an even place of a chain of 20
+      states, which is run forwards and backwards. Its rank is even, however slow the chain is.
+    - "data": as "truth", given 8 rows of `X` with a draw of their enumerated posterior.
+    - "cold": runs as the user starts them, on data of the prior: ranks of the true partition among the draws,
+      intervals of the number of clusters, pairs of rows.
+
+    A sampler that is right fails with a probability of about 1e-4 (Bonferroni over all quantities and checks). A check
+    with a p-value between that and 1e-2 is repeated with other seeds and four times as many replicates, and then fails
+    below 1e-3; this repetition decides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expfam import DirichletProcess, MixtureModel, Poisson, check_model
+    >>> X = np.random.default_rng(0).poisson([[1, 5]] * 10 + [[6, 1]] * 10)
+    >>> model = MixtureModel(Poisson(shape=1.0, rate=0.3), DirichletProcess())
+    >>> check_model(model, X, sampler="gibbs", checks=["rows"], n_replicates=50).passed
+    True
+    """
+    checks = _checked(checks, n_replicates, n_rows, time_limit)
+    seed, X = resolve_seed(random_state), X.to_numpy() if hasattr(X, "to_numpy") else X
+    with warnings.catch_warnings():
+        for kind in (ExactnessWarning, DataWarning):
+            warnings.simplefilter("ignore", kind)
+        problem, cold_run, kernel = _stated(model, X, sampler, seed, n_rows, resolve_n_threads(n_threads))
+        functions = _functions(problem, cold_run, checks)
+        if time_limit is not None:
+            n_replicates = _affordable(functions, n_replicates, time_limit, seed)
+        table = [row for name in checks for row in _made(name, functions.get(name), n_replicates, seed, len(checks))]
+    settings = {"checks": list(checks), "n_replicates": n_replicates, "n_rows": n_rows, "random_state": seed}
+    return Certificate(
+        repr(kernel),
+        repr(problem.model),
+        tuple(table),
+        settings | {"version": version("expfam")},
+        _advice(cold_run, kernel),
+        _power(table),
+    )
+
+
+def _checked(checks, n_replicates, n_rows, time_limit):
+    """Return the checks in order; refuse arguments out of range."""
+    named = [checks] if isinstance(checks, str) else list(checks)
+    unknown = [name for name in named if name not in CHECKS]
+    if unknown or not named:
+        raise ValueError(f"check_model: checks must be some of {', '.join(map(repr, CHECKS))}; got {checks!r}")
+    check_value("check_model: n_replicates", n_replicates, (Integer(20),))
+    check_value("check_model: n_rows", n_rows, (Integer(4),))
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"check_model: time_limit must be a positive number of seconds or None; got {time_limit!r}")
+    return [name for name in CHECKS if name in named]
+
+
+# ---- what is certified -----------------------------------------------------------------------------------------------
+
+
+def _stated(model, X, sampler, seed, n_rows, n_threads):
+    """Return the problem, how a user starts a run, and the kernel as it was given."""
+    estimator = None if isinstance(model, MixtureModel) else _fitted(model, X, sampler, seed)
+    bound = model.bind(X) if estimator is None else estimator.model_
+    data = Dataset(X, bound.family)
+    if data.n_rows < 3:
+        raise DataError(f"check_model: X has {data.n_rows} rows; at least 3 are needed")
+    kernel = _kernel(sampler if sampler is not None or estimator is None else estimator.sampler, bound, data)
+    kernel.check(bound, data)
+    if any(isinstance(part, UpdateHyper) for part in _parts(kernel)):
+        raise CapabilityError(
+            f"check_model: {kernel!r} redraws hyper-parameters, and the certificate is for fixed ones: leave out"
+            " UpdateHyper, whose updates the tests of this package calibrate"
+        )
+    problem = Problem(bound, _counted(kernel, bound, data, n_rows, seed), data.X, n_rows, n_threads)
+    if estimator is None:
+        return problem, KernelRun(bound, kernel, n_warmup=_KERNEL_STEPS, n_steps=_KERNEL_STEPS), kernel
+    return problem, EstimatorRun(estimator, bound, n_steps=_COLD_STEPS), kernel
+
+
+def _fitted(mixture, X, sampler, seed):
+    """Return the mixture if it is fitted, else a fitted copy; with another sampler if one is given."""
+    if not hasattr(mixture, "get_params") or not hasattr(mixture, "fit"):
+        raise TypeError(f"check_model: model must be a Mixture or a MixtureModel; got {type(mixture).__name__}")
+    settings = mixture.get_params(deep=False) | ({} if sampler is None else {"sampler": sampler})
+    copied = type(mixture)(**settings)
+    if hasattr(mixture, "model_"):
+        copied.model_ = mixture.model_
+        return copied
+    fitted = type(mixture)(**settings | {"random_state": seed}).fit(X)
+    if not isinstance(fitted.model_, MixtureModel):
+        raise TypeError(f"check_model: a {type(mixture).__name__} cannot be checked, only a Mixture")
+    copied.model_ = fitted.model_
+    return copied
+
+
+def _kernel(sampler, model, data):
+    is_automatic = sampler is None or is_auto(sampler)
+    return automatic_sampler(model, data) if is_automatic else load_sampler(sampler, weights=model.weights)
+
+
+def _parts(kernel) -> Iterator[Any]:
+    """Yield a kernel, or the kernels of which it consists."""
+    for part in getattr(kernel, "kernels", ()):
+        yield from _parts(part)
+    if not getattr(kernel, "kernels", ()):
+        yield kernel
+
+
+def _counted(kernel, model, data, n_rows, seed):
+    """Return the kernel of the steps that count: adapted settings fixed, and no step that rests."""
+    if any(type(part).frozen is not Kernel.frozen for part in _parts(kernel)):
+        state = kernel.init(model, data.rows(0, min(n_rows, data.n_rows)), seed=seed)
+        advance(kernel, state, _WARM_STEPS)
+        kernel = kernel.frozen(state)
+    return _without_rest(kernel)
+
+
+def _without_rest(kernel):
+    """Return the kernel with moves in every step: where each part is exact, so is every order of them."""
+    if isinstance(kernel, Cycle):
+        settings = {name: value for name, value in kernel.get_params().items() if name != "kernels"}
+        return type(kernel)(*map(_without_rest, kernel.kernels), **settings)
+    settings = kernel.get_params()
+    return type(kernel)(**settings | {"every": 1}) if settings.get("every", 1) != 1 else kernel
+
+
+# ---- running the checks ----------------------------------------------------------------------------------------------
+
+
+def _functions(problem, cold_run, checks) -> dict[str, Callable[[int, int], Found] | str]:
+    """Return a function of (n_replicates, seed) for each check, or why it is not made."""
+    made: dict[str, Any] = {
+        "rows": lambda n, seed: check_rows(problem, n, seed),
+        "truth": lambda n, seed: check_truth(problem, n, seed),
+        "data": lambda n, seed: check_data(problem, n, seed),
+        "cold": lambda n, seed: check_cold(problem, cold_run, n, seed),
+    }
+    kernel, data = problem.kernel, Dataset(problem.X[:3], problem.model.family)
+    if not kernel.is_sampler or not can_be_certified(kernel.init(problem.model, data, seed=0, start="one")):
+        reason = f"{type(kernel).__name__} does not sample the posterior"
+        return dict.fromkeys(made, reason)
+    return {name: made[name] for name in checks}
+
+
+def _affordable(functions, n_replicates, time_limit, seed):
+    """Return the number of replicates whose forecast is below the limit."""
+    seconds = 0.0
+    for function in functions.values():
+        if callable(function):
+            begin = perf_counter()
+            try:
+                function(_PILOT, seed)
+            except Skipped:
+                continue
+            seconds += (perf_counter() - begin) / _PILOT
+    while n_replicates > _FEWEST and seconds * n_replicates > time_limit:
+        n_replicates = max(_FEWEST, n_replicates // 2)
+    return n_replicates
+
+
+def _made(name, function, n_replicates, seed, n_checks):
+    """Make one check, and once more with other seeds where the result is in doubt; return the rows of the table."""
+    begin = perf_counter()
+    if isinstance(function, str):
+        return [CheckedQuantity(name, "", None, "skipped", 0, seed, 0.0, function)]
+    try:
+        found = function(n_replicates, seed)
+        level = LEVEL / n_checks / len(found.p)
+        if level <= min(found.p.values()) < DOUBT / n_checks / len(found.p):
+            seed, level = (seed + 1) % 2**64, SECOND / n_checks / len(found.p)
+            found = function(_MORE * n_replicates, seed)
+            found = found._replace(notes=(*found.notes, "repeated, as the first result was in doubt"))
+    except Skipped as reason:
+        return [CheckedQuantity(name, "", None, "skipped", 0, seed, perf_counter() - begin, str(reason))]
+    except (ExpFamError, FloatingPointError) as error:
+        return [CheckedQuantity(name, NO_ERROR, 0.0, "failed", 0, seed, perf_counter() - begin, str(error))]
+    seconds, note = perf_counter() - begin, "; ".join(found.notes)
+    return [
+        CheckedQuantity(name, quantity, p, "failed" if p < level else "passed", found.n_replicates, seed, seconds, note)
+        for quantity, p in found.p.items()
+    ]
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def _advice(cold_run, kernel):
+    """Return what to do about runs that are too short."""
+    n_warmup = max(100, 4 * cold_run.n_warmup)
+    moves = any("SplitMerge" in type(base).__name__ for base in _parts(kernel))
+    more = "" if moves else ', or sampler="auto", which adds splits and merges where it can'
+    return (
+        f"{cold_run.n_warmup} + {cold_run.n_steps} steps are too few here: try n_warmup={n_warmup} and"
+        f" n_steps={4 * max(cold_run.n_steps, 25)}{more}"
+    )
+
+
+def _power(table):
+    """Say how large an error a run of this size finds nine times in ten."""
+    sizes = {row.check: row.n_replicates for row in table if row.n_replicates}
+    level, said = LEVEL / max(1, sum(row.p is not None for row in table)), []
+    ranked = [n for check, n in sizes.items() if check != "rows"]
+    if ranked:
+        said.append(f"ranks whose law is off by a total variation of {_two(least_variation(min(ranked), level))}")
+    if "rows" in sizes:
+        shift = _two(least_shift(sizes["rows"], level))
+        said.append(f"a mean log joint of few rows that is off by {shift} of its standard deviation")
+    if not said:
+        return ""
+    return f"Nine times in ten, a run of this size finds {' or '.join(said)}; smaller errors need more replicates."
+
+
+def _two(value):
+    digits = max(0, 1 - math.floor(math.log10(value)))
+    return f"{value:.{digits}f}"

@@ -1,0 +1,67 @@
+"""`expfam check MODEL DATA` and its exit codes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from expfam import Mixture
+from expfam.cli import main
+
+FEW = ("--replicates", "20", "--rows", "12", "--checks", "rows,truth")
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "counts.npy"
+    np.save(path, rng.poisson(rng.choice([1, 6], size=(40, 1)), size=(40, 2)))
+    return path
+
+
+def run(*arguments):
+    return main(["check", *map(str, arguments)])
+
+
+def test_a_family_with_data(data, tmp_path, capsys):
+    output = tmp_path / "certificate.json"
+    assert run("poisson", data, "--n-components", 2, "--alpha", 0.5, *FEW, "--output", output) == 0
+    shown = capsys.readouterr()
+    assert "verdict: no error found by rows, truth" in shown.out
+    assert str(output) in shown.err
+    read = json.loads(output.read_text())
+    assert read["passed"]
+    assert "SymmetricDirichlet(n_components=2, alpha=0.5)" in read["model"]
+
+
+def test_a_saved_model(data, tmp_path, capsys):
+    Mixture("poisson", 2, random_state=0).fit(np.load(data)).save(tmp_path / "model")
+    assert run(tmp_path / "model", data, "--sampler", "gibbs", *FEW, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["command"] == "check"
+    assert found["sampler"] == "CollapsedGibbs(order='sequential')"
+    assert run(tmp_path / "model", data, "--alpha", 1) == 2
+    assert "--alpha is for the name of a family" in capsys.readouterr().err
+
+
+def test_a_sampler_that_does_not_pass(data, capsys):
+    assert run("poisson", data, "--sampler", "em", *FEW) == 1
+    assert "verdict: NOTHING CHECKED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("poisson", "absent.npy"), "absent.npy"),
+        (("poisson", "--sampler", "gibbs"), "--sampler is for the certificate of a sampler"),
+        (("poisson", "DATA", "--checks", "rows,all"), "checks must be some of"),
+        (("poisson", "DATA", "--output", "c.txt"), "--output: c.txt must end in .json"),
+        (("poisson", "DATA", "--sampler", "nope"), "sampler must be"),
+        (("FOLDER",), "is a directory: to certify its sampler, write expfam check"),
+        (("poissons", "DATA"), "poissons"),
+    ],
+)
+def test_bad_usage(arguments, message, data, tmp_path, capsys):
+    places = {"DATA": data, "FOLDER": tmp_path}
+    assert run(*(places.get(each, each) for each in arguments)) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""`check_model`: what it takes, refuses, skips and says."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from expfam import Categorical, DirichletProcess, Mixture, MixtureModel, Multinomial, Poisson, SymmetricDirichlet
+from expfam.errors import CapabilityError, DataError
+from expfam.evaluation.certificate import Certificate, CheckedQuantity, check_model
+from expfam.evaluation.quantities import NAMES, Quantities, distances_to_others
+from expfam.evaluation.ranks import frequencies_p, least_shift, least_variation, rank_of_truth, uniform_p
+from expfam.samplers import CollapsedGibbs, Cycle, FastEx, UncollapsedGibbs, UpdateHyper
+
+RNG = np.random.default_rng(0)
+X = RNG.poisson(RNG.choice([1.0, 5.0], size=(40, 1)), size=(40, 2)).astype(float)
+MODEL = MixtureModel(Poisson(shape=1.5, rate=0.4), DirichletProcess())
+FEW = {"n_replicates": 20, "n_rows": 12}
+
+
+def test_a_mixture_that_is_not_fitted_is_fitted_and_left_alone():
+    mixture = Mixture("poisson", 2, random_state=0)
+    found = check_model(mixture, X, **FEW)
+    assert not hasattr(mixture, "model_")
+    assert found.passed
+    assert {row.check for row in found.table} == {"rows", "truth", "data", "cold"}
+    assert "SplitMerge" in found.sampler
+
+
+def test_a_fitted_mixture_is_checked_with_its_own_hyper_parameters():
+    mixture = Mixture("poisson", 2, random_state=0).fit(X)
+    assert repr(mixture.model_) == check_model(mixture, X, checks="rows", **FEW).model
+
+
+def test_the_sampler_may_be_another_one():
+    found = check_model(Mixture("poisson", 2, sampler="em"), X, sampler="gibbs", checks=["rows"], **FEW)
+    assert found.sampler == repr(CollapsedGibbs())
+
+
+@pytest.mark.parametrize("n_threads", [None, 2])
+def test_the_same_seed_gives_the_same_certificate(n_threads):
+    once = check_model(MODEL, X, sampler="gibbs", **FEW)
+    again = check_model(MODEL, X, sampler="gibbs", n_threads=n_threads, **FEW)
+    assert [(r.check, r.quantity, r.p) for r in once.table] == [(r.check, r.quantity, r.p) for r in again.table]
+    other = check_model(MODEL, X, sampler="gibbs", random_state=5, **FEW)
+    assert [r.p for r in once.table] != [r.p for r in other.table]
+
+
+def test_json_repeats_the_verdict_from_its_settings(tmp_path):
+    found = check_model(MODEL, X, sampler="gibbs", checks=["truth"], **FEW)
+    read = json.loads(found.to_json(tmp_path / "c.json"))
+    assert read == json.loads((tmp_path / "c.json").read_text())
+    settings = {name: value for name, value in read["settings"].items() if name != "version"}
+    again = check_model(MODEL, X, sampler="gibbs", **settings)
+    assert again.verdict == read["verdict"]
+    assert [row["p"] for row in read["table"]] == [row.p for row in again.table]
+
+
+def test_what_is_printed_holds_every_quantity_and_the_verdict():
+    text = str(check_model(MODEL, X, sampler="gibbs", **FEW))
+    assert all(name in text for name in NAMES)
+    assert "verdict: no error found by rows, truth, data, cold. Nine times in ten" in text
+
+
+# ---- skips -----------------------------------------------------------------------------------------------------------
+
+
+def reasons(found):
+    return {row.check: row.note for row in found.table if row.status == "skipped"}
+
+
+def test_optimisers_are_no_samplers():
+    for sampler in ("em", "stochastic_em", "variational"):
+        found = check_model(Mixture("poisson", 2, sampler=sampler), X, **FEW)
+        assert not found.passed
+        assert found.is_exact is None
+        assert found.has_converged is None
+        assert "NOTHING CHECKED" in found.verdict
+        assert "does not sample the posterior" in found.verdict
+
+
+def test_sticks_cannot_be_enumerated():
+    found = check_model(MODEL, X, sampler=UncollapsedGibbs(truncation=30), checks=["rows", "truth", "data"], **FEW)
+    assert set(reasons(found)) == {"rows", "data"}
+    assert "30 numbered sticks" in reasons(found)["rows"]
+    assert found.is_exact
+
+
+def test_a_proposal_that_is_frozen_to_its_start_is_left_out():
+    model = MixtureModel(Poisson(shape=1.5, rate=0.4), SymmetricDirichlet(3))
+    found = check_model(model, X, sampler=FastEx("table", mode="frozen"), checks=["rows", "truth"], **FEW)
+    assert set(reasons(found)) == {"rows", "truth"}
+    assert "mode 'frozen'" in reasons(found)["truth"]
+
+
+def test_rows_that_leave_nothing_open_say_nothing():
+    far = np.array([[0.0], [1e4], [1e6], [1e8]])
+    model = MixtureModel(Poisson(shape=1.0, rate=0.001), DirichletProcess())
+    found = check_model(model, far, sampler="gibbs", checks=["rows"], **FEW)
+    assert "leaves no two partitions open" in reasons(found)["rows"]
+
+
+def test_a_prior_that_draws_impossible_data_falls_back_to_the_data():
+    vague = MixtureModel(Poisson(shape=0.01, rate=1e-20), DirichletProcess())
+    found = check_model(vague, X, sampler="gibbs", checks=["truth", "data"], **FEW)
+    assert "the check 'data' draws them given rows" in reasons(found)["truth"]
+
+
+@pytest.mark.parametrize("family", [Multinomial(concentration=0.5), Categorical(concentration=0.5)])
+def test_sparse_and_missing_data(family):
+    counts = np.array([[1, 0, 2], [0, 1, 0], [2, 2, 0], [0, 0, 1], [1, 1, 1]] * 3)
+    rows = sparse.csr_array(counts) if family.name == "multinomial" else np.where(counts == 2, -1, counts)
+    found = check_model(MixtureModel(family, DirichletProcess()), rows, sampler="gibbs", **FEW)
+    assert found.is_exact
+
+
+def test_a_time_limit_takes_replicates_to_a_hundred_at_the_least():
+    found = check_model(MODEL, X, sampler="gibbs", checks=["rows"], n_replicates=900, time_limit=1e-9)
+    assert found.settings["n_replicates"] == 100
+    assert check_model(MODEL, X, sampler="gibbs", checks=["rows"], time_limit=1e9, **FEW).settings["n_replicates"] == 20
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"checks": ["rows", "all"]}, ValueError, "checks must be some of 'rows', 'truth', 'data', 'cold'"),
+        ({"checks": []}, ValueError, "checks must be some of"),
+        ({"n_replicates": 5}, ValueError, "n_replicates must be"),
+        ({"n_rows": 2}, ValueError, "n_rows must be"),
+        ({"time_limit": 0}, ValueError, "time_limit must be a positive number of seconds or None; got 0"),
+        ({"sampler": "nope"}, ValueError, "sampler must be"),
+        ({"sampler": Cycle(CollapsedGibbs(), UpdateHyper())}, CapabilityError, "redraws hyper-parameters"),
+        ({"random_state": -1}, ValueError, "random_state"),
+    ],
+)
+def test_wrong_arguments_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        check_model(MODEL, X, **options)
+
+
+def test_wrong_models_and_data_are_refused():
+    with pytest.raises(TypeError, match="model must be a Mixture or a MixtureModel; got str"):
+        check_model("poisson", X)
+    with pytest.raises(DataError, match="X has 2 rows; at least 3 are needed"):
+        check_model(MODEL, X[:2])
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def test_quantities_are_those_of_their_names():
+    model = MODEL.bind(X[:5])
+    labels = np.array([[0, 0, 1, 2, 0], [0, 1, 1, 1, 1]])
+    table = dict(zip(NAMES, Quantities(model, X[:5]).values(labels).T))
+    assert table["clusters"].tolist() == [3, 2]
+    assert table["largest cluster"].tolist() == [3, 4]
+    assert table["single rows"].tolist() == [2, 1]
+    assert table["rows 0 and 1"].tolist() == [1, 0]
+    assert table["rows 0 to 2"].tolist() == [1, 1]
+    np.testing.assert_allclose(table["sum of squared sizes"], [11 / 25, 17 / 25])
+    np.testing.assert_allclose(table["log joint"], [model.log_joint(X[:5], z) for z in labels])
+    priors = [model.weights.log_prior(np.bincount(z)) for z in labels]
+    np.testing.assert_allclose(table["log evidence"], table["log joint"] - priors)
+    alone = model.log_joint(X[:1], [0])
+    np.testing.assert_allclose(table["predictive of row 0"][1], alone)
+    assert distances_to_others(labels[[0, 0]]).tolist() == [0.0, 0.0]
+
+
+def test_ranks_break_ties_at_random_and_even_ranks_pass():
+    rng = np.random.default_rng(0)
+    ranks = np.array([rank_of_truth(np.zeros(1), np.zeros((19, 1)), rng) for _ in range(2000)])
+    assert uniform_p(ranks, 20)[0] > 1e-3
+    assert rank_of_truth(np.array([2.0]), np.array([[1.0], [3.0], [0.0]]), rng).tolist() == [2]
+    assert uniform_p(np.minimum(ranks + 2, 19), 20)[0] < 1e-6  # a shift
+    assert uniform_p(np.where(ranks % 2, 0, 19), 20)[0] < 1e-6  # a mean that is right
+
+
+def test_power_is_what_is_said():
+    n, level = 500, 1e-5
+    rng, variation = np.random.default_rng(0), least_variation(500, 1e-5)
+    law = np.full(10, 0.1) + 0.2 * variation * np.repeat([1, -1], 5)
+    found = [
+        uniform_p(2 * rng.choice(10, size=(n, 1), p=law[rng.permutation(10)]), 20)[0] < 2 * level for _ in range(200)
+    ]
+    assert np.mean(found) == pytest.approx(0.9, abs=0.08)
+    assert least_shift(100, 1e-4) == pytest.approx((3.891 + 1.282) / 10, abs=1e-3)
+
+
+def test_frequencies_of_rare_cells_are_added_up():
+    statistic, freedom = frequencies_p(np.array([50, 44, 3, 3]), np.array([0.5, 0.44, 0.03, 0.03]))
+    assert (round(statistic, 12), freedom) == (0.0, 2)
+
+
+def row(check, status, p=0.5):
+    return CheckedQuantity(check, "clusters", p, status, 300, 0, 1.0, "note")
+
+
+def test_the_two_verdicts_are_kept_apart():
+    wrong = Certificate("s", "m", (row("rows", "passed"), row("truth", "failed", 1e-9), row("cold", "failed", 1e-9)))
+    assert wrong.verdict == "NOT EXACT: check 'truth', clusters: p = 1.0e-09 in 300 replicates (seed 0)."
+    short = Certificate("s", "m", (row("rows", "passed"), row("cold", "failed", 1e-9)), advice="Try more.")
+    assert short.verdict == "exact, not converged: check 'cold', clusters: p = 1.0e-09 in 300 replicates (seed 0)." + (
+        " Try more."
+    )
+    alone = Certificate("s", "m", (row("cold", "failed", 1e-9),), advice="Try more.")
+    assert alone.verdict.startswith("not converged (exactness was not checked)")
+    assert not any(each.passed for each in (wrong, short, alone))
