@@ -1,4 +1,4 @@
-"""`expfam check MODEL DATA`: certify a sampler on a model and data; `expfam check NAME` tries the laws of plugins."""
+"""`expfam check`: try the laws of plugins, or certify a sampler on a model and data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of whole runs from a cold start: do draws after the warm-up have the posterior's law.
+"""Check of whole runs: do draws after the warm-up have the law of the posterior.
 
 Data sets come from the prior of the model, each with the partition that made it. A run as the user starts it gives
 draws, and the true partition must be one among them: its rank by each test quantity is even (simulation-based
@@ -30,7 +30,7 @@ _DISTANCE = "distance to the draws"
 
 
 class ColdRun(Protocol):
-    """How a user starts a run: a function of data and a seed that returns the partitions after the warm-up."""
+    """How a user starts a run: a function of data and a seed that returns the draws."""
 
     n_warmup: int
     n_steps: int
@@ -56,8 +56,12 @@ class KernelRun:
         """Return the partition after each step that counts."""
         state = self.kernel.init(self.model, X, seed=seed)
         sample(self.kernel, state, self.n_warmup)
-        kernel, draws = self.kernel.frozen(state), []
-        sample(kernel, state, self.n_steps, callbacks=[lambda info, state: draws.append(state.partition)])
+        draws: list[npt.NDArray[np.int32]] = []
+
+        def collect(info: Any, state: Any) -> None:
+            draws.append(state.partition)
+
+        sample(self.kernel.frozen(state), state, self.n_steps, callbacks=[collect])
         return draws
 
 
@@ -106,7 +110,7 @@ class EstimatorRun:
 
 
 class _Replicate(NamedTuple):
-    """What one run says: values of the truth and of its draws, and of each the distance to the others."""
+    """What one run says: quantities of the truth and of its draws, and all partitions."""
 
     values: npt.NDArray[np.float64]  # (1 + n_draws, Q), the truth first
     partitions: npt.NDArray[np.int32]
@@ -114,7 +118,7 @@ class _Replicate(NamedTuple):
 
 
 def check_cold(problem: Problem, cold_run: ColdRun, n_replicates: int, seed: int) -> Found:
-    """Run from a cold start on data of the prior, and compare the draws with the partition behind the data."""
+    """Run from a cold start on data of the prior; compare the draws with the true partition."""
     n_draws = next((n for n in _DRAWS if n <= cold_run.n_steps), 0)
     if not n_draws:
         raise Skipped("no step counts (n_steps=0): there are no draws")
@@ -176,7 +180,7 @@ def _is_inside(numbers):
 
 
 def _lag_one(values):
-    """Return the autocorrelation of lag 1 of (R, T) series about their own means; 1 for chains that stand still."""
+    """Return the autocorrelation of lag 1 of (R, T) series; 1 for chains that stand still."""
     T = values.shape[1]
     if T < 3:
         return 0.0

@@ -1,6 +1,6 @@
-"""Certificate of a sampler: is a step exact, and does a run reach the posterior, on the user's model and data.
+"""Certificate of a sampler: is a step exact, and does a run reach the posterior.
 
-Three questions are kept apart. Are single steps exact on rows of the data, by enumeration ("rows")? Does a chain keep a
+Model and data are the user's. Three questions are kept apart. Are single steps exact on rows of the data, by enumeration ("rows")? Does a chain keep a
 true partition in its rank ("truth", and "data" given rows of the data)? Does a run as the user starts it reach the
 posterior ("cold")? An answer "no" to the first two is an error of the sampler; to the last one alone, a run that is too
 short.
@@ -218,7 +218,7 @@ def check_model(
     n_threads: int | None = None,
     time_limit: float | None = None,
 ) -> Certificate:
-    """Check whether a sampler draws from the posterior of a model, on rows of the data and on data like them.
+    """Check whether a sampler draws from the posterior of a model, on data and on such like.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def _stated(model, X, sampler, seed, n_rows, n_threads):
 
 
 def _fitted(mixture, X, sampler, seed):
-    """Return the mixture if it is fitted, else a fitted copy; with another sampler if one is given."""
+    """Return a copy of a mixture with its fitted model, and with the given sampler."""
     if not hasattr(mixture, "get_params") or not hasattr(mixture, "fit"):
         raise TypeError(f"check_model: model must be a Mixture or a MixtureModel; got {type(mixture).__name__}")
     settings = mixture.get_params(deep=False) | ({} if sampler is None else {"sampler": sampler})
@@ -373,7 +373,10 @@ def _counted(kernel, model, data, n_rows, seed):
 
 
 def _without_rest(kernel):
-    """Return the kernel with moves in every step: where each part is exact, so is every order of them."""
+    """Return the kernel with moves in every step.
+
+    Where each part of a composition is exact, so is every order of them.
+    """
     if isinstance(kernel, Cycle):
         settings = {name: value for name, value in kernel.get_params().items() if name != "kernels"}
         return type(kernel)(*map(_without_rest, kernel.kernels), **settings)
@@ -416,7 +419,10 @@ def _affordable(functions, n_replicates, time_limit, seed):
 
 
 def _made(name, function, n_replicates, seed, n_checks):
-    """Make one check, and once more with other seeds where the result is in doubt; return the rows of the table."""
+    """Make one check, and once more with other seeds where the result is in doubt.
+
+    Return the rows of the table.
+    """
     begin = perf_counter()
     if isinstance(function, str):
         return [CheckedQuantity(name, "", None, "skipped", 0, seed, 0.0, function)]

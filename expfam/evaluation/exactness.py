@@ -1,4 +1,4 @@
-"""Checks that need no convergence: whether the steps of a kernel leave the posterior of a model invariant.
+"""Checks whether the steps of a kernel leave the posterior invariant, without convergence.
 
 "rows" starts from the enumerated posterior of a few rows of the user's data. "truth" draws partition and data from the
 prior: the partition is then a draw of the posterior, and stays one under every step. It is put at an even place of a
@@ -112,7 +112,7 @@ def generator_of(seed: int, check: str, replicate: int) -> np.random.Generator:
 
 
 def check_rows(problem: Problem, n_replicates: int, seed: int) -> Found:
-    """Start from the enumerated posterior of few rows; compare the ends of one and of four steps with it.
+    """Start from the enumerated posterior of few rows, and compare the ends of steps with it.
 
     `n_replicates` is the number of starts for each of 20 subsets of 6 rows.
     """
@@ -154,7 +154,7 @@ def _subset(problem, near, n_replicates, seed, number):
 
 
 class _Comparison(NamedTuple):
-    """Chi-square of the partitions at the ends of steps, and sums of their numbers about the means with variances."""
+    """Chi-square of partitions at the ends of steps, and their numbers about the means."""
 
     chi_square: float
     freedom: int
@@ -172,7 +172,10 @@ def _compare(rows, probability, numbers):
 
 
 def _ends(problem, data, exact, n_replicates, rng):
-    """Return partitions after one step and after four, as positions, and whether the state is consistent."""
+    """Return partitions after one step and after four, as positions.
+
+    The second result is whether the statistics of the state agree with its labels.
+    """
     model, kernel, seed = problem.model, problem.kernel, int(rng.integers(2**63))
     starts = rng.choice(len(exact), size=n_replicates, p=exact.probability)
     state = _begun(problem, kernel, data, seed)
@@ -205,7 +208,7 @@ def _near_rows(near, n_rows, size, rng):
 
 
 def _rows_p(parts):
-    """Return p-values over all subsets: of the partitions together and at worst, and of two mean values."""
+    """Return p-values over all subsets: of the partitions, and of two mean values."""
     found = {}
     for step in parts[0]:
         chi, freedom, shift, variance = zip(*(part[step] for part in parts))
@@ -222,7 +225,7 @@ def _rows_p(parts):
 
 
 def check_truth(problem: Problem, n_replicates: int, seed: int) -> Found:
-    """Rank partitions drawn from the prior, with their data, among the states of chains through them."""
+    """Rank partitions drawn from the prior among the states of chains through them."""
     draw = prior_draw(problem)
     try:
         for replicate in range(_PILOT):
@@ -235,7 +238,10 @@ def check_truth(problem: Problem, n_replicates: int, seed: int) -> Found:
 
 
 def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
-    """Rank partitions drawn from the posterior of rows of the data and of rows from their predictive."""
+    """Rank partitions as `check_truth` does, given rows of the data.
+
+    Further rows come from the predictive of these rows.
+    """
     if problem.n_sticks is not None:
         raise Skipped(
             f"{problem.kernel!r} cuts the process off at {problem.n_sticks} numbered sticks: the posterior of rows"
@@ -255,7 +261,7 @@ def check_data(problem: Problem, n_replicates: int, seed: int) -> Found:
 
 
 def prior_draw(problem: Problem) -> Callable[[np.random.Generator], tuple[npt.NDArray[np.int32], Any]]:
-    """Return the function that draws labels and data from the prior that the kernel samples under."""
+    """Return the function that draws labels and data from the prior of the kernel."""
     family, n_sticks = problem.model.family, problem.n_sticks
     try:
         family.require("draw", "a draw of the prior")
@@ -281,8 +287,9 @@ def _possible(problem, draw, rng):
 
 
 def possible_draw(problem: Problem, draw: Any, rng: np.random.Generator) -> tuple[npt.NDArray[np.int32], Dataset, int]:
-    """Draw until the family takes the data; return labels, data, and how many draws were refused.
+    """Draw until the family takes the data.
 
+    Return labels, data, and how many draws were refused.
     What is refused depends on the data alone, so the labels stay draws of the posterior given the data.
     """
     for n_refused in range(1000):
@@ -314,7 +321,7 @@ def _through_truth(problem, draw, check, n_replicates, seed):
 
 
 def _both_ways(problem, reversal, labels, data, rng):
-    """Return the ranks of the truth at an even place of a chain, and whether a state is inconsistent."""
+    """Return the ranks of the truth at an even place of a chain, and whether states agree."""
     place, seed = int(rng.integers(LENGTH)), int(rng.integers(2**63))
     forth, is_right = walk(problem, problem.kernel, labels, data, seed, range(place, LENGTH - 1))
     back, also_right = walk(problem, reversal, labels, data, seed, range(place - 1, -1, -1))
@@ -323,7 +330,7 @@ def _both_ways(problem, reversal, labels, data, rng):
 
 
 def _forwards(problem, reversal, labels, data, rng):
-    """Return the quantities of the truth and of the states of a chain from it, and whether a state is inconsistent."""
+    """Return the quantities of the truth and of a chain from it, and whether the state agrees."""
     states, is_right = walk(problem, problem.kernel, labels, data, int(rng.integers(2**63)), range(LENGTH - 1))
     return Quantities(problem.model, data.X).values(np.array([_numbered(labels), *states])), is_right
 
@@ -341,7 +348,10 @@ def _means_p(values):
 def walk(
     problem: Problem, kernel: Kernel, labels: npt.NDArray[np.int32], data: Dataset, seed: int, times: range
 ) -> tuple[list[npt.NDArray[np.int32]], bool]:
-    """Make steps at given times from given labels; return the partitions, and whether the state is consistent."""
+    """Make steps at given times from given labels.
+
+    Return the partitions, and whether the statistics of the state agree with its labels.
+    """
     if not len(times):
         return [], True
     state = _begun(problem, kernel, data, seed)
@@ -358,7 +368,10 @@ def walk(
 
 
 def _begun(problem, kernel, data, seed):
-    """Return a state that has made a step from one cluster: what a kernel makes once follows from the data alone."""
+    """Return a state that has made a step from one cluster.
+
+    What a kernel makes once, in its first step, then follows from the data alone.
+    """
     state = kernel.init(problem.model, data, seed=seed, start=np.zeros(data.n_rows, dtype=np.int32))
     state.n_steps = LENGTH * _TIME
     kernel.step(state)

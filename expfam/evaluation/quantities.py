@@ -1,4 +1,4 @@
-"""Test quantities of a certificate: functions of a partition and the data that ranks are made of.
+"""Test quantities of a certificate: functions of a partition and the data.
 
 Some depend on the partition alone, some on the data too. The latter are needed: a sampler that returns draws of the
 prior is uniform in the ranks of all others. No quantity depends on the names of clusters.
@@ -27,9 +27,9 @@ _SEED = 20_261_123  # of the k-means run that no partition depends on
 
 
 def coordinates(family: Any, X: Any) -> npt.NDArray[np.float64]:
-    """Return rows in which distances make sense: (N, V), standardised, or square roots of counts.
+    """Return rows in which distances make sense: (N, V).
 
-    Missing values become 0.
+    They are standardised, or square roots of counts. Missing values become 0.
     """
     rows = np.nan_to_num(dense_rows(X))
     if family.support in _DISCRETE:
@@ -91,7 +91,7 @@ class Quantities:
         return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 
     def _evidence(self, cells, n):
-        """Return log evidence of each cluster of all partitions, and the log predictive of row 0 in its own."""
+        """Return the log evidence of each cluster, and the log predictive of row 0 in its own."""
         T, N = cells.shape
         members = sparse.csr_array(
             (np.ones(T * N), (cells.ravel(), np.tile(np.arange(N), T))), shape=(n.size, N), dtype=np.float64
@@ -115,7 +115,10 @@ def _variation(a, b):
 
 
 def distances_to_others(labels: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-    """Compute the mean variation of information from each of (T, N) partitions to the others: (T,) nats."""
+    """Compute the mean distance from each of (T, N) partitions to the others: (T,) nats.
+
+    The distance is the variation of information.
+    """
     T = len(labels)
     total = np.zeros(T)
     for a in range(T):

@@ -1,4 +1,4 @@
-"""Rank tests of a certificate: the rank of a true value among states of a chain, and its law."""
+"""Tests of a certificate: ranks of a true value among states, means, and frequencies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def uniform_p(ranks: npt.NDArray[np.int64], n_places: int) -> npt.NDArray[np.flo
 
 
 def mean_p(differences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the two-sided p of a mean of zero by Student's t: (Q,) for (R, Q); 1 where all are zero."""
+    """Return the two-sided p of a mean of zero by Student's t: (Q,) for (R, Q).
+
+    It is 1 where all numbers are zero.
+    """
     n = len(differences)
     error = differences.std(axis=0, ddof=1) / np.sqrt(n)
     t = np.divide(np.abs(differences.mean(axis=0)), error, out=np.zeros(differences.shape[1]), where=error > 0)
@@ -59,7 +62,7 @@ def gaussian_p(z: Any) -> Any:
 
 
 def frequencies_p(counts: npt.NDArray[np.int64], probability: npt.NDArray[np.float64], least: float = 5.0) -> Any:
-    """Return chi-square and degrees of freedom of counts against probabilities, rare cells added up."""
+    """Return chi-square and degrees of freedom of counts; rare cells are added up."""
     expected = probability * counts.sum()
     common = expected >= least
     found = np.append(counts[common], counts[~common].sum()).astype(np.float64)
@@ -75,7 +78,10 @@ def chi_square_p(statistic: float, freedom: int) -> float:
 
 
 def least_variation(n_replicates: int, level: float) -> float:
-    """Return the total variation of a law of ranks from the even one that is found nine times in ten."""
+    """Return how far a law of ranks is from the even one if it is found nine times in ten.
+
+    The distance is the total variation.
+    """
     freedom = N_BINS - 1
     critical = stats.chi2.isf(level, freedom)
     strength = optimize.brentq(lambda x: stats.ncx2.sf(critical, freedom, x) - _POWER, 1e-3, 1e5)

@@ -122,7 +122,10 @@ class ExactPosterior:
         return float(np.exp(-(p @ np.log(p))))
 
     def row(self, partition: npt.NDArray[np.integer]) -> int:
-        """Return the position of a partition, numbered by first appearance, in `labels`; -1 if it is impossible."""
+        """Return the position of a partition in `labels`, or -1 if it is impossible.
+
+        Its clusters are numbered by first appearance.
+        """
         code = int(_codes(np.asarray(partition)))
         place = int(np.searchsorted(self._codes, code))
         return place if place < len(self) and self._codes[place] == code else -1

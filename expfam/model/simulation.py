@@ -1,4 +1,4 @@
-"""Partitions and data drawn from the prior of a mixture model, and from its predictive given data.
+"""Draws of partitions and data from the prior of a mixture model, and from its predictive.
 
 Partitions are drawn by sequential seating, parameters of clusters from the prior or from their posterior, and rows from
 the family given the parameters. So the draws do not use the code by which samplers move labels.
@@ -158,7 +158,7 @@ def simulate(
 def simulate_more(
     model: MixtureModel, X: Any, labels: npt.ArrayLike, n_rows: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
-    """Draw further rows with their clusters from the predictive of a model, given rows and their partition.
+    """Draw further rows with their clusters from the predictive of a model.
 
     If `labels` are a draw of the posterior given `X`, the result is a draw of the posterior of all labels given all
     rows.

@@ -213,7 +213,7 @@ class Kernel(Settings):
         return self
 
     def reversed(self) -> Kernel | None:
-        """Return the kernel whose steps are the time reversal of this one's, or None if there is none.
+        """Return the kernel of the reversed chain, or None if there is none.
 
         A chain in equilibrium that is read backwards moves by the reversed kernel: from the posterior, moves of the
         kernel from a to b are as frequent as moves of its reversal from b to a. A reversible kernel is its own
@@ -345,7 +345,8 @@ class Cycle(Kernel):
 
     def _reversed(self, kernels: Sequence[Kernel], **settings: Any) -> Kernel | None:
         found = [kernel.reversed() for kernel in kernels]
-        return None if None in found else type(self)(*found, **settings)
+        reversals = [kernel for kernel in found if kernel is not None]
+        return type(self)(*reversals, **settings) if len(reversals) == len(found) else None
 
     @property
     def is_sampler(self) -> bool:

@@ -331,7 +331,7 @@ cdef int move_one(sweep_state *m, Py_ssize_t i, int mode, philox_stream *move, p
 
 
 cdef int move_rows(sweep_state *m, int mode, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Move data at consecutive places of the sweep one by one; set `at` to the first unfinished place."""
+    """Move data at consecutive places of the sweep; set `at` to the first unfinished one."""
     cdef philox_stream rng, move
     cdef Py_ssize_t nth, i
     cdef int code

@@ -107,7 +107,7 @@ class UncollapsedKernel(Kernel):
 
     @property
     def is_sampler(self) -> bool:
-        """Tell whether parameters are drawn: with their mode or mean the posterior is not the law of the chain."""
+        """Tell whether parameters are drawn; with their mode or mean the chain has another law."""
         return self.theta == "draw"
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
@@ -182,7 +182,7 @@ class UncollapsedGibbs(UncollapsedKernel):
             refuse_unused(self, ["tau"], why="draw='dense'", remedy="take draw='tree'")
 
     def reversed(self) -> UncollapsedGibbs | None:
-        """Return the kernel itself: labels and parameters are drawn from their conditional laws in turns."""
+        """Return the kernel itself: labels and parameters are drawn in turns, which is reversible."""
         return self if self.is_sampler else None
 
     def draw_labels(self, state: Any) -> tuple[npt.NDArray[np.int32], dict[str, Any]]:
