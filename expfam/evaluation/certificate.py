@@ -1,9 +1,9 @@
 """Certificate of a sampler: is a step exact, and does a run reach the posterior.
 
-Model and data are the user's. Three questions are kept apart. Are single steps exact on rows of the data, by enumeration ("rows")? Does a chain keep a
-true partition in its rank ("truth", and "data" given rows of the data)? Does a run as the user starts it reach the
-posterior ("cold")? An answer "no" to the first two is an error of the sampler; to the last one alone, a run that is too
-short.
+Model and data are the user's. Three questions are kept apart. Are single steps exact on rows of the data, by
+enumeration ("rows")? Does a chain keep a true partition in its rank ("truth", and "data" given rows of the data)? Does
+a run as the user starts it reach the posterior ("cold")? An answer "no" to the first two is an error of the sampler; to
+the last one alone, a run that is too short.
 """
 
 from __future__ import annotations

@@ -1,0 +1,242 @@
+"""Certificates of the samplers for the families and weights of the package, as a page and a file of all numbers.
+
+Run by hand: `python asv_bench/protocols/certificate.py`, or `python -m asv_bench.protocols.certificate` in the folder
+of the project. The whole table takes more than an hour of one idle core. `--only gibbs,poisson,dp` makes the cells
+whose names match, `*` matches any; cells that are not made keep what the file holds of them, and the page says how many
+there are. Samplers that are wrong on purpose stand at the foot of the page, `--only wrong` makes them: each must fail.
+
+Each cell has 60 rows drawn from its model. The checks "rows", "truth" and "data" of `expfam.check_model` are made;
+"cold" speaks of a run's length, not of a sampler. The exit status is 1 where a sampler is not exact or a wrong one
+passes.
+"""
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from fnmatch import fnmatch
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))  # the wrong samplers stand there
+
+import wrong_samplers as wrong
+
+from expfam import (
+    DirichletProcess,
+    MixtureModel,
+    PitmanYor,
+    SymmetricDirichlet,
+    check_model,
+    load_family,
+)
+from expfam.errors import ExpFamError
+from expfam.model.simulation import simulate
+from expfam.samplers import (
+    Canopy,
+    CollapsedGibbs,
+    Cycle,
+    FastEx,
+    HashProposal,
+    RandomScan,
+    SplitMerge,
+    UncollapsedGibbs,
+    UncollapsedMetropolis,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECKS = ("rows", "truth", "data")
+N_ROWS = 30  # of a simulated data set
+SEED = 0
+
+SAMPLERS = {
+    "gibbs": CollapsedGibbs(),
+    "gibbs_random_order": CollapsedGibbs(order="random"),
+    "fast_ex": FastEx(mode="removed"),
+    "fast_ex_crossfit": FastEx(mode="crossfit", n_blocks=3),
+    "fast_ex_included": FastEx(mode="included"),
+    "fast_ex_hash": FastEx(HashProposal(), mode="removed"),
+    "split_merge": SplitMerge(n_moves=10),
+    "split_merge_sdds": SplitMerge("sdds", n_moves=10),
+    "split_merge_rgsm": SplitMerge("rgsm", n_moves=10),
+    "auto": Cycle(SplitMerge(every=5), CollapsedGibbs()),
+    "random_scan": RandomScan(CollapsedGibbs(), FastEx(mode="removed")),
+    "uncollapsed": UncollapsedGibbs(),
+    "canopy_1": Canopy(variant=1),
+    "canopy_2": Canopy(variant=2),
+    "metropolis": UncollapsedMetropolis(redraw=False),
+}
+_REAL = np.array([[-1.0, 1.0], [1.0, -1.0], [0.5, 0.5], [-0.5, -0.5]])
+_COUNTS = np.array([[0, 2, 1], [3, 0, 1], [1, 1, 4]])
+FAMILIES = {
+    "poisson": (load_family("poisson", shape=1.5, rate=0.4), _COUNTS),
+    "multinomial": (load_family("multinomial", concentration=0.6), _COUNTS),
+    "categorical": (load_family("categorical", concentration=0.6), np.array([[0, 1], [1, 2], [2, 0]])),
+    "gaussian": (load_family("gaussian", mean=0.0, mean_strength=0.3, dof=5.0, scale=np.eye(2)), _REAL),
+    "gaussian_diag": (load_family("gaussian_diag", mean=0.0, mean_strength=0.3, shape=2.0, rate=1.0), _REAL),
+    "gaussian_spherical": (load_family("gaussian_spherical", mean=0.0, mean_strength=0.3, shape=2.0, rate=1.0), _REAL),
+    "gaussian_zero": (load_family("gaussian_zero", dof=5.0, scale=np.eye(2)), _REAL),
+    "bernoulli": (load_family("bernoulli", a=0.7, b=0.9), np.array([[0, 1, 1, 0], [1, 0, 1, 0]])),
+    "exponential": (load_family("exponential", a=2.5, b=1.5), np.abs(_REAL)),
+    "geometric": (load_family("geometric", a=2.5, b=1.5), _COUNTS),
+    "negative_binomial": (load_family("negative_binomial", a=2.5, b=1.5), _COUNTS),
+    "von_mises_fisher": (
+        load_family("von_mises_fisher", kappa=3.0, strength=1.5),
+        np.array([[0.6, 0.8, 0.0], [0.0, 1.0, 0.0], [0.48, 0.6, 0.64]]),
+    ),
+}
+WEIGHTS = {"dp": DirichletProcess(0.9), "py": PitmanYor(0.9, 0.3), "finite": SymmetricDirichlet(4, 0.5)}
+
+# name: (sampler, family, weights, check that must fail)
+WRONG = {
+    "draws of the prior": (wrong.PriorDraws(), "poisson", "dp", "truth"),
+    "alpha times 1.4": (wrong.OtherWeights(strength=1.4), "poisson", "dp", "truth"),
+    "alpha times 1.1": (wrong.OtherWeights(strength=1.1), "poisson", "dp", "rows"),
+    "Pitman-Yor .15 for a Dirichlet process": (wrong.OtherWeights(discount=0.15), "poisson", "dp", "truth"),
+    "mass of one more cluster": (wrong.PlainGibbs(fault=wrong.mass_of_one_more_cluster), "poisson", "finite", "rows"),
+    "temperature off by 3 %": (wrong.PlainGibbs(fault=wrong.tempered), "poisson", "dp", "rows"),
+    "FastEx, mode published": (FastEx(mode="published"), "poisson", "finite", "rows"),
+    "sign of the proposal": (wrong.PlainMetropolis(sign=-1.0), "poisson", "dp", "rows"),
+    "split-merge without rho": (wrong.PlainSplitMerge(forgets=True), "poisson", "dp", "rows"),
+    "statistics out of date": (wrong.StaleStatistics(), "gaussian_diag", "dp", "truth"),
+    "adaptation without end": (wrong.AdaptsForEver(), "poisson", "dp", "data"),
+}
+
+
+def cell(sampler, family, weights, checks=CHECKS, n_replicates=300):
+    """What one certificate says, as plain values."""
+    given, rows = FAMILIES[family]
+    begin = time.process_time()
+    result = {"replicates": n_replicates, "n_rows": N_ROWS, "seed": SEED, "version": version("expfam")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MixtureModel(given, WEIGHTS[weights]).bind(rows)
+        _, X = simulate(model, 60, np.random.default_rng(SEED))
+        try:
+            found = check_model(
+                model, X, sampler=sampler, checks=checks, n_replicates=n_replicates, n_rows=N_ROWS, random_state=SEED
+            )
+        except ExpFamError as error:  # a sampler that refuses the model
+            return result | {"verdict": "refused", "reason": str(error)}
+    made = [row for row in found.table if row.p is not None]
+    verdict = {True: "passed", False: "NOT EXACT", None: "nothing checked"}[found.is_exact]
+    least = min(made, key=lambda row: row.p, default=None)
+    return result | {
+        "verdict": verdict,
+        "p": None if least is None else min(1.0, least.p * len(made)),
+        "quantity": None if least is None else f"{least.check}: {least.quantity}",
+        "skipped": {row.check: row.note for row in found.table if row.status == "skipped"},
+        "seconds": round(time.process_time() - begin, 1),
+        "says": found.verdict,
+    }
+
+
+def matches(only, names):
+    """Whether a cell is asked for: each of its names matches its pattern."""
+    return only is None or all(fnmatch(name, pattern) for name, pattern in zip(names, only))
+
+
+def run(only, n_replicates, stored):
+    """Make the cells that are asked for, those that are wrong on purpose without --only, into the stored results."""
+    failures = []
+    for sampler, kernel in SAMPLERS.items():
+        for family in FAMILIES:
+            for weights in WEIGHTS:
+                names = (sampler, family, weights)
+                if matches(only, names):
+                    found = stored["cells"][",".join(names)] = cell(kernel, family, weights, CHECKS, n_replicates)
+                    told(",".join(names), found)
+                    failures += [names] if found["verdict"] == "NOT EXACT" else []
+    for name, (kernel, family, weights, check) in WRONG.items() if only is None or only[0] == "wrong" else ():
+        found = stored["wrong"][name] = cell(kernel, family, weights, [check], n_replicates)
+        told(name, found)
+        failures += [(name, "passes although it is wrong")] if found["verdict"] != "NOT EXACT" else []
+    return failures
+
+
+def told(name, found):
+    """Print one result as it comes."""
+    p = found.get("p")
+    print(f"{name:42} {found['verdict']:16} {'' if p is None else f'{p:.1e}'} {found.get('reason', '')}", flush=True)
+
+
+HEAD = """# Certificates of the samplers
+
+Each cell is a call of `expfam.check_model` with the checks "rows", "truth" and "data": is the sampler exact? A number is
+the smallest p-value over all quantities, times their number. A sampler that is right gives one below 1e-4 once in ten
+thousand cells. "-": the sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
+
+**{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose. To make one
+again: `python asv_bench/protocols/certificate.py --only gibbs,poisson,dp`. All numbers, seeds and versions are in
+[certificate.json](../asv_bench/certificate.json).
+"""
+
+
+def page(stored):
+    """The page of all results."""
+    n_all = len(SAMPLERS) * len(FAMILIES) * len(WEIGHTS)
+    cells, wrongs = stored["cells"], stored["wrong"]
+    lines = [HEAD.format(n_made=len(cells), n_all=n_all, n_wrong=len(wrongs), n_faults=len(WRONG))]
+    for weights, prior in WEIGHTS.items():
+        made = [f for f in FAMILIES if any(f",{f},{weights}" in name for name in cells)]
+        if not made:
+            continue
+        lines += [f"## {prior!r}", "", "| sampler | " + " | ".join(made) + " |", "|---" * (len(made) + 1) + "|"]
+        for sampler in SAMPLERS:
+            found = [cells.get(f"{sampler},{family},{weights}") for family in made]
+            if any(found):
+                lines.append(f"| {sampler} | " + " | ".join(map(shown, found)) + " |")
+        lines.append("")
+    lines += ["## Wrong on purpose", "", "Each must fail: the reader sees that it can.", ""]
+    lines += ["| fault | replicates | verdict | p | found by |", "|---|---|---|---|---|"]
+    for name, found in wrongs.items():
+        lines.append(
+            f"| {name} | {found['replicates']} | {found['verdict']} | {found['p']:.1e} | {found['quantity']} |"
+        )
+    seconds = sum(found.get("seconds", 0.0) for found in [*cells.values(), *wrongs.values()])
+    versions = sorted({found["version"] for found in [*cells.values(), *wrongs.values()]})
+    lines += [
+        "",
+        f"Version {', '.join(versions)}; {seconds:.0f} CPU seconds in all; seed {SEED}; {N_ROWS} rows in each",
+    ]
+    return "\n".join([*lines[:-1], lines[-1] + " simulated data set.", ""])
+
+
+def shown(found):
+    """One cell of the table."""
+    if found is None:
+        return ""
+    if found["verdict"] == "refused":
+        return "-"
+    if found["p"] is None:
+        return "·"
+    return f"**{found['p']:.0e}**" if found["verdict"] == "NOT EXACT" else f"{found['p']:.2g}"
+
+
+def main(arguments=None):
+    """Run the command; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", metavar="SAMPLER,FAMILY,WEIGHTS", help="names with *; or wrong")
+    parser.add_argument("--replicates", type=int, default=300)
+    parser.add_argument("--json", type=Path, default=ROOT / "asv_bench" / "certificate.json")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "certificate.md")
+    args = parser.parse_args(arguments)
+    only = None if args.only is None else args.only.split(",")
+    if only is not None and only != ["wrong"] and len(only) != 3:
+        parser.error("--only takes three names, such as fast_ex,poisson,dp")
+    stored = {"cells": {}, "wrong": {}} | (json.loads(args.json.read_text()) if args.json.exists() else {})
+    failures = run(only, args.replicates, stored)
+    if only not in (None, ["wrong"]) and not any(matches(only, name.split(",")) for name in stored["cells"]):
+        parser.error(f"no cell is called {args.only}")
+    args.json.write_text(json.dumps(stored, indent=1) + "\n")
+    args.page.write_text(page(stored))
+    for failure in failures:
+        print("FAILED", *failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
