@@ -165,12 +165,12 @@ def told(name, found):
 
 HEAD = """# Certificates of the samplers
 
-Each cell is a call of `expfam.check_model` with the checks "rows", "truth" and "data": is the sampler exact? A number is
-the smallest p-value over all quantities, times their number. A sampler that is right gives one below 1e-4 once in ten
-thousand cells. "-": the sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
+Each cell is a call of `expfam.check_model` with the checks "rows", "truth" and "data": is the sampler exact? A number
+is the smallest p-value over all quantities, times their number. A sampler that is right gives one below 1e-4 once in
+ten thousand cells. "-": the sampler refuses the model. "·": nothing could be checked. Empty: not made yet.
 
-**{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose. To make one
-again: `python asv_bench/protocols/certificate.py --only gibbs,poisson,dp`. All numbers, seeds and versions are in
+**{n_made} of {n_all} cells have been made**, and {n_wrong} of {n_faults} samplers that are wrong on purpose. To make
+one again: `python asv_bench/protocols/certificate.py --only gibbs,poisson,dp`. All numbers, seeds and versions are in
 [certificate.json](../asv_bench/certificate.json).
 """
 

@@ -31,6 +31,7 @@ from expfam.families.simple.exponential import Exponential
 from expfam.families.simple.geometric import Geometric
 from expfam.families.simple.negative_binomial import NegativeBinomial
 from expfam.families.simple.von_mises_fisher import VonMisesFisher
+from expfam.model import weights as weights_module
 from expfam.model.pseudo_counts import CountTable, draw_pseudocounts, draw_shared_pseudocount
 from expfam.samplers import CollapsedState, GroupedGibbs, TopicGibbs, UpdateHyper
 
@@ -303,8 +304,7 @@ def test_discount_of_weights_in_long_runs():
 
 
 def test_the_targets_of_weights_are_their_posteriors(monkeypatch):
-    from expfam.model import weights as module
-
+    module = weights_module
     counts, steps = np.array([5, 2, 1, 1]), np.array([-2.0, 0.1, 1.5])
     rng = np.random.default_rng(0)
     for weights, scale in ((DirichletProcess(alpha=1.3), 1), (SymmetricDirichlet(6, alpha=0.3), 6)):
@@ -323,13 +323,39 @@ def test_the_targets_of_weights_are_their_posteriors(monkeypatch):
     np.testing.assert_allclose(np.diff([target(t) for t in steps]), np.diff(wanted), rtol=1e-10)
 
 
+def changed_target(monkeypatch, module, change):
+    """Add a function of the place to every target of the slice sampler that a module calls."""
+    right = module.slice_sample
+
+    def wrong(target, t, rng, **bounds):
+        return right(lambda x: target(x) + change(x), t, rng, **bounds)
+
+    monkeypatch.setattr(module, "slice_sample", wrong)
+
+
+def test_a_strength_without_the_density_of_its_log_is_found_out(monkeypatch):
+    """Alpha is drawn as a logarithm: its target needs the term t, without which small values are too frequent."""
+    changed_target(monkeypatch, weights_module, lambda t: -t)
+    found = strength_calibration(DirichletProcess(), 2.0, 0.5, 5, n_updates=4, n_simulations=500)
+    assert found.prior_p(stats.gamma(2.0, scale=2.0).cdf) < LEAST_P
+
+
+def test_a_discount_without_the_density_of_its_logit_is_found_out(monkeypatch):
+    def change(t):  # only of the discount: alpha alone has other places
+        return -np.log(1 / (1 + np.exp(-t))) - np.log(1 / (1 + np.exp(t)))
+
+    changed_target(monkeypatch, weights_module, change)
+    found = discount_calibration(40, n_updates=5, n_simulations=300)
+    assert found.prior_p(stats.uniform.cdf) < LEAST_P
+
+
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 
 
-def kernel_of_all_calibration(**sizes):
+def kernel_of_all_calibration(kernel=None, **sizes):
     """UpdateHyper on family and weights at once; what it leaves must have the law of the prior."""
     X = np.array([[1, 0], [3, 2]])
-    family, kernel = Poisson(shape=1.5, rate=0.4).bind(X), UpdateHyper()
+    family, kernel = Poisson(shape=1.5, rate=0.4).bind(X), kernel or UpdateHyper()
 
     def simulate(rng):
         steps = {name: step_prior(family, name).rvs(random_state=rng) for name in family.hyper}
@@ -359,6 +385,27 @@ def kernel_of_all_calibration(**sizes):
 
 def test_the_kernel_keeps_the_priors_of_all_it_updates():
     assert kernel_of_all_calibration(n_updates=3, n_simulations=60).prior_p(stats.uniform.cdf) > LEAST_P
+
+
+class SizesForgotten(UpdateHyper):
+    """Wrong on purpose: the weights are updated as if all data were one cluster."""
+
+    def move(self, state):
+        weights = state.model.weights
+        found = UpdateHyper(weights=False).move(state)
+        rng = np.random.default_rng([state.seed, state.n_steps])
+        state.set_model(state.model.with_weights(weights.update_hyper([state.data.n_rows], rng)))
+        return found
+
+
+def test_a_wrong_kernel_of_hyper_parameters_is_found_out():
+    wrong = kernel_of_all_calibration(SizesForgotten(), n_updates=4, n_simulations=150)
+    assert wrong.prior_p(stats.uniform.cdf) < LEAST_P
+
+
+@pytest.mark.slow
+def test_the_kernel_keeps_the_priors_in_long_runs():
+    assert kernel_of_all_calibration(n_updates=9, n_simulations=2000).prior_p(stats.uniform.cdf) > LEAST_P
 
 
 def draw_documents(a, lengths, rng):

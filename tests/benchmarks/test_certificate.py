@@ -1,0 +1,65 @@
+"""The page of certificates: cells that are made, kept and refused, and the exit status."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "asv_bench" / "protocols"))
+import certificate  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(certificate, "FAMILIES", {"poisson": certificate.FAMILIES["poisson"]})
+    places = ["--json", str(tmp_path / "c.json"), "--page", str(tmp_path / "c.md"), "--replicates", "40"]
+
+    def made(*arguments):
+        code = certificate.main([*arguments, *places])
+        return code, json.loads((tmp_path / "c.json").read_text()), (tmp_path / "c.md").read_text()
+
+    return made
+
+
+def test_cells_are_made_and_kept(run):
+    assert run("--only", "gibbs,poisson,dp")[0] == 0
+    code, stored, page = run("--only", "fast_ex_included,poisson,dp")
+    assert code == 0
+    assert stored["cells"]["gibbs,poisson,dp"]["verdict"] == "passed"
+    assert stored["cells"]["fast_ex_included,poisson,dp"]["verdict"] == "refused"
+    assert "**2 of 45 cells have been made**" in page
+    assert "| fast_ex_included | - |" in page
+
+
+def test_a_sampler_that_is_not_exact_makes_the_command_fail(run, monkeypatch, capsys):
+    monkeypatch.setattr(certificate, "SAMPLERS", {"prior": certificate.wrong.PriorDraws()})
+    code, _, page = run("--only", "prior,*,dp")
+    assert code == 1
+    assert "| prior | **" in page
+    assert "FAILED prior poisson dp" in capsys.readouterr().out
+
+
+def test_a_wrong_sampler_that_passes_makes_the_command_fail(run, monkeypatch, capsys):
+    gibbs = (certificate.CollapsedGibbs(), "poisson", "dp", "rows")
+    monkeypatch.setattr(certificate, "WRONG", {"right": gibbs})
+    code, stored, page = run("--only", "wrong")
+    assert code == 1
+    assert stored["wrong"]["right"]["verdict"] == "passed"
+    assert "| right | 40 | passed |" in page
+    assert "passes although it is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("only", ["gibbs", "gibbs,poisson,nothing"])
+def test_names_that_no_cell_has_are_refused(run, only):
+    with pytest.raises(SystemExit) as stopped:
+        run("--only", only)
+    assert stopped.value.code == 2
+
+
+def test_the_published_page_is_that_of_its_file():
+    stored = json.loads((ROOT / "asv_bench" / "certificate.json").read_text())
+    assert certificate.page(stored) == (ROOT / "docs" / "certificate.md").read_text()
+    assert all(found["verdict"] != "NOT EXACT" for found in stored["cells"].values())
+    assert {found["verdict"] for found in stored["wrong"].values()} == {"NOT EXACT"}
