@@ -52,7 +52,8 @@ class StandardisedColumns:
         """Return the coordinates of rows (m, V): float64, dense or CSR."""
         if sparse.issparse(rows):
             return sparse.csr_array(rows, dtype=np.float64).multiply(self.scale[None]).tocsr()
-        block = (rows - self.centre) * self.scale
+        block = rows - self.centre
+        block *= self.scale
         if self.may_miss:
             block[np.isnan(block)] = 0.0
         return block

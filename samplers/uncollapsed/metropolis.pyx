@@ -481,7 +481,8 @@ class UncollapsedMetropolis(UncollapsedKernel):
     def reversed(self):
         """Return the kernel itself if all its steps are alike, else None.
 
-        Their law must follow from the parameters of the sweep. The draw after the steps (`redraw`) would have to come first in the reversal, which no setting asks for.
+        Their law must follow from the parameters of the sweep. The draw after the steps (`redraw`) would have to come
+        first in the reversal, which no setting asks for.
         """
         is_reversible = self.is_sampler and not self.redraw and self.refresh in ("always", 1)
         return self if is_reversible else None

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from compositions import FAMILIES, SAMPLERS, tried
+from compositions import FAMILIES, SAMPLERS, family_named, rows_for, tried
 from scipy import sparse
 
 from expfam import (
@@ -17,10 +17,8 @@ from expfam import (
     SphericalGaussian,
     SymmetricDirichlet,
     ZeroMeanGaussian,
-    load_family,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.plugins.laws.data_case import made_up_data
 from expfam.samplers import Canopy, HierarchicalClustering, UncollapsedGibbs, sample
 from expfam.structures.cluster_tree.tree import smoothed_means
 
@@ -30,7 +28,7 @@ WEIGHTS = (DirichletProcess(), SymmetricDirichlet(4))
 
 def rows(family, n_rows, seed=0):
     """A few rows that suit a family, dense."""
-    X = made_up_data(family.support, 3, np.random.default_rng(seed))[:n_rows]
+    X = rows_for(family, 3, np.random.default_rng(seed))[:n_rows]
     return X.toarray() if sparse.issparse(X) else np.asarray(X)
 
 
@@ -43,7 +41,7 @@ def forms(family, X):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("title", SAMPLERS)
 def test_few_rows_are_served(title, name):
-    sampler, family = tried(title), load_family(name)
+    sampler, family = tried(title), family_named(name)
     for turn, n_rows in enumerate((1, 2, 10)):
         for place, X in enumerate(forms(family, rows(family, n_rows)).values()):
             data = Dataset(X, family)
@@ -82,7 +80,7 @@ def test_a_tree_of_clusters_is_made_where_one_cluster_holds_all_data():
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
 def test_a_hierarchy_of_few_rows_is_the_same_from_any_layout(name, n_rows):
-    family = load_family(name)
+    family = family_named(name)
     X = np.repeat(rows(family, n_rows), 2, axis=0)[: max(n_rows, 2)]
     for duplicates in ("exact", "collapse"):
         found = []
