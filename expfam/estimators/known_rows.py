@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from expfam.params import check_value
 from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.collapsed.linked import LinkedGibbs
 from expfam.samplers.starts.ascent import ascend
+
+Kind = Literal["clusters", "classes"]
 
 
 class KnownRows(NamedTuple):
@@ -31,7 +33,7 @@ class KnownRows(NamedTuple):
     classes: npt.NDArray[Any]
 
 
-def known_rows(owner: str, labels: str | None, y: Any, links: Any, n_rows: int) -> KnownRows:
+def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int) -> KnownRows:
     """Return what `y` and `links` say, checked.
 
     Parameters
@@ -162,7 +164,7 @@ def start_with_classes(model: Any, data: Any, labels: npt.ArrayLike, *, n_thread
 
 def numbered_by_class(labels: npt.NDArray[np.int32], known: Known) -> npt.NDArray[np.int32]:
     """Return labels in which cluster j is that of class j, where a class is one cluster."""
-    if not known.fixes_rows:
+    if known.classes is None or not known.fixes_rows:
         return labels
     first = np.full(int(labels.max()) + 1, -1, dtype=np.int32)
     rows = np.flatnonzero(known.classes >= 0)

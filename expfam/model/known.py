@@ -79,7 +79,7 @@ class Known:
             self.classes = _spread(self.classes, self.links)
         self.n_classes = 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1
         held = np.zeros(self.n_rows, dtype=bool)
-        if self.fixes_rows:
+        if self.classes is not None and self.fixes_rows:
             held |= self.classes >= 0
         self.groups = []
         if self.links is not None:
@@ -158,13 +158,13 @@ class Known:
         (N,) int32 ndarray
             Renumbered by first appearance.
         """
-        n_clusters, labels = by_first_appearance(labels)
+        n_clusters, near = by_first_appearance(labels)
         if self.classes is not None and self.n_classes:
-            labels = self._with_classes(labels, n_clusters, limit)
+            near = self._with_classes(near, n_clusters, limit)
         for rows in self.groups:  # known ones lie in clusters of their class already
-            found, counts = np.unique(labels[rows], return_counts=True)
-            labels[rows] = found[counts.argmax()]
-        return by_first_appearance(labels)[1]
+            found, counts = np.unique(near[rows], return_counts=True)
+            near[rows] = found[counts.argmax()]
+        return by_first_appearance(near)[1]
 
     def _with_classes(self, labels, n_clusters, limit):
         known = np.flatnonzero(self.classes >= 0)
@@ -219,7 +219,8 @@ def link_groups(pairs: Iterable[Sequence[int]] | npt.ArrayLike, n_rows: int) -> 
     >>> link_groups([(0, 3), (3, 4)], n_rows=6)
     array([ 0, -1, -1,  0,  0, -1])
     """
-    found = np.asarray(list(pairs) if not isinstance(pairs, np.ndarray) else pairs)
+    given: Any = pairs if isinstance(pairs, np.ndarray) else list(pairs)  # type: ignore[arg-type]
+    found = np.asarray(given)
     if found.size == 0:
         return np.full(n_rows, -1)
     if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
