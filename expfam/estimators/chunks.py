@@ -16,12 +16,14 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
+from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
 from expfam.params import is_auto
 from expfam.samplers.chain.callbacks import close_all
+from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.chain.trace import Trace
 from expfam.samplers.named import automatic_sampler, load_sampler
 from expfam.samplers.variational.stream import VariationalStream
@@ -30,6 +32,8 @@ from expfam.structures.ground.rng import resolve_seed
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
+
+_OF_CLASSES = ("classes_", "cluster_classes_", "n_known_")
 
 
 def _learns_chunks(estimator):
@@ -168,7 +172,13 @@ class ChunkedFit(ChunkLearner):
 
     @available_if(_learns_chunks)
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None, *, batch: int | str | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        batch: int | str | None = None,
+        classes: npt.ArrayLike | None = None,
     ) -> Self:
         """Learn one more chunk of data, which is not kept: one local step, one update.
 
@@ -178,12 +188,15 @@ class ChunkedFit(ChunkLearner):
         Parameters
         ----------
         X : array_like or sparse matrix, shape (m, V)
-        y : ignored
+        y : (m,) array_like, optional
+            Class of each row as in `fit`, under ``labels="clusters"``.
         sample_weight : (m,) array_like of non-negative float, optional
             Multiplicity of each row.
         batch : int or str, optional
             Under a memoized schedule (the default): name of the chunk, which when it comes again replaces what it
             contributed; a chunk without a name is added for good. A stochastic schedule takes no names.
+        classes : (C,) array_like, optional
+            All classes; the first chunk needs them if its `y` lacks some.
 
         Returns
         -------
@@ -209,20 +222,26 @@ class ChunkedFit(ChunkLearner):
         >>> mixture.cluster_sizes_
         array([100, 100])
         """
-        return self._learn_chunk(X, {"weight": sample_weight}, batch, is_first=not hasattr(self, "family_"))
+        is_first = not hasattr(self, "family_")
+        if is_first or not n_numbered_classes(self):
+            self.__dict__.pop("classes_", None)
+        known = known_of_chunk(self, y, classes, _n_rows(X), is_anew=is_first)
+        return self._learn_chunk(X, {"weight": sample_weight, "known": known}, batch, is_first=is_first)
 
     @available_if(_learns_chunks)
-    def fit_chunks(self, chunks: Iterable, y: Any = None) -> Self:
+    def fit_chunks(self, chunks: Iterable, y: Any = None, *, classes: npt.ArrayLike | None = None) -> Self:
         """Fit to data that come in chunks and are never held together.
 
         Parameters
         ----------
         chunks : iterable
-            Arrays or sparse matrices of rows, or pairs of one and its ``sample_weight`` as a tuple. From an iterator,
-            which gives each chunk once, one pass is made. From anything that can be gone through again, such as a
+            Arrays or sparse matrices of rows, or pairs of one and its ``sample_weight`` as a tuple; under
+            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. From an iterator, which gives each chunk once, one pass is made. From anything that can be gone through again, such as a
             list of memory maps, up to `n_steps` passes, until the bound has settled; the same chunks must then come
             in the same order.
         y : ignored
+        classes : (C,) array_like, optional
+            All classes, if the first chunk may lack some.
 
         Returns
         -------
@@ -251,11 +270,30 @@ class ChunkedFit(ChunkLearner):
         >>> Mixture("poisson", 2, sampler="variational", random_state=0).fit_chunks(chunks).cluster_sizes_
         array([100, 100])
         """
-        return self._learn_chunks(chunks)
+        for name in _OF_CLASSES:
+            self.__dict__.pop(name, None)
+        self._given_classes = classes
+        try:
+            return self._learn_chunks(chunks)
+        finally:
+            del self._given_classes
+
+    def _parts(self, chunk):
+        """Return the rows of a chunk, and options of their `Dataset`."""
+        if self.labels is None:
+            return super()._parts(chunk)
+        if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
+            raise DataError(
+                f"with labels={self.labels!r} a chunk is a tuple (rows, y) or (rows, y, sample_weight); got"
+                f" {f'{len(chunk)} parts' if isinstance(chunk, tuple) else type(chunk).__name__}"
+            )
+        X, y, *weight = chunk
+        known = known_of_chunk(self, y, self._given_classes, _n_rows(X), is_anew=True)
+        return X, {"known": known, "weight": weight[0] if weight else None}
 
     def restore_stream(self, arrays: dict[str, Any]) -> VariationalStream:
         """Return the stream whose `to_arrays` these are, for this estimator's model and sampler."""
-        return self._told_of_weights(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
+        return self._told_of_fit(VariationalStream.from_arrays(self.model_, self._kernel(), arrays))
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
@@ -277,14 +315,28 @@ class ChunkedFit(ChunkLearner):
         check_memory(forecast, self.memory_limit)
         seed = resolve_seed(self.random_state)
         if is_first:
-            return kernel.stream(model, data, seed=seed, start=self.start), data
-        return self._told_of_weights(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
+            stream = kernel.stream(model, data, seed=seed, start=self.start)
+            stream.n_classes = 0 if data.known is None else data.known.n_classes
+            return stream, data
+        if data.known is not None:
+            check_known(kernel, model, data.known)
+        return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
 
-    def _told_of_weights(self, stream):
-        """Tell the stream whether the rows learned before had weights: sizes are floats only then."""
+    def _told_of_fit(self, stream):
+        """Tell the stream what it cannot see in statistics: whether rows had weights, and how many classes."""
         stream.is_weighted = self.cluster_sizes_.dtype.kind == "f"
+        stream.n_classes = n_numbered_classes(self)
         return stream
 
     def _read_stream(self, stream):
         self._adopt(stream.model, None, *stream.soft_partition(), bound=stream.log_joint)
+        for name in _OF_CLASSES[1 if stream.n_classes else 0 :]:
+            self.__dict__.pop(name, None)
+        if stream.n_classes:
+            places = np.arange(len(self.n_), dtype=np.int32)
+            self.cluster_classes_ = np.where(places < stream.n_classes, places, -1).astype(np.int32)
         self.cluster_sizes_ = self.n_.copy() if stream.is_weighted else np.rint(self.n_).astype(np.int64)
+
+
+def _n_rows(X):
+    return X.shape[0] if hasattr(X, "shape") else len(X)

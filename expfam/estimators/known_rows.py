@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import DataError, DataWarning
+from expfam.errors import CapabilityError, DataError, DataWarning
 from expfam.model.assignment import assigned_labels
 from expfam.model.known import KINDS, Known
 from expfam.params import check_value
@@ -76,6 +76,77 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
     if codes is None and links is None:
         return KnownRows(None, classes)
     return KnownRows(Known(codes, labels or "clusters", links=links), classes)
+
+
+def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: bool) -> Known | None:
+    """Return what `y` says of the rows of a chunk; the first chunk with classes sets `classes_` of the mixture.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        With `labels`; with `classes_` where classes are known already.
+    y : (m,) array_like or None
+    classes : array_like or None
+        All classes, if the first chunk may lack some.
+    n_rows : int
+    is_anew : bool
+        Whether no clusters were learned before this run.
+
+    Returns
+    -------
+    Known or None
+        None where `labels` is None.
+
+    Raises
+    ------
+    DataError, ValueError, CapabilityError
+    """
+    owner, labels = type(mixture).__name__, mixture.labels
+    if labels is None:
+        known_rows(owner, labels, y, None, n_rows)  # warns that y is ignored
+        return None
+    check_value(f"{owner}: labels", labels, KINDS)
+    if labels != "clusters":
+        raise CapabilityError(f"{owner}: chunks are learned with labels='clusters'; labels={labels!r} needs all data")
+    codes, names = class_codes([] if y is None else y)
+    if y is not None and len(codes) != n_rows:
+        raise DataError(f"{owner}: y has {len(codes)} values, the chunk has {n_rows} rows")
+    if not hasattr(mixture, "classes_"):
+        _set_classes(mixture, names, classes, is_anew)
+    elif classes is not None and not np.array_equal(np.unique(classes), mixture.classes_):
+        raise ValueError(f"{owner}: classes={classes!r} are not those of the first chunk, {mixture.classes_.tolist()}")
+    of_name = {name: place for place, name in enumerate(mixture.classes_.tolist())}
+    strange = [name for name in names.tolist() if name not in of_name]
+    if strange:
+        row = int(np.flatnonzero(codes == names.tolist().index(strange[0]))[0])
+        raise DataError(
+            f"{owner}: row {row} of the chunk is of class {strange[0]!r}, which the first chunk did not have: give it"
+            " all classes, classes=[...]"
+        )
+    places = np.array([of_name[name] for name in names.tolist()] + [-1], dtype=np.int32)
+    return Known(places[codes] if y is not None else np.full(n_rows, -1), labels, n_classes=len(of_name))
+
+
+def n_numbered_classes(mixture: Any) -> int:
+    """Return the number of classes if cluster j of a fitted mixture is that of class j, else 0."""
+    if not hasattr(mixture, "cluster_classes_"):
+        return 0
+    C = len(mixture.classes_)
+    return C if np.array_equal(mixture.cluster_classes_[:C], np.arange(C)) else 0
+
+
+def _set_classes(mixture, names, classes, is_anew):
+    """Set the classes of all chunks: those given, or those of the first chunk."""
+    if not is_anew:
+        raise CapabilityError(
+            f"{type(mixture).__name__}: the fit before had no classes, so its clusters stand for none: fit anew with y"
+        )
+    names = names if classes is None else np.unique(classes)
+    if not len(names):
+        raise ValueError(
+            f"{type(mixture).__name__}: labels={mixture.labels!r} needs the classes: y of the first chunk, or classes="
+        )
+    mixture.classes_ = names
 
 
 def class_codes(y: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
@@ -162,18 +233,6 @@ def start_with_classes(model: Any, data: Any, labels: npt.ArrayLike, *, n_thread
     return max(found, key=lambda start: model.log_joint(data, start))
 
 
-def numbered_by_class(labels: npt.NDArray[np.int32], known: Known) -> npt.NDArray[np.int32]:
-    """Return labels in which cluster j is that of class j, where a class is one cluster."""
-    if known.classes is None or not known.fixes_rows:
-        return labels
-    first = np.full(int(labels.max()) + 1, -1, dtype=np.int32)
-    rows = np.flatnonzero(known.classes >= 0)
-    first[labels[rows]] = known.classes[rows]
-    others = np.flatnonzero(first < 0)
-    first[others] = known.n_classes + np.arange(len(others))
-    return first[labels]
-
-
 def classes_of_clusters(labels: npt.NDArray[np.int32], n_clusters: int, known: Known) -> npt.NDArray[np.int32]:
     """Return the class of the known rows of each cluster: (K,) int32, -1 where there are none."""
     found = np.full(n_clusters, -1, dtype=np.int32)
@@ -203,9 +262,10 @@ __all__ = [
     "KnownRows",
     "class_codes",
     "classes_of_clusters",
+    "known_of_chunk",
     "known_rows",
     "most_probable_class",
-    "numbered_by_class",
+    "n_numbered_classes",
     "start_with_classes",
     "with_links",
 ]

@@ -35,7 +35,6 @@ from expfam.estimators.known_rows import (
     classes_of_clusters,
     known_rows,
     most_probable_class,
-    numbered_by_class,
     with_links,
 )
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
@@ -193,7 +192,7 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
     cluster_classes_ : (K,) int32 ndarray
         Class of the known rows of each cluster, a place in `classes_`; -1 where there are none.
     n_known_ : int
-        Rows whose class is known, by `y` or by a link to such a row.
+        Rows whose class is known, by `y` or by a link to such a row; only after `fit`.
     coarsening_ : (K - 1, 4) float64 ndarray
         Merges of the clusters down to one, as SciPy's linkage matrix; made on first use. `coarsen` follows it.
     interrupted_ : bool
@@ -318,7 +317,7 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
             labels = self._chosen_partition(trace, state, data, best)
-            self._adopt(state.model, data, labels if known is None else numbered_by_class(labels, known))
+            self._adopt(state.model, data, labels if known is None else known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._set_known(known)
         self.n_init_chosen_ = begun.name

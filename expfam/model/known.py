@@ -34,6 +34,8 @@ class Known:
         known rows of at most one class; a class may hold several clusters.
     links : (N,) array_like of int, optional
         Rows with an equal number of at least 0 are in one cluster; -1 for rows without a link.
+    n_classes : int, optional
+        Number of classes, where more may exist than these rows have.
 
     Attributes
     ----------
@@ -64,6 +66,7 @@ class Known:
         kind: Literal["clusters", "classes"] = "clusters",
         *,
         links: npt.ArrayLike | None = None,
+        n_classes: int | None = None,
     ) -> None:
         check_value("labels", kind, KINDS)
         if classes is None and links is None:
@@ -77,7 +80,7 @@ class Known:
             if len(self.links) != len(self.classes):
                 raise DataError(f"y has {len(self.classes)} rows, links {len(self.links)}")
             self.classes = _spread(self.classes, self.links)
-        self.n_classes = 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1
+        self.n_classes = max(n_classes or 0, 0 if self.classes is None else int(self.classes.max(initial=-1)) + 1)
         held = np.zeros(self.n_rows, dtype=bool)
         if self.classes is not None and self.fixes_rows:
             held |= self.classes >= 0
@@ -114,7 +117,8 @@ class Known:
     def part(self, rows: npt.NDArray[np.integer]) -> Known:
         """Return what is known of some of the rows."""
         classes = None if self.classes is None else self.classes[rows]
-        return Known(classes, self.kind, links=None if self.links is None else self.links[rows])
+        links = None if self.links is None else self.links[rows]
+        return Known(classes, self.kind, links=links, n_classes=self.n_classes)
 
     # ---- partitions --------------------------------------------------------------------------------------------------
 
@@ -159,26 +163,54 @@ class Known:
             Renumbered by first appearance.
         """
         n_clusters, near = by_first_appearance(labels)
-        if self.classes is not None and self.n_classes:
+        if self.classes is not None and (self.classes >= 0).any():
             near = self._with_classes(near, n_clusters, limit)
         for rows in self.groups:  # known ones lie in clusters of their class already
             found, counts = np.unique(near[rows], return_counts=True)
             near[rows] = found[counts.argmax()]
         return by_first_appearance(near)[1]
 
+    def numbered_by_class(self, labels: npt.NDArray[np.int32], n_clusters: int = 0) -> npt.NDArray[np.int32]:
+        """Return labels in which cluster j is that of class j, where a class is one cluster.
+
+        Parameters
+        ----------
+        labels : (N,) int32 ndarray
+            They agree with what is known.
+        n_clusters : int
+            Number of clusters, where some may be empty; classes without a row then take empty ones if they can.
+
+        Returns
+        -------
+        (N,) int32 ndarray
+            Other clusters follow in the order of their numbers.
+        """
+        if self.classes is None or not self.fixes_rows:
+            return labels
+        number = np.full(max(int(labels.max()) + 1, n_clusters, self.n_classes), -1, dtype=np.int32)
+        rows = np.flatnonzero(self.classes >= 0)
+        number[labels[rows]] = self.classes[rows]
+        left = np.setdiff1d(np.arange(len(number), dtype=np.int32), number)
+        first = np.searchsorted(left, self.n_classes)
+        number[number < 0] = np.concatenate([left[first:], left[:first]])
+        return number[labels]
+
     def _with_classes(self, labels, n_clusters, limit):
         known = np.flatnonzero(self.classes >= 0)
-        counts = np.zeros((max(n_clusters, self.n_classes), self.n_classes))
-        np.add.at(counts, (labels[known], self.classes[known]), 1.0)
-        home = np.empty(self.n_classes, dtype=np.int32)
+        present, classes_of_rows = np.unique(self.classes[known], return_inverse=True)
+        C = len(present)
+        limit = None if limit is None else limit - (self.n_classes - C)  # other classes need clusters later
+        counts = np.zeros((max(n_clusters, C), C))
+        np.add.at(counts, (labels[known], classes_of_rows), 1.0)
+        home = np.empty(C, dtype=np.int32)
         clusters, classes = linear_sum_assignment(counts, maximize=True)
         home[classes] = clusters
         of_cluster = np.where(counts.max(axis=1) > 0, counts.argmax(axis=1), -1)
         if self.fixes_rows:
             of_cluster[:] = -1
-        of_cluster[home] = np.arange(self.n_classes)
-        stays = of_cluster[labels[known]] == self.classes[known]
-        labels[known] = np.where(stays, labels[known], home[self.classes[known]])
+        of_cluster[home] = np.arange(C)
+        stays = of_cluster[labels[known]] == classes_of_rows
+        labels[known] = np.where(stays, labels[known], home[classes_of_rows])
         sizes = np.bincount(labels, minlength=len(counts))
         if limit is not None and (sizes > 0).sum() > limit:
             has_class = np.zeros(len(counts), dtype=bool)

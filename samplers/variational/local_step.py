@@ -204,7 +204,8 @@ class PhiSizes:
 class SparsePass:
     """Passes over the rows of a data set with K clusters, of which each row keeps L.
 
-    L is `n_active`, at most K; with L = K the pass is dense and keeps no rows. `scores_last` says whether the last
+    L is `n_active`, at most K; with L = K the pass is dense and keeps no rows. `held` (N,) is the cluster of each row
+    whose cluster is known, and -1 for the others: all of its responsibility is there. `scores_last` says whether the last
     clusters of a row are scored when they are not among its candidates. Without them the bound may fall: only tests set
     it to False.
     """
@@ -218,10 +219,11 @@ class SparsePass:
         n_active: int,
         *,
         weight: npt.NDArray[np.float64] | None = None,
+        held: npt.NDArray[np.int32] | None = None,
         n_threads: int | None = None,
     ) -> None:
         self.phi, self.K, self.L = phi, int(n_clusters), int(n_active)
-        self.weight, self.n_threads = weight, n_threads
+        self.weight, self.held, self.n_threads = weight, held, n_threads
         self.n_rows = phi.data.n_rows
 
     @property
@@ -439,6 +441,8 @@ class PassPart:
         rows = self._global(places)
         phi = self._timed("statistics", self._statistics, rows, m)
         scores, near = self._timed("weights", self._score, phi, places, m)
+        if self.owner.held is not None:
+            _leave_held(scores, near, self.owner.held[rows])
         self._timed("select", self._select, scores, near, rows, m)
         self._add_block(phi, scores, rows, places, m)
 
@@ -514,3 +518,19 @@ class PassPart:
             add_sparse_rows(*phi, values, indices, weight, sums.n, sums.S, *scratch)
         else:
             add_dense_rows(phi, values, indices, weight, sums.n, sums.S, *scratch, self.total)
+
+
+def _leave_held(scores, near, held):
+    """Leave each row of a known cluster the score of this one alone."""
+    rows = np.flatnonzero(held >= 0)
+    if near is None:
+        kept = scores[rows, held[rows]]
+        scores[rows] = -np.inf
+        scores[rows, held[rows]] = kept
+        return
+    buckets, graph, _ = near  # each cluster is among its own nearest, so that of the row is a candidate
+    is_other = graph[buckets[rows]] != held[rows, None]
+    scores[rows, graph.shape[1] :] = -np.inf
+    scores[rows[:, None], np.arange(graph.shape[1])] = np.where(
+        is_other, -np.inf, scores[rows, : graph.shape[1]]
+    )

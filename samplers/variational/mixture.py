@@ -92,6 +92,7 @@ class SparseVariational(CandidatePasses):
 
     state_type = VariationalState
     takes_weight = True
+    takes_known = frozenset({"clusters"})
     _constraints: ClassVar = {
         "objective": ("vb", "map"),
         "memo": ("auto", "statistics", "rows"),
@@ -131,6 +132,11 @@ class SparseVariational(CandidatePasses):
         self._check_abilities(model, data, K)
 
     def _check_abilities(self, model, data, K):
+        if data.known is not None and data.known.fixes_rows and model.weights.max_components is None:
+            raise CapabilityError(
+                f"SparseVariational cannot use labels='clusters' under {model.weights!r}: classes on ordered sticks are"
+                " another model. Give n_components, or take sampler='gibbs'"
+            )
         if self.memo == "rows" and self.n_active_of(K) >= K:
             raise ValueError("memo='rows' needs n_active below the number of clusters; use memo='statistics'")
         if self.objective == "map":
@@ -207,7 +213,13 @@ class SparseVariational(CandidatePasses):
         K = self.n_clusters_of(model, data)
         if data.n_rows < K:
             warnings.warn(f"{K} clusters for {data.n_rows} data: the rest stay at the prior", DataWarning, stacklevel=3)
-        return VariationalState(model, data, fitted_labels(labels, K, self), n_clusters=K, settings=self, seed=seed)
+        labels = self._on_components(labels, K, data)
+        return VariationalState(model, data, labels, n_clusters=K, settings=self, seed=seed)
+
+    def _on_components(self, labels, K, data):
+        """Return labels below K, with class c in component c where classes are known."""
+        labels = fitted_labels(labels, K, self)
+        return labels if data.known is None else data.known.numbered_by_class(labels, K)
 
     def _empty_stream(self, model, data, seed):
         return VariationalStream(model, data, n_clusters=self.max_clusters(model), settings=self, seed=seed)
@@ -215,7 +227,7 @@ class SparseVariational(CandidatePasses):
     def _stream_start(self, stream, data, start):
         if stream.model.weights.max_components is not None:
             warn_of_few(stream.K, data)
-        return fitted_labels(start, stream.K, self)
+        return self._on_components(start, stream.K, data)
 
     def check_stream(self, model: MixtureModel, data: Dataset) -> None:
         """Raise as `check` does, for a run that learns chunks; `data` is one of them."""

@@ -57,10 +57,12 @@ class SoftState(Learner):
         self.order = np.arange(self.K)
         self.total_weight = weight_of(data)
 
-    def passes_over(self, phi: PhiBlocks, weight: npt.NDArray[np.float64] | None) -> SparsePass:
-        """Return passes over the rows of given blocks, with these settings."""
-        settings = self.settings
-        return SparsePass(phi, self.K, settings.n_active_of(self.K), weight=weight, n_threads=settings.n_threads)
+    def passes_over(
+        self, phi: PhiBlocks, weight: npt.NDArray[np.float64] | None, held: npt.NDArray[np.int32] | None = None
+    ) -> SparsePass:
+        """Return passes over the rows of given blocks, with these settings; `held` are clusters that are known."""
+        L, n_threads = self.settings.n_active_of(self.K), self.settings.n_threads
+        return SparsePass(phi, self.K, L, weight=weight, held=held, n_threads=n_threads)
 
     # ---- statistics --------------------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ class VariationalState(HeldSoft):
         self.labels = np.array(labels, dtype=np.int32)
         if self.labels.min() < 0 or self.labels.max() >= self.K:
             raise ExpFamError(f"labels must lie in 0..{self.K - 1}; got {self.labels.min()}..{self.labels.max()}")
-        self.passes = self.passes_over(self.phi, data.weight)
+        self.passes = self.passes_over(self.phi, data.weight, held_clusters(data))
         self._begin_memo()
         self.update()
         self.log_joint = self.compute_log_joint()
@@ -166,13 +166,14 @@ class VariationalState(HeldSoft):
         Returns
         -------
         labels : (N,) int32 ndarray
-            As `partition`.
+            As `partition`; where classes are known cluster j is that of class j.
         n : (B,) float64 ndarray
             First the clusters of the labels, in the order of the labels. Then the clusters that hold at least half a
             datum although they are the most probable cluster of no row.
         S : (B, F) float64 ndarray, or CSR where the statistics of the data are CSR
         """
-        labels = self.partition
+        labels, known = self.partition, self.data.known
+        labels = labels if known is None else known.numbered_by_class(labels)
         first = np.unique(labels, return_index=True)[1]
         used = self.labels[first]
         others = np.setdiff1d(np.flatnonzero(self.n >= HELD), used)
@@ -288,6 +289,11 @@ class VariationalState(HeldSoft):
         self.model, self.labels, self.sums, self.order = model, labels, sums, order
         self.log_joint, self.share_moved = log_joint, share_moved
         self.update(keep_order=True)
+
+
+def held_clusters(data: Dataset) -> npt.NDArray[np.int32] | None:
+    """Return the component of each row whose class is known, -1 for others: class c is component c."""
+    return None if data.known is None or data.known.classes is None else data.known.classes
 
 
 def stored_order(arrays: dict[str, Any], K: int) -> npt.NDArray[np.int64]:

@@ -20,7 +20,7 @@ from expfam.samplers.variational.local_step import Sums
 from expfam.samplers.variational.schedules import Memoized
 from expfam.samplers.variational.soft_state import HELD, SETTLED_SHARE
 from expfam.samplers.variational.soft_stream import SoftStream
-from expfam.samplers.variational.state import stored_rows
+from expfam.samplers.variational.state import held_clusters, stored_rows
 from expfam.structures.ground.stored import integers, numbers
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class VariationalStream(SoftStream):
         Most probable cluster of each row of the chunk learned last.
     memo : dict
         `Contribution` of each named chunk.
+    n_classes : int
+        Number of classes of known rows: class c is component c, and stays in the results while it holds nothing.
 
     Examples
     --------
@@ -116,6 +118,7 @@ class VariationalStream(SoftStream):
     """
 
     contribution_type = Contribution
+    n_classes = 0
 
     def resume(self, n: npt.NDArray[np.float64], S: Any) -> None:
         """Begin with the statistics (n, S) of a finished fit, whose rows are not known."""
@@ -131,7 +134,7 @@ class VariationalStream(SoftStream):
     def step_of(self, batch: Chunk, *, all_clusters: bool) -> tuple[LocalStep, bool]:
         """Return the local step of a chunk, and whether it scored all clusters."""
         data, last = batch.data, batch.last
-        passes = self.passes_over(self.phi.over(data), data.weight)
+        passes = self.passes_over(self.phi.over(data), data.weight, held_clusters(data))
         has_rows = last is not None and last.indices is not None
         has_candidates = has_rows and not all_clusters and self.settings.has_candidates(self.K)
         if has_candidates:
@@ -180,9 +183,11 @@ class VariationalStream(SoftStream):
         labels : (m,) int32 ndarray
         n : (B,) float64 ndarray
         S : (B, F) float64 ndarray, or CSR where the statistics of the data are CSR
-            `n` and `S` are of the clusters that hold at least half a datum or one of the labels, by cluster number.
+            `n` and `S` are of the clusters that hold at least half a datum or one of the labels, and of those of
+            classes, by cluster number.
         """
         chosen = np.union1d(np.flatnonzero(self.n >= HELD), self.labels)
+        chosen = np.union1d(np.arange(self.n_classes, dtype=chosen.dtype), chosen)
         labels, S = np.searchsorted(chosen, self.labels).astype(np.int32), self.S[chosen]
         return labels, self.n[chosen], sparse.csr_array(S) if self.phi.is_sparse else S
 

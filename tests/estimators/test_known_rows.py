@@ -154,7 +154,7 @@ def test_nothing_known_changes_no_bit():
             DataError,
             r"rows \d+ and \d+ are linked, and are of the",
         ),
-        ({"labels": "clusters", "sampler": "variational"}, Z, None, CapabilityError, "cannot use labels='clusters'"),
+        ({"labels": "clusters", "sampler": "variational"}, Z, None, CapabilityError, "classes on ordered sticks"),
         ({"sampler": "variational"}, None, np.zeros(120, dtype=int), CapabilityError, "cannot use links"),
         ({"labels": "clusters", "start": np.zeros(120, dtype=int)}, Z, None, DataError, "starting labels disagree"),
         ({"weights": SymmetricDirichlet(2), "labels": "classes"}, Z, None, DataError, "allows 2 clusters"),
