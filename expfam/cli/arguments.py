@@ -90,7 +90,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "--label-column",
         type=column_name,
         metavar="COLUMN",
-        help="tables: column with known classes, used for scores only",
+        help="tables: column with known classes, used for scores only, unless `fit` is given --known",
     )
     reading.add_argument(
         "--zero-based",

@@ -20,6 +20,7 @@ from expfam.cli.arguments import (
     time_amount,
 )
 from expfam.cli.columns import add_columns, check_family, family_facts, family_line, is_automatic, model_data
+from expfam.cli.known import add_known, check_known_arguments, class_of_cluster, known_line, read_known
 from expfam.cli.outputs import check_outputs, result_writers, save_all
 from expfam.cli.results import (
     as_text,
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vocab", type=Path, metavar="FILE", help="file with the names of the columns, one name per line"
     )
     add_columns(parser)
+    add_known(parser)
     model = add_family(parser)
     size = model.add_mutually_exclusive_group()
     size.add_argument(
@@ -131,9 +133,11 @@ def run(args: argparse.Namespace) -> int:
 
     check_outputs(args)
     check_family(args)
+    check_known_arguments(args)
     load_sampler(args.sampler)
     options = reading_options(args, frame=is_automatic(args))
     table = read(args.data, vocab=args.vocab, memory_limit=args.memory_limit, **options)
+    table, given = read_known(args, table)
     X, family = model_data(args, table)
     k = args.components
     weights = DirichletProcess(args.alpha or 1.0) if k is None else SymmetricDirichlet(k, alpha=args.alpha)
@@ -150,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
         n_steps=args.steps,
         n_warmup="auto" if args.warmup is None else args.warmup,
         start=args.start,
+        labels=given.labels,
         n_threads=args.threads,
         random_state=seed,
         memory_limit=args.memory_limit,
@@ -160,12 +165,15 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None and args.labels is None:
         say(args, "output    none: give --output DIR to save the model, --labels FILE to save the labels")
     began = time.perf_counter()
-    fit_with_progress(args, mixture, X)
+    fit_with_progress(args, mixture, X, given.y, links=given.links)
     seconds = time.perf_counter() - began
     # save before printing: if the output pipe is closed, the result is not lost
     saved, failed = save_all(args, result_writers(mixture, table))
-    scores, clusters = table_scores(table, mixture.labels_), _largest(mixture, table.column_names)
+    scores = None if given.labels else table_scores(table, mixture.labels_)  # no scores of rows that were given
+    clusters = _largest(mixture, table.column_names)
     say(args, run_line(mixture, seconds))
+    if known_line(mixture, given):
+        say(args, f"known     {known_line(mixture, given)}")
     learned = _learned(family, mixture.family_)
     if learned:
         say(args, f"learned   {', '.join(f'{name} = {short(value)}' for name, value in learned.items())}")
@@ -219,13 +227,15 @@ def _forecast_time(args, mixture, X):
     return duration
 
 
-def fit_with_progress(args: argparse.Namespace, mixture: Mixture, X: Any) -> Mixture:
+def fit_with_progress(
+    args: argparse.Namespace, mixture: Mixture, X: Any, y: Any = None, *, links: Any = None
+) -> Mixture:
     """Fit the mixture and return it; show a progress bar if standard error is a terminal."""
     from expfam.estimators.base import total_steps
     from expfam.samplers.chain.callbacks import Progress
 
     bar = Progress(total_steps(mixture), disable=True if args.quiet else None, leave=False, file=sys.stderr)
-    mixture.set_params(callbacks=[bar]).fit(X)
+    mixture.set_params(callbacks=[bar]).fit(X, y, links=links)
     return mixture.set_params(callbacks=None)  # the saved model must not hold the bar
 
 
@@ -235,6 +245,9 @@ def _largest(mixture, column_names):
 
     order = np.argsort(-mixture.cluster_sizes_, kind="stable")[:_LISTED].tolist()
     clusters = [{"cluster": k, "size": int(mixture.cluster_sizes_[k])} for k in order]
+    if mixture.labels is not None:
+        for entry in clusters:
+            entry["class"] = class_of_cluster(mixture, entry["cluster"])
     if column_names is not None and mixture.family_.has_counts:
         from expfam.displays.means import ClusterMeansDisplay
 
@@ -246,9 +259,18 @@ def _largest(mixture, column_names):
 
 def _cluster_text(clusters, mixture):
     total = int(mixture.cluster_sizes_.sum())
-    head = ("cluster", "size", "share") + (("words",) if "words" in clusters[0] else ())
-    rows = [(entry["cluster"], f"{entry['size']:,}", f"{entry['size'] / total:.1%}") for entry in clusters]
-    rows = [(*row, " ".join(entry["words"])) if "words" in entry else row for row, entry in zip(rows, clusters)]
+    more_columns = [name for name in ("class", "words") if name in clusters[0]]
+    text = {"class": lambda name: "-" if name is None else name, "words": " ".join}
+    head = ("cluster", "size", "share", *more_columns)
+    rows = [
+        (
+            entry["cluster"],
+            f"{entry['size']:,}",
+            f"{entry['size'] / total:.1%}",
+            *(text[name](entry[name]) for name in more_columns),
+        )
+        for entry in clusters
+    ]
     more = mixture.n_components_ - len(clusters)
     return as_text(head, rows) + (f"\n  and {more} smaller ones" if more else "")
 

@@ -1,0 +1,151 @@
+"""What is known of rows on the command line: classes of a column, and links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from expfam.cli.arguments import column_name, reading_options
+from expfam.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from expfam import Mixture
+    from expfam.io.readers import Table
+
+_UNKNOWN = ("", "-1", "NA", "N/A", "NaN", "nan", "None", "null")  # cells that say nothing
+
+
+class Given(NamedTuple):
+    """What the arguments say of the rows.
+
+    Attributes
+    ----------
+    labels : {"clusters", "classes"} or None
+        As of `Mixture`.
+    y, links : (N,) ndarrays or None
+        As of `Mixture.fit`.
+    """
+
+    labels: Any
+    y: Any
+    links: Any
+
+
+def add_known(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is known of rows before the fit."""
+    group = parser.add_argument_group("known rows")
+    group.add_argument(
+        "--known",
+        choices=["clusters", "classes"],
+        help="use the classes of --label-column, empty or -1 where unknown: clusters: each class is one cluster;"
+        " classes: a class has one or more clusters of its own; default: classes are for scores only",
+    )
+    group.add_argument(
+        "--links",
+        metavar="FILE|COLUMN",
+        help=".npy file of N integers, or column of the table: rows of an equal value belong together; empty or -1:"
+        " a row alone",
+    )
+
+
+def check_known_arguments(args: argparse.Namespace) -> None:
+    """Refuse options that lack another one, before the data are read."""
+    if args.known is not None and args.label_column is None and not _brings_labels(args.data):
+        raise UsageError(f"--known {args.known} needs --label-column, the column with the classes")
+
+
+def _brings_labels(path):
+    return any(part in (".svm", ".svmlight", ".libsvm") for part in path.suffixes)
+
+
+def read_known(args: argparse.Namespace, table: Table) -> tuple[Table, Given]:
+    """Return the table without a column of links, and what is known of its rows."""
+    y = None
+    if args.known is not None:
+        if table.labels is None:
+            raise UsageError(f"--known {args.known}: {args.data} holds no classes")
+        y = _named(table.labels)
+    links = None
+    if args.links is not None:
+        table, links = _links_file(args.links, table) if args.links.endswith(".npy") else _links_column(args, table)
+    return table, Given(args.known, y, links)
+
+
+def _links_file(name, table):
+    import numpy as np
+
+    path = Path(name)
+    try:
+        links = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--links: {path} cannot be read as an array of integers ({error})") from error
+    if links.ndim != 1 or links.dtype.kind not in "iu" or len(links) != table.X.shape[0]:
+        raise UsageError(
+            f"--links: {path} must hold one integer for each of the {table.X.shape[0]} rows; it holds {links.dtype} of"
+            f" shape {links.shape}"
+        )
+    return table, links
+
+
+def _links_column(args, table):
+    """Return the table without the column of links, and the links."""
+    import numpy as np
+
+    from expfam.io.readers import read
+
+    names = [] if table.column_names is None else [str(name) for name in table.column_names]
+    column = column_name(args.links)
+    if isinstance(column, int) and column < len(names) and args.links not in names:
+        column = names[column]
+    if column not in names:
+        has = f" (it has {', '.join(names[:20])})" if names else ""
+        raise UsageError(f"--links: {args.data} has no column {args.links!r}{has}; a file of links ends in .npy")
+    options = reading_options(args) | {"label_column": column}
+    values = _named(read(args.data, frame=True, memory_limit=args.memory_limit, **options).labels)
+    is_linked = np.array([value is not None and value == value and value != -1 for value in values.tolist()])
+    links = np.full(len(values), -1)
+    links[is_linked] = np.unique(values[is_linked], return_inverse=True)[1]
+    place = names.index(column)
+    X = table.X.without([column]) if hasattr(table.X, "without") else _without(table.X, place)
+    return table._replace(X=X, column_names=np.delete(table.column_names, place)), links
+
+
+def _without(X, place):
+    import numpy as np
+
+    return X[:, np.flatnonzero(np.arange(X.shape[1]) != place)]
+
+
+def _named(values):
+    """Return cells with None in place of those that say nothing."""
+    import numpy as np
+
+    if values.dtype.kind not in "OUS":
+        return values
+    cells = [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
+    cells = [None if isinstance(cell, str) and cell.strip() in _UNKNOWN else cell for cell in cells]
+    found = np.empty(len(cells), dtype=object)
+    found[:] = cells
+    return found
+
+
+def known_line(mixture: Mixture, given: Given) -> str:
+    """Return in words what was known in a finished fit."""
+    parts = []
+    if given.labels is not None:
+        parts.append(f"{mixture.n_known_:,} rows of {len(mixture.classes_)} classes, as {given.labels}")
+    if given.links is not None:
+        linked = given.links[given.links >= 0]
+        parts.append(f"{linked.size:,} rows in {len(set(linked.tolist())):,} linked groups")
+    return ", ".join(parts)
+
+
+def class_of_cluster(mixture: Mixture, k: int) -> str | None:
+    """Return the name of the class of a cluster's known rows, or None."""
+    place = int(mixture.cluster_classes_[k])
+    return None if place < 0 else str(mixture.classes_[place])
+
+
+__all__ = ["Given", "add_known", "check_known_arguments", "class_of_cluster", "known_line", "read_known"]

@@ -1,0 +1,91 @@
+"""Known rows on the command line: `expfam fit --known` and `--links`."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from expfam import Known
+from expfam.cli import main
+
+N = 90
+RNG = np.random.default_rng(0)
+Z = RNG.integers(0, 3, N)
+Y = np.where(np.arange(N) % 5 == 0, Z, -1)
+NAMES = np.array(["ape", "bear", "cat", ""])
+ORDERS = np.where(np.arange(N) < 8, np.arange(N) // 2, -1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    X = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])[Z] + RNG.normal(size=(N, 2))
+    orders = np.where(ORDERS < 0, "", np.char.add("o", ORDERS.astype(str)))
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "species": NAMES[Y], "order": orders})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def run(*args):
+    return main([str(arg) for arg in args])
+
+
+QUICK = ("--steps", "5", "--seed", "0")
+
+
+@pytest.mark.parametrize("known", ["clusters", "classes"])
+def test_classes_of_a_column_are_used(path, tmp_path, capsys, known):
+    labels = tmp_path / "labels.npy"
+    options = ("--label-column", "species", "--known", known, "--drop", "order", "--labels", labels, *QUICK)
+    assert run("fit", path, *options) == 0
+    printed = capsys.readouterr().out
+    assert f"known     {(Y >= 0).sum()} rows of 3 classes, as {known}" in printed
+    assert "class\n" in printed
+    assert "scores" not in printed
+    assert all(name in printed for name in ("ape", "bear", "cat"))
+    assert Known(Y, known).agrees(np.load(labels))
+
+
+def test_the_json_names_the_class_of_each_cluster(path, capsys):
+    options = ("--label-column", "species", "--known", "clusters", "--drop", "order", *QUICK, "--json")
+    assert run("fit", path, *options) == 0
+    result = json.loads(capsys.readouterr().out)
+    by_cluster = {cluster["cluster"]: cluster["class"] for cluster in result["clusters"]}
+    assert [by_cluster[k] for k in range(3)] == ["ape", "bear", "cat"]
+    assert result["scores"] is None
+
+
+@pytest.mark.parametrize("by", ["column", "file"])
+def test_links_of_a_column_or_a_file(path, tmp_path, capsys, by):
+    labels, links = tmp_path / "labels.npy", "order"
+    drop = ()
+    if by == "file":
+        links, drop = tmp_path / "links.npy", ("--drop", "order")
+        np.save(links, ORDERS)
+    options = ("--label-column", "species", "--links", links, "--labels", labels, *drop, *QUICK)
+    assert run("fit", path, *options) == 0
+    printed = capsys.readouterr().out
+    assert "known     8 rows in 4 linked groups" in printed
+    assert "2 gaussian_diag" in printed or "DiagonalGaussian" in printed
+    assert Known(links=ORDERS).agrees(np.load(labels))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--known", "clusters"), "--known clusters needs --label-column"),
+        (("--links", "batch"), "--links: .* has no column 'batch' (it has a, b, species, order)"),
+        (("--links", "absent.npy"), "--links: absent.npy cannot be read"),
+    ],
+)
+def test_errors_are_in_the_words_of_the_flags(path, capsys, options, words):
+    assert run("fit", path, *options, *QUICK) == 2
+    printed = capsys.readouterr().err
+    for part in words.split(" .* "):
+        assert part in printed
+
+
+def test_a_file_of_links_of_another_length(path, tmp_path, capsys):
+    np.save(tmp_path / "links.npy", np.zeros(4, dtype=int))
+    assert run("fit", path, "--links", tmp_path / "links.npy", *QUICK) == 2
+    assert "one integer for each of the 90 rows; it holds int64 of shape (4,)" in capsys.readouterr().err
