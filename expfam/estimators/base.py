@@ -358,6 +358,11 @@ def _with_remedy(init: Any) -> Any:
 def _unknown_keyword(owner: str, name: str, value: Any, known: list[str]) -> str:
     if name in _NUMBER_OF_COMPONENTS and "n_components" in known:
         return f"{owner} has no keyword {name!r}: write {owner}(n_components={value!r})"
+    if name == "labels":
+        return (
+            f"{owner} has no keyword 'labels': Mixture(labels='clusters') and Mixture(labels='classes') use the classes"
+            " of some rows"
+        )
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"{owner} has no keyword {name!r}{hint} (known: {', '.join(known)})"

@@ -236,9 +236,10 @@ class ChunkedFit(ChunkLearner):
         ----------
         chunks : iterable
             Arrays or sparse matrices of rows, or pairs of one and its ``sample_weight`` as a tuple; under
-            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. From an iterator, which gives each chunk once, one pass is made. From anything that can be gone through again, such as a
-            list of memory maps, up to `n_steps` passes, until the bound has settled; the same chunks must then come
-            in the same order.
+            ``labels="clusters"`` tuples of rows and `y`, or of rows, `y` and ``sample_weight``. From an iterator, which
+            gives each chunk once, one pass is made. From anything that can be gone through again, such as a list of
+            memory maps, up to `n_steps` passes, until the bound has settled; the same chunks must then come in the same
+            order.
         y : ignored
         classes : (C,) array_like, optional
             All classes, if the first chunk may lack some.
@@ -323,7 +324,7 @@ class ChunkedFit(ChunkLearner):
         return self._told_of_fit(kernel.resumed_stream(model, data, self.n_, self.S_, seed=seed)), data
 
     def _told_of_fit(self, stream):
-        """Tell the stream what it cannot see in statistics: whether rows had weights, and how many classes."""
+        """Tell the stream whether rows had weights, and the number of classes."""
         stream.is_weighted = self.cluster_sizes_.dtype.kind == "f"
         stream.n_classes = n_numbered_classes(self)
         return stream

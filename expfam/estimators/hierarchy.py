@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin
 
+from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.scoring import log_scores, log_sum_exp, opened_rows
@@ -20,6 +21,7 @@ from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
 from expfam.model.assignment import assigned_labels
 from expfam.model.data import Dataset
+from expfam.model.known import Known
 from expfam.model.mixture import MixtureModel
 from expfam.model.weights import DirichletProcess
 from expfam.params import check_value, is_auto, refuse_unused
@@ -174,13 +176,16 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, links: npt.ArrayLike | None = None) -> Self:
         """Merge until one tree is left.
 
         Parameters
         ----------
         X : array_like or sparse matrix, shape (N, V)
         y : ignored
+        links : (N,) array_like of int, optional
+            Rows with an equal number of at least 0 are one leaf of the tree; -1 for rows without a link. `link_groups`
+            makes them from pairs of rows. Clusters as leaves keep linked rows together.
 
         Returns
         -------
@@ -202,13 +207,13 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
             raise ValueError(f"n_components must be from 1 to the {data.n_rows} data; got {K!r}")
         if not isinstance(self.start, str):
             self._check_cut(self.start, kind="the labels of start")
-        start, was_stopped, seed = self.start, False, self._seed()
+        start, was_stopped, seed = self._start(links, data.n_rows), False, self._seed()
         is_fitted = self._has_cluster_leaves(data)
         if not is_fitted:
             check_memory(self._memory(data, start), self.memory_limit)
         model, data = self._model(data, seed)
         if is_fitted:
-            start, was_stopped = self._fitted_leaves(data, seed)
+            start, was_stopped = self._fitted_leaves(data, seed, start, links)
             check_memory(self._memory(data, start), self.memory_limit)
         if self.time_limit is not None and not was_stopped:
             grow = partial(self._grow_sample, model, start)
@@ -237,11 +242,25 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         kernel = self._kernel()
         return kernel.candidates is None and kernel.duplicates != "collapse" and has_cluster_leaves(data)
 
-    def _fitted_leaves(self, data, seed):
+    def _start(self, links, n_rows):
+        """Return `start`, or where rows are linked the labels of the leaves that they begin from."""
+        if links is None:
+            return self.start
+        if not isinstance(self.start, str):
+            raise ValueError("BayesianHierarchy: start and links both say which rows are together: give one of them")
+        known = Known(links=links)
+        if known.n_rows != n_rows:
+            raise DataError(f"BayesianHierarchy: links has {known.n_rows} values, X has {n_rows} rows")
+        leaves = known.agreeing(np.arange(n_rows))
+        self._check_cut(leaves, kind="rows and groups of linked rows")
+        return leaves
+
+    def _fitted_leaves(self, data, seed, start, links):
         """Return the leaf of each datum, and whether Ctrl-C ended the fit of the mixture."""
         labels, was_stopped = fitted_leaves(
             data.family if self._tunes() else self._family(),
             data,
+            links=links,
             alpha=self.alpha_,
             seed=seed,
             n_threads=self.n_threads,
@@ -251,7 +270,7 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         )
         lacks_clusters = self.n_components is not None and self.n_components > labels.max() + 1
         if lacks_clusters and self.leaves == "auto" and data.n_rows <= MANY_ROWS and not was_stopped:
-            return self.start, False  # rows, of which as many clusters as were asked for can be cut
+            return start, False  # rows, of which as many clusters as were asked for can be cut
         self._check_cut(labels, kind="clusters of a mixture")
         return labels, was_stopped
 

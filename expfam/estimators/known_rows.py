@@ -79,7 +79,9 @@ def known_rows(owner: str, labels: Kind | None, y: Any, links: Any, n_rows: int)
 
 
 def known_of_chunk(mixture: Any, y: Any, classes: Any, n_rows: int, *, is_anew: bool) -> Known | None:
-    """Return what `y` says of the rows of a chunk; the first chunk with classes sets `classes_` of the mixture.
+    """Return what `y` says of the rows of a chunk.
+
+    The first chunk sets `classes_` of the mixture.
 
     Parameters
     ----------

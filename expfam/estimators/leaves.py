@@ -62,6 +62,7 @@ def fitted_leaves(
     family: Family,
     data: Dataset,
     *,
+    links: npt.ArrayLike | None = None,
     alpha: float,
     seed: int,
     n_threads: int | None = None,
@@ -76,6 +77,8 @@ def fitted_leaves(
     family : Family
         With the settings of the user; the mixture binds it and learns what it learns by default.
     data : Dataset
+    links : (N,) array_like of int, optional
+        Rows that belong together, as of `Mixture.fit`.
     alpha : float
         Concentration of the Dirichlet process, which is that of the tree.
     seed : int
@@ -109,5 +112,5 @@ def fitted_leaves(
     with warnings.catch_warnings():
         # leaves need no settled chain, and its remedy, more steps, cannot be taken here
         warnings.simplefilter("ignore", ConvergenceWarning)
-        mixture.fit(data.X)
+        mixture.fit(data.X, links=links)
     return mixture.labels_, mixture.interrupted_

@@ -326,6 +326,10 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         self.__dict__.pop("stream_", None)
         return self
 
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
+        """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
+        return self.fit(X, y, **fit_params).labels_
+
     def _set_known(self, known):
         for name in ("cluster_classes_", "n_known_"):
             self.__dict__.pop(name, None)

@@ -23,7 +23,7 @@ from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.structures.ground.rng import generator, resolve_seed
 
 _TAKERS = {
-    "clusters": "collapsed samplers, and with a fixed number of components 'em', 'variational' and uncollapsed samplers",
+    "clusters": "collapsed samplers, and with a fixed number of components 'em', 'variational' and uncollapsed ones",
     "classes": "collapsed samplers: 'gibbs', 'fastex', 'split_merge'",
     "links": "collapsed and uncollapsed samplers",
 }

@@ -205,9 +205,9 @@ class SparsePass:
     """Passes over the rows of a data set with K clusters, of which each row keeps L.
 
     L is `n_active`, at most K; with L = K the pass is dense and keeps no rows. `held` (N,) is the cluster of each row
-    whose cluster is known, and -1 for the others: all of its responsibility is there. `scores_last` says whether the last
-    clusters of a row are scored when they are not among its candidates. Without them the bound may fall: only tests set
-    it to False.
+    whose cluster is known, and -1 for the others: all of its responsibility is there. `scores_last` says whether the
+    last clusters of a row are scored when they are not among its candidates. Without them the bound may fall: only
+    tests set it to False.
     """
 
     scores_last = True
@@ -531,6 +531,4 @@ def _leave_held(scores, near, held):
     buckets, graph, _ = near  # each cluster is among its own nearest, so that of the row is a candidate
     is_other = graph[buckets[rows]] != held[rows, None]
     scores[rows, graph.shape[1] :] = -np.inf
-    scores[rows[:, None], np.arange(graph.shape[1])] = np.where(
-        is_other, -np.inf, scores[rows, : graph.shape[1]]
-    )
+    scores[rows[:, None], np.arange(graph.shape[1])] = np.where(is_other, -np.inf, scores[rows, : graph.shape[1]])

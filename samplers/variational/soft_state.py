@@ -60,7 +60,10 @@ class SoftState(Learner):
     def passes_over(
         self, phi: PhiBlocks, weight: npt.NDArray[np.float64] | None, held: npt.NDArray[np.int32] | None = None
     ) -> SparsePass:
-        """Return passes over the rows of given blocks, with these settings; `held` are clusters that are known."""
+        """Return passes over the rows of given blocks, with these settings.
+
+        `held` (N,) are the clusters of rows where these are known, else -1.
+        """
         L, n_threads = self.settings.n_active_of(self.K), self.settings.n_threads
         return SparsePass(phi, self.K, L, weight=weight, held=held, n_threads=n_threads)
 

@@ -292,7 +292,7 @@ class VariationalState(HeldSoft):
 
 
 def held_clusters(data: Dataset) -> npt.NDArray[np.int32] | None:
-    """Return the component of each row whose class is known, -1 for others: class c is component c."""
+    """Return the component of each row of a known class c, which is c, and -1 for other rows."""
     return None if data.known is None or data.known.classes is None else data.known.classes
 
 

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from expfam import Dataset, DiagonalGaussian, DirichletProcess, Known, Mixture, MixtureModel, Poisson, SymmetricDirichlet
+from expfam import (
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    Known,
+    Mixture,
+    MixtureModel,
+    Poisson,
+    SymmetricDirichlet,
+)
 from expfam.errors import CapabilityError, DataError, DataWarning
 from expfam.samplers import ClusterMoves, Cycle, Full, Memoized, SparseVariational, Stochastic
 
