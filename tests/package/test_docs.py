@@ -29,6 +29,19 @@ def test_the_guides_family_keeps_the_laws_and_clusters(monkeypatch):
     assert Mixture(coin(a=0.1, b=0.1), n_steps=20, random_state=0).fit(X).n_components_ == 4
 
 
+def test_the_page_on_known_rows_works_as_printed(capsys):
+    page = GUIDE.with_name("known_rows.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+        exec(compile(block, "known_rows.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("['cat' 'dog'] 4 ")
+    assert printed[1] == "[['vote', 'party', 'law'], ['goal', 'match', 'team']]"
+    answers = names["mixture"].predict_class([[6.0, 0.5], [0.2, 6.1], [3.0, 14.0]], unknown="none of these")
+    assert answers.tolist() == ["cat", "dog", "none of these"]
+    assert names["learner"].cluster_classes_[:2].tolist() == [0, 1]
+
+
 PARTS = -2  # place of the block with anchors and an allocator
 
 
