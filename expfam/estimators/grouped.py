@@ -19,13 +19,15 @@ from sklearn.utils.metaestimators import available_if
 from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.known_rows import known_rows
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
-from expfam.params import is_auto, refuse_unused
+from expfam.params import check_value, is_auto, refuse_unused
+from expfam.samplers.chain.kernel import check_known
 from expfam.samplers.grouped.gibbs import GroupedGibbs
 from expfam.samplers.grouped.group_rows import group_step
 from expfam.samplers.grouped.stream import GroupedStream
@@ -87,6 +89,9 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         left at ``"auto"``.
     start : str or (N,) array_like of int
         Starting clusters or the name of a start of `Mixture`.
+    labels : {None, "clusters"}
+        What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of class j are cluster j,
+        and rows of unknown class may join any cluster; for Gibbs sampling.
     n_threads : int or None
         None for one, -1 for all cores. Results do not depend on it; Gibbs sampling uses one.
     random_state : None, int, numpy Generator or RandomState
@@ -112,6 +117,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         Mean or expected statistics of the clusters; S_ is CSR where those of the data are.
     family_ : Family
         Bound.
+    classes_ : (C,) ndarray
+        Names of the classes of `y`: cluster j is that of class j. This and the next one only with `labels`.
+    n_known_ : int
+        Rows whose class is known.
     log_joint_ : float
         Log joint of the last clusters of rows and the data, or the lower bound of the log evidence; nats.
     trace_ : Trace
@@ -154,6 +163,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         n_warmup: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
         start: Any = "auto",
+        labels: Literal["clusters"] | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
         callbacks: Sequence[Callable] | None = None,
@@ -169,6 +179,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         self.n_warmup = n_warmup
         self.learn_hyper = learn_hyper
         self.start = start
+        self.labels = labels
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
@@ -185,7 +196,8 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         ----------
         X : array_like or sparse matrix, shape (N, V)
             A memory map of float32 or float64 is read where it lies by variational inference.
-        y : ignored
+        y : (N,) array_like, optional
+            Class of each row: integers, -1 where it is not known, or names, None or NaN where it is not known.
         groups : (N,) array_like of non-negative int, or Groups
             Group of each row, in any order; a group may have no rows. Required.
         sample_weight : (N,) array_like of non-negative float, optional
@@ -205,7 +217,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         is_sampled = isinstance(kernel, GroupedGibbs)
         X = self._validate(X, reset=True)
         groups = _required(groups, X.shape[0])
-        data = Dataset(X, self._family(), weight=sample_weight, groups=groups)
+        check_value("GroupedMixture: labels", self.labels, (None, "clusters"))
+        known, classes = known_rows("GroupedMixture", self.labels, y, None, X.shape[0])
+        held = known if known is not None and known.n_classes else None
+        data = Dataset(X, self._family(), weight=sample_weight, groups=groups, known=held)
         model, seed = self._model(data.family), self._seed()
         if not is_sampled:
             if n_warmup and not is_auto(self.n_warmup):
@@ -213,13 +228,24 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
             n_warmup = 0
         phases, average = [Phase(kernel, n_warmup), Phase(kernel, n_steps)], _Average()
         K = model.n_components
+        if known is not None:
+            check_known(kernel, model, known)
         forecast = partial(forecast_memory, data, n_components=K, kernel=kernel, model=model)
         self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
         state = kernel.init(model, data, seed=seed, start=self.start)
         self._set_trace(self._run(state, phases, counted=[average] if is_sampled else []))
         self._adopt(state, average, groups)
+        self._set_known(known, classes)
         self.__dict__.pop("stream_", None)
         return self
+
+    def _set_known(self, known, classes):
+        for name in ("classes_", "n_known_"):
+            self.__dict__.pop(name, None)
+        if known is not None:
+            is_known = known.classes >= 0
+            self.labels_[is_known] = known.classes[is_known]
+            self.classes_, self.n_known_ = classes, int(is_known.sum())
 
     def _kernel(self):
         found = find_sampler(self.sampler, model="GroupedMixture")

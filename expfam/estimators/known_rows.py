@@ -158,7 +158,7 @@ def class_codes(y: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
     --------
     >>> from expfam.estimators.known_rows import class_codes
     >>> class_codes(["b", None, "a"])
-    (array([ 1, -1,  0], dtype=int32), array(['a', 'b'], dtype=object))
+    (array([ 1, -1,  0], dtype=int32), array(['a', 'b'], dtype='<U1'))
     """
     values = np.asarray(y)
     if values.ndim != 1:
@@ -180,7 +180,7 @@ def class_codes(y: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values[is_known].tolist()})
         raise DataError(f"y mixes values of the types {', '.join(kinds)}: give one type") from None
-    return codes, classes
+    return codes, np.asarray(classes.tolist()) if classes.dtype == object else classes  # files hold no objects
 
 
 def _whole(values):

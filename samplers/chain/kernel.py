@@ -440,15 +440,22 @@ def check_known(kernel: Any, model: Any, known: Any) -> None:
             refuser = next((k for k in getattr(kernel, "kernels", ()) if need not in k.takes_known), kernel)
             what = "links" if need == "links" else f"labels={need!r}"
             raise CapabilityError(f"{type(refuser).__name__} cannot use {what}: {_TAKERS[need]} can")
-    limit = model.weights.max_components
+    limit = _most_clusters(model)
     if limit is not None and known.n_classes > limit:
-        raise DataError(f"y has {known.n_classes} classes, and {model.weights!r} allows {limit} clusters")
+        raise DataError(
+            f"y has {known.n_classes} classes, and {getattr(model, 'weights', model)!r} allows {limit} clusters"
+        )
+
+
+def _most_clusters(model):
+    """Return the largest number of clusters; models of groups have no weights of their own."""
+    return model.weights.max_components if hasattr(model, "weights") else model.n_components
 
 
 def _agreeing(start, labels, model, known):
     """Return starting labels that agree with what is known; refuse given labels that do not."""
     if isinstance(start, str):
-        return known.agreeing(labels, limit=model.weights.max_components)
+        return known.agreeing(labels, limit=_most_clusters(model))
     fault = known.fault(labels)
     if fault is not None:
         raise DataError(f"the starting labels disagree with what is known: {fault}")

@@ -72,6 +72,12 @@ class GroupedGibbs(CollapsedGibbs):
         """Return the clusters that a start gives the rows, as for a mixture: (N,) int32."""
         return first_clusters(start, model, data, seed, n_clusters)
 
+    def init_state(self, model, data, labels, *, seed):
+        """Make a state of the labels, with class c in cluster c where classes are known."""
+        if data.known is not None:
+            labels = data.known.numbered_by_class(labels, model.n_components)
+        return super().init_state(model, data, labels, seed=seed)
+
     def move(self, state):
         """Make one sweep over all data, and every `learn_every` steps draw the pseudo-counts."""
         result = run_sweep(GroupedSweep(state, self.order))

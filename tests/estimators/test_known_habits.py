@@ -7,8 +7,8 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from expfam import BayesianHierarchy, Known, Mixture, TopicModel
-from expfam.errors import DataError
+from expfam import BayesianHierarchy, GroupedMixture, Known, Mixture, TopicModel
+from expfam.errors import CapabilityError, DataError, DataWarning
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -135,3 +135,44 @@ def test_links_that_a_tree_refuses(settings, links, error, words):
 def test_estimators_without_labels_name_the_one_that_has_them(kind):
     with pytest.raises(TypeError, match=r"no keyword 'labels': Mixture\(labels='clusters'\)"):
         kind(labels="clusters")
+
+
+# ---- rows in groups --------------------------------------------------------------------------------------------------
+
+GROUPS = np.arange(120) % 6
+Y = np.where(np.arange(120) % 5 == 0, Z, -1)
+
+
+def test_classes_of_rows_in_groups_are_clusters(tmp_path):
+    names = np.array(["ape", "bear", "cat", None], dtype=object)[Y]
+    mixture = GroupedMixture("gaussian_diag", 4, labels="clusters", random_state=0).fit(X, names, groups=GROUPS)
+    assert mixture.classes_.tolist() == ["ape", "bear", "cat"]
+    assert mixture.n_known_ == (Y >= 0).sum()
+    np.testing.assert_array_equal(mixture.labels_[Y >= 0], Y[Y >= 0])
+    assert (mixture.labels_ == Z).mean() > 0.9
+    mixture.save(tmp_path / "m")
+    loaded = GroupedMixture.load(tmp_path / "m")
+    assert (loaded.labels, loaded.n_known_, loaded.classes_.tolist()) == ("clusters", 24, ["ape", "bear", "cat"])
+
+
+def test_nothing_known_of_rows_in_groups_changes_no_bit():
+    plain = GroupedMixture("gaussian_diag", 3, random_state=0, n_steps=5).fit(X, groups=GROUPS)
+    with pytest.warns(DataWarning, match="no row is known"):
+        nothing = GroupedMixture("gaussian_diag", 3, random_state=0, n_steps=5, labels="clusters").fit(
+            X, np.full(120, -1), groups=GROUPS
+        )
+    np.testing.assert_array_equal(plain.labels_, nothing.labels_)
+    assert plain.log_joint_ == nothing.log_joint_
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"labels": "classes"}, ValueError, "labels must be"),
+        ({"labels": "clusters", "n_components": 2}, DataError, "y has 3 classes, and AdmixtureModel"),
+        ({"labels": "clusters", "sampler": "variational"}, CapabilityError, "GroupedVariational cannot use labels="),
+    ],
+)
+def test_what_rows_in_groups_refuse(settings, error, words):
+    with pytest.raises(error, match=words):
+        GroupedMixture("gaussian_diag", **{"n_components": 3} | settings).fit(X, Y, groups=GROUPS)
