@@ -1,14 +1,27 @@
 """Links and classes in scikit-learn's habits: routing of metadata, pipelines, cross-validation, files, trees."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from expfam import BayesianHierarchy, GroupedMixture, Known, Mixture, TopicModel
+from expfam import (
+    BayesianHierarchy,
+    Dataset,
+    DiagonalGaussian,
+    DirichletProcess,
+    GroupedMixture,
+    Known,
+    Mixture,
+    MixtureModel,
+    TopicModel,
+)
 from expfam.errors import CapabilityError, DataError, DataWarning
+from expfam.samplers import Cycle, LinkedGibbs, SplitMerge, sample
+from expfam.samplers.chain.callbacks import Checkpoint, restore_checkpoint
 
 RNG = np.random.default_rng(0)
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
@@ -176,3 +189,42 @@ def test_nothing_known_of_rows_in_groups_changes_no_bit():
 def test_what_rows_in_groups_refuse(settings, error, words):
     with pytest.raises(error, match=words):
         GroupedMixture("gaussian_diag", **{"n_components": 3} | settings).fit(X, Y, groups=GROUPS)
+
+
+# ---- runs that go on, tables -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["clusters", "classes"])
+def test_a_resumed_run_has_the_bits_of_one_that_went_on(tmp_path, kind):
+    known = Known(Y, kind, links=np.where(Y < 0, LINKS, -1))
+    data = Dataset(X, DiagonalGaussian(), known=known)
+    kernel = Cycle(SplitMerge(), LinkedGibbs())
+    model = MixtureModel(data.family, DirichletProcess())
+    state, again = (kernel.init(model, data, seed=0) for _ in range(2))
+    sample(kernel, state, 3, callbacks=[Checkpoint(tmp_path / "c", every_seconds=0)])
+    restore_checkpoint(tmp_path / "c", again)
+    for run in (state, again):
+        sample(kernel, run, 3)
+    np.testing.assert_array_equal(state.labels, again.labels)
+    assert state.log_joint == again.log_joint
+    assert known.agrees(again.labels)
+
+
+@pytest.mark.parametrize("kind", ["clusters", "classes"])
+def test_chains_of_several_seeds_keep_to_what_is_known(kind):
+    links = np.where(Y < 0, LINKS, -1)
+    labels = [Mixture(labels=kind, **QUICK | {"random_state": s}).fit(X, Y, links=links).labels_ for s in range(3)]
+    assert all(Known(Y, kind, links=links).agrees(found) for found in labels)
+
+
+@pytest.mark.parametrize("kind", ["clusters", "classes"])
+def test_tables_with_missing_cells_take_classes_and_links(kind):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"a": X[:, 0], "b": X[:, 1], "c": np.array(["x", "y", "z"])[np.where(rng.random(120) < 0.8, Z, 0)]}
+    )
+    table.loc[rng.random(120) < 0.1, "a"] = np.nan
+    links = np.where(Y < 0, LINKS, -1)
+    mixture = Mixture(labels=kind, random_state=0).fit(table, Y, links=links)
+    assert Known(Y, kind, links=links).agrees(mixture.labels_)
+    assert (mixture.predict_class(table) == Z).mean() > 0.9
