@@ -104,6 +104,13 @@ PROTOCOLS = [
         "table1",
         "--clusters-grid 10 --sweeps 5 --seeds 1 --kernels em printed anchored",
     ),
+    Protocol("Partition of draws: search", "posterior.py", "search", "--rows 2000 --draws 30"),
+    Protocol("Partition of draws: readings", "posterior.py", "readings", "--rows 2000 --draws 30"),
+    Protocol("Partition of draws: coverage of balls", "posterior.py", "coverage", "--replicates 30"),
+    Protocol("Known rows: what 5 % of labels do", "labels.py", "lift", "--quick", "", True),
+    Protocol("Known rows: a sweep", "labels.py", "sweep", "--quick"),
+    Protocol("Known rows: linked groups", "labels.py", "links", "--quick"),
+    Protocol("Known rows: seeds of topics", "labels.py", "seeds", "--quick", "", True),
     Protocol("Sparse variational: a pass", "variational.py", "passes", "--rows 4000 --held 500 --clusters 50"),
     Protocol(
         "Sparse variational: held-out score by sparsity",

@@ -190,21 +190,21 @@ def seeds(arguments):
         }
 
 
-PARTS = {"lift": lift, "sweep": sweep, "links": links, "seeds": seeds}
+PROTOCOLS = {"lift": lift, "sweep": sweep, "links": links, "seeds": seeds}
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="all if none is named")
+    parser.add_argument("parts", nargs="*", choices=[[], *PROTOCOLS], help="all if none is named")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args(arguments)
     arguments.seeds = 1 if arguments.quick else arguments.seeds
     missed = 0
-    for name in arguments.parts or PARTS:
+    for name in arguments.parts or PROTOCOLS:
         print(f"{name}:")
-        missed += sum(row["goal"] == "MISSED" for row in print_growing(PARTS[name](arguments), first=36))
+        missed += sum(row["goal"] == "MISSED" for row in print_growing(PROTOCOLS[name](arguments), first=36))
     return 1 if missed else 0
 
 

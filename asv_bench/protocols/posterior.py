@@ -15,6 +15,8 @@ from expfam.evaluation.posterior import PartitionPosterior
 from expfam.structures.draw_table import narrow_labels
 from expfam.structures.partition_search import search_partition
 
+PROTOCOLS = ("search", "readings", "coverage")
+
 
 def draws_of(n_rows, n_draws, n_clusters, *, share, n_near, seed=0):
     """Draws in which a share of the rows lies between its own cluster and `n_near` - 1 next ones: narrow (M, N)."""
@@ -112,7 +114,7 @@ def poisson_truth(rng, n_rows, alpha):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["search", "readings", "coverage"])
+    parser.add_argument("what", choices=PROTOCOLS)
     parser.add_argument("--worst", action="store_true", help="all rows uncertain between all of 50 clusters")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--draws", type=int, default=100)

@@ -131,13 +131,13 @@ class ExpectationState(UncollapsedState):
         int
             Number of labels that changed.
         """
-        self.n, self.S, self.log_likelihood, labels = self.expected(n_threads)
+        self.n, self.S, self.log_likelihood, labels = self._expected(n_threads)
         n_moved = int(np.count_nonzero(labels != self.labels))
         self.labels, self._log_joint = labels, None
         self.stamp += 1
         return n_moved
 
-    def expected(self, n_threads):
+    def _expected(self, n_threads):
         """Return soft statistics, log likelihood and labels; known rows keep their component."""
         known, data = self.data.known, self.data
         if known is None:
@@ -166,7 +166,7 @@ class ExpectationState(UncollapsedState):
             S = dense_rows(S)
             log_likelihood, labels = self.log_likelihood, self.labels
         else:
-            n, S, log_likelihood, labels = self.expected(None)
+            n, S, log_likelihood, labels = self._expected(None)
         assert np.allclose(n, self.n, rtol=1e-5, atol=1e-5), "soft counts differ from those of the parameters"
         assert abs(S - self.S).max() <= 1e-5 * (1.0 + abs(S).max()), "statistics differ from those of the parameters"
         assert np.isclose(log_likelihood, self.log_likelihood, rtol=1e-6), "log likelihood differs"

@@ -83,7 +83,7 @@ def test_partitions_by_name(partition):
 
 
 def test_an_unknown_partition_is_refused_before_any_work():
-    with pytest.raises(ValueError, match="partition must be 'mode', 'vi', 'point' or 'last'; got 'best'"):
+    with pytest.raises(ValueError, match="partition must be 'mode', 'vi', 'point', 'binder', 'omari' or 'last'"):
         Mixture(partition="best").fit(blobs()[0])
 
 

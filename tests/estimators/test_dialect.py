@@ -29,8 +29,18 @@ from expfam.samplers import (
 )
 
 ORDER = ["family", "n_components", "weights", "alpha", "eta", "sampler", "n_init"]
-ORDER += ["n_steps", "n_warmup", "learn_hyper", "start", "leaves"]
-ORDER += ["partition", "cut", "n_threads", "random_state", "callbacks", "verbose", "memory_limit", "time_limit"]
+ORDER += ["n_steps", "n_warmup", "n_draws", "learn_hyper", "seeds", "seed_tokens", "vocabulary", "start", "leaves"]
+ORDER += [
+    "partition",
+    "labels",
+    "cut",
+    "n_threads",
+    "random_state",
+    "callbacks",
+    "verbose",
+    "memory_limit",
+    "time_limit",
+]
 DEFAULTS = {"sampler": "auto", "n_steps": "auto", "n_warmup": "auto", "learn_hyper": "auto", "start": "auto"}
 DEFAULTS |= {"n_threads": None, "random_state": None, "callbacks": None, "verbose": 0}
 DEFAULTS |= {"memory_limit": None, "time_limit": None}

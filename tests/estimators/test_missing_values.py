@@ -113,14 +113,15 @@ def test_infinity_is_refused_with_its_place(value):
 
 def test_other_families_refuse_nan_as_before():
     with pytest.raises(ValueError, match="Input X contains NaN"):
-        Mixture(n_steps=2).fit(X)
+        Mixture("gaussian_diag", n_steps=2).fit(X)
     with pytest.raises(DataError, match=r"gaussian_diag needs finite values; row \d+, column \d holds nan"):
         Dataset(X, DiagonalGaussian())
 
 
 def test_scikit_learn_reads_that_nan_is_allowed():
     assert get_tags(Mixture(HoledGaussian())).input_tags.allow_nan
-    assert not get_tags(Mixture()).input_tags.allow_nan
+    assert get_tags(Mixture()).input_tags.allow_nan
+    assert not get_tags(Mixture("gaussian_diag")).input_tags.allow_nan
 
 
 def test_min_hash_refuses_what_may_be_missing():

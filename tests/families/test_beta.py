@@ -1,5 +1,9 @@
 """Compiled components of Bernoulli and negative binomial columns: the law, on dense and sparse rows."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -143,3 +147,39 @@ def test_an_unknown_layout_is_refused():
     data = Dataset(BINARY, Bernoulli())
     with pytest.raises(ValueError, match='layout must be "features" or "clusters"; got \'rows\''):
         data.family.components(data, 3, layout="rows")
+
+
+# ---- instruction sets ------------------------------------------------------------------------------------------------
+
+ISA_SCRIPT = """
+import sys
+import numpy as np
+from expfam import Dataset, load_family
+from expfam.families.components import Components
+rng = np.random.default_rng(3)
+out = []
+for V in (1, 3, 8, 9, 17, 40):
+    X = (rng.random((60, V)) < 0.3).astype(float)
+    for family in (load_family("bernoulli"), load_family("negative_binomial", r=2.0), load_family("geometric")):
+        data = Dataset(X, family)
+        components = Components(data.family, data, 13)
+        components.refresh((np.arange(60) % 11).astype(np.int32))
+        for i in range(0, 60, 7):
+            out.append(components.log_predictive_self(i, i % 11))
+            components.remove(i, i % 11)
+        out.extend(components.log_predictive_block(0, 60, 13).ravel())
+        out.extend(components.log_marginal())
+        out.extend(components.log_merged(0, range(1, 13)))
+np.save(sys.argv[1], np.array(out))
+"""
+
+
+def test_instruction_sets_agree(tmp_path):
+    results = []
+    for level in ("base", "avx2", "avx512"):
+        target = tmp_path / f"{level}.npy"
+        environment = {**os.environ, "EXPFAM_ISA": level}
+        subprocess.run([sys.executable, "-P", "-c", ISA_SCRIPT, str(target)], check=True, env=environment, cwd=tmp_path)
+        results.append(np.load(target))
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], rtol=1e-10, atol=1e-10)

@@ -1,5 +1,9 @@
 """Diagonal Gaussian clusters of rows that lack cells: the law of the observed cells, exactly."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -186,3 +190,42 @@ def test_a_chain_on_holes_finds_the_clusters():
     table = np.zeros((3, 3), dtype=int)
     np.add.at(table, (state.labels, np.arange(N) % 3), 1)
     assert table.max(axis=0).sum() >= N - 4  # a row without any cell may be anywhere
+
+
+# ---- instruction sets ------------------------------------------------------------------------------------------------
+
+ISA_SCRIPT = """
+import sys
+import numpy as np
+from expfam import Dataset, DiagonalGaussian, LogNormal
+from expfam.families.components import Components
+rng = np.random.default_rng(3)
+out = []
+for V in (1, 3, 8, 9, 17, 40):
+    X = np.exp(rng.normal(size=(60, V)))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:11] = 1.5
+    X[1] = 2.5
+    for family in (DiagonalGaussian(missing=True), LogNormal(missing=True)):
+        data = Dataset(X, family)
+        components = Components(data.family, data, 13)
+        components.refresh((np.arange(60) % 11).astype(np.int32))
+        for i in range(0, 60, 7):
+            out.append(components.log_predictive_self(i, i % 11))
+            components.remove(i, i % 11)
+        out.extend(components.log_predictive_block(0, 60, 13).ravel())
+        out.extend(components.log_marginal())
+        out.extend(components.log_merged(0, range(1, 13)))
+np.save(sys.argv[1], np.array(out))
+"""
+
+
+def test_instruction_sets_agree(tmp_path):
+    results = []
+    for level in ("base", "avx2", "avx512"):
+        target = tmp_path / f"{level}.npy"
+        environment = {**os.environ, "EXPFAM_ISA": level}
+        subprocess.run([sys.executable, "-P", "-c", ISA_SCRIPT, str(target)], check=True, env=environment, cwd=tmp_path)
+        results.append(np.load(target))
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], rtol=1e-10, atol=1e-10)

@@ -308,9 +308,11 @@ def test_rows_are_added():
 FORCED = {
     "structures/test_kernels.py": "expfam_(dot|log|log_rising|add_row|max|exp_blocks)",
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
+    "families/test_missing_cells.py": "expfam_open_scan",
+    "families/test_beta.py": "expfam_(beta_\\w+|add_log_ratios)",
     "families/test_gaussian.py": "expfam_((t|sphere|radial|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add"
     "|scale|merged_(gauss|rates|radial)|data_pairs|datum_growth)",
-    "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|hamming)",
+    "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|entries_add|hamming)",
     "structures/test_min_hash.py": "expfam_icws",
     "structures/test_cover_tree.py": "expfam_(square_distance|tile_\\w+)",
     "samplers/collapsed/test_metropolis.py": "expfam_(byte_scores|float_rows|between|max_float)",

@@ -95,7 +95,7 @@ def tried(title):
 
 
 def family_named(name):
-    """A shipped family by its name; columns of three kinds for the family of tables, which has no columns of its own."""
+    """A shipped family by its name; the family of tables with columns of three kinds."""
     if name != "columns":
         return load_family(name)
     return Columns([(DiagonalGaussian(), (0,)), (Poisson(), (1,)), (Categorical(), (2,))])

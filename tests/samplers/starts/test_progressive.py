@@ -67,7 +67,10 @@ def test_merges_are_those_of_the_plain_search(name, weights):
             continue  # more clusters than components: no log joint to compare before the first merges
         for n_clusters in (None, 1, 2):
             found = merged_labels(model, data, start, n_clusters=n_clusters)
-            assert same_partition(found, plain_merges(model, data, start, n_clusters))
+            plain = plain_merges(model, data, start, n_clusters)
+            # a row without values fits every cluster alike
+            is_tie = model.log_joint(data, found) == pytest.approx(model.log_joint(data, plain), abs=1e-12)
+            assert same_partition(found, plain) or (family.allows_missing and is_tie)
 
 
 def test_merges_stop_at_the_components_of_finite_weights():
