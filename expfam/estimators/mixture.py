@@ -40,6 +40,7 @@ from expfam.estimators.known_rows import (
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
 from expfam.estimators.slow_fits import warn_of_slow_fit
 from expfam.estimators.summary import Summary
+from expfam.estimators.table_results import TableResults
 from expfam.evaluation.posterior import PartitionPosterior
 from expfam.forecast.memory import forecast_memory, label_bytes
 from expfam.model.data import Dataset
@@ -77,7 +78,9 @@ _DRAW_STEPS = 100  # least number of steps from which "auto" takes draws
 _SEARCH_STARTS = 4
 
 
-class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator):
+class Mixture(
+    TableResults, ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, LabelledEstimator, FamilyEstimator
+):
     """Bayesian mixture of any exponential family, sampled from its exact posterior.
 
     Parameters
@@ -684,11 +687,20 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         values = np.concatenate([part[1] for part in parts]).ravel()
         return sparse.csr_array((values, columns, np.arange(data.n_rows + 1) * L), shape=(data.n_rows, K))
 
-    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+    def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (N,) nats, with log-base.
 
         A row may also open a new cluster.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or frame, shape (N, V)
+        given : str, int or sequence of them, optional
+            Names or numbers of columns: the density is then that of the other columns given these.
         """
+        if given is not None:
+            self._check_fitted()
+            return self._conditional_scores(X, given)
         data, clusters, log_weights = self._loaded(X)
         parts = clusters.each_block(
             data, log_weights, lambda scores, start, stop: log_sum_exp(scores), n_threads=self.n_threads
@@ -699,7 +711,7 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
         """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1) -> tuple[np.ndarray, npt.NDArray[np.int32]]:
+    def sample(self, n_samples: int = 1) -> tuple[Any, npt.NDArray[np.int32]]:
         """Draw rows from the posterior predictive of the existing clusters.
 
         Parameters
@@ -708,7 +720,8 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
 
         Returns
         -------
-        X : (n_samples, V) ndarray
+        X : (n_samples, V) ndarray, or frame
+            After the fit of a frame a frame of the same library, with its levels; no cell is missing.
         y : (n_samples,) int32 ndarray
             Cluster of each row, in ascending order.
         """
@@ -723,7 +736,8 @@ class Mixture(ChunkedFit, Coarsening, Summary, ClusterMixin, DensityMixin, Label
             for k, size in enumerate(sizes)
             if size
         ]
-        return np.concatenate(parts), np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        clusters = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        return self._sampled(np.concatenate(parts), clusters, rng), clusters
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

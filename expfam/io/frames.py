@@ -370,3 +370,60 @@ def _installed(backend):
         if find_spec(name) is not None:
             return name
     raise DataError("a result is a data frame, and neither pandas nor Polars nor PyArrow is installed: install one")
+
+
+def with_cells(X: Any, cells: Mapping[str, tuple[npt.NDArray[np.intp], Sequence[Any]]]) -> Any:
+    """Return a copy of a frame with other values in some cells; types of columns, and an index, stay.
+
+    Numbers are rounded where the column holds integers.
+
+    Parameters
+    ----------
+    X : frame
+        Of a library, or a `Frame`, of which a dict of lists is returned.
+    cells : dict
+        Rows and their values, by the name of the column.
+    """
+    import narwhals as nw
+
+    if isinstance(X, Frame):
+        return {name: _python_cells(X.column(name), *cells.get(name, ((), ()))) for name in X.names}
+    frame = nw.from_native(X, eager_only=True)
+    place = {str(name): name for name in frame.columns}
+    changed = []
+    for name, (rows, values) in cells.items():
+        series = frame[place[name]]
+        if series.dtype.is_integer():
+            values = [round(value) for value in values]
+        changed.append(_with_values(series, [int(row) for row in rows], list(values)))
+    return (frame.with_columns(*changed) if changed else frame.clone()).to_native()
+
+
+def _with_values(series, rows, values):
+    import narwhals as nw
+
+    cells = series.to_list()
+    for row, value in zip(rows, values):
+        cells[row] = value
+    if nw.get_native_namespace(series).__name__ == "pandas":
+        native = series.to_native().copy()
+        native.iloc[rows] = values
+        return nw.from_native(native, series_only=True)
+    return nw.new_series(series.name, cells, series.dtype, backend=series.implementation)
+
+
+def _python_cells(column, rows, values):
+    cells = [column.levels[code] for code in column.values] if column.levels else column.values.tolist()
+    for row in np.flatnonzero(column.missing):
+        cells[row] = None
+    for row, value in zip(rows, values):
+        cells[row] = round(value) if column.kind == "integer" else value
+    return cells
+
+
+def in_backend(frame: Any, backend: str) -> Any:
+    """Return a frame of one library as one of pandas or Polars."""
+    import narwhals as nw
+
+    found = nw.from_native(frame, eager_only=True)
+    return found.to_pandas() if backend == "pandas" else found.to_polars()
