@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tree
+from expfam.cli import certificate, coarsen, columns, demo, fit, plugins, predict, tables, tree
 from expfam.cli.errors import fail, is_bad_input, message_of, show_warning
 
 _EPILOG = """exit codes: 0 done, 1 the run failed or an output was not saved, 2 bad usage or bad input, 130 stopped by
@@ -77,6 +77,12 @@ def build_parser() -> argparse.ArgumentParser:
     tree.add_arguments(_command(commands, "tree", tree.run, "make a hierarchy of clusters of the rows of a file"))
     predict.add_arguments(
         _command(commands, "predict", predict.run, "assign new rows to the clusters of a saved model")
+    )
+    tables.add_explain(
+        _command(commands, "explain", tables.run_explain, "say which columns tell the clusters of a saved model apart")
+    )
+    tables.add_impute(
+        _command(commands, "impute", tables.run_impute, "fill the missing cells of a table by a saved model")
     )
     coarsen.add_arguments(
         _command(commands, "coarsen", coarsen.run, "merge the clusters of a saved model to the few that a person wants")

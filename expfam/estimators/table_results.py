@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 
-from expfam.errors import CapabilityError, DataError
+from expfam.errors import CapabilityError
 from expfam.estimators.scoring import log_sum_exp, opened_rows
 from expfam.families.columns.cells import as_columns, cell_laws
 from expfam.families.columns.roles import Roles
@@ -23,10 +23,8 @@ from expfam.params import Integer, check_value
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Self
 
-    import numpy.typing as npt
 
 _OUTPUTS = ("default", "pandas", "polars")
 _N_WORDS = 8  # of a cluster of texts

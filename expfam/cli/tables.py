@@ -1,0 +1,108 @@
+"""`expfam explain` and `expfam impute`: what the columns of a table say of clusters, and its missing cells filled."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expfam.cli.arguments import add_data, natural_int, reading_options, seed_number
+from expfam.cli.errors import UsageError
+from expfam.cli.outputs import check_file, guarded, replacing
+from expfam.cli.results import as_text, plain, print_json, say
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_model(parser):
+    parser.add_argument("model", type=Path, metavar="MODEL", help="directory that fit --output or Mixture.save wrote")
+    parser.add_argument("--trust", action="store_true", help="also import modules that the model names")
+
+
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam explain`."""
+    _add_model(parser)
+    parser.add_argument("--cluster", type=natural_int, metavar="K", help="one cluster, its columns sorted")
+
+
+def add_impute(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `expfam impute`."""
+    _add_model(parser)
+    add_data(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table as .csv; default: standard output")
+    parser.add_argument("--draw", action="store_true", help="draw the cells, in place of their means and modes")
+    parser.add_argument("--seed", type=seed_number, metavar="SEED", help="of --draw; default: another one each time")
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    """Run `expfam explain` and return its exit code."""
+    from expfam import Mixture
+    from expfam.io.frames import as_frame
+
+    mixture = Mixture.load(args.model, trust=args.trust)
+    mixture.set_output(transform="pandas")
+    clusters, evidence = as_frame(mixture.clusters_), as_frame(mixture.explain(args.cluster))
+    if args.cluster is None:
+        say(args, _text(clusters))
+        say(args, "\nlog Bayes factor of each column, nats: how much it tells a cluster apart from the others\n")
+    say(args, _text(evidence))
+    result = {"clusters": _plain_columns(clusters), "evidence": _plain_columns(evidence)}
+    print_json(args, {"model": str(args.model), **result})
+    return 0
+
+
+def _plain_columns(frame):
+    columns = {name: frame.column(name) for name in frame.names}
+    return {
+        name: [plain(column.levels[code] if column.levels else code) for code in column.values.tolist()]
+        for name, column in columns.items()
+    }
+
+
+def _text(frame):
+    columns = _plain_columns(frame)
+    cells = [[f"{cell:.4g}" if isinstance(cell, float) else cell for cell in column] for column in columns.values()]
+    return as_text(list(columns), list(zip(*cells)))
+
+
+def run_impute(args: argparse.Namespace) -> int:
+    """Run `expfam impute` and return its exit code."""
+    from expfam import Mixture
+    from expfam.io.frames import Frame
+    from expfam.io.readers import read
+
+    if args.output is not None:
+        check_file(args, args.output, "--output", (".csv",))
+    if args.seed is not None and not args.draw:
+        raise UsageError("--seed needs --draw: means and modes are not drawn")
+    mixture = Mixture.load(args.model, trust=args.trust).set_params(random_state=args.seed)
+    table = read(args.data, frame=True, **reading_options(args))
+    if not isinstance(table.X, Frame):
+        raise UsageError(f"{args.data}: impute fills the columns of a table: give a CSV, TSV or Parquet file")
+    n_missing = {name: int(table.X.column(name).missing.sum()) for name in table.X.names}
+    filled = mixture.impute(table.X, draws=1)[0] if args.draw else mixture.impute(table.X)
+    n_left = sum(cell is None for column in filled.values() for cell in column)
+    columns: dict[str, Any] = {} if table.row_ids is None else {"row_id": table.row_ids.tolist()}
+    columns |= filled
+    if args.output is not None:
+        with replacing(args.output, "w") as file:
+            _write(file, columns)
+    elif not args.json:
+        _write(sys.stdout, columns)
+    left = f", {n_left:,} left in columns that the model does not know" if n_left else ""
+    if not args.json:
+        print(f"{sum(n_missing.values()) - n_left:,} cells filled{left}", file=sys.stderr)
+    result = {"model": str(args.model), "data": str(args.data), "n_missing": n_missing, "n_left": n_left}
+    result["output"] = None if args.output is None else str(args.output)
+    if args.output is None:
+        result["table"] = {name: [plain(cell) for cell in column] for name, column in columns.items()}
+    print_json(args, result)
+    return 0
+
+
+def _write(file, columns):
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([guarded(name) for name in columns])
+    writer.writerows([["" if cell is None else guarded(cell) for cell in row] for row in zip(*columns.values())])
