@@ -8,6 +8,7 @@ _HOMES = {
     "expfam.displays.trace": ["TraceDisplay"],
     "expfam.displays.sizes": ["SizesDisplay"],
     "expfam.displays.means": ["ClusterMeansDisplay"],
+    "expfam.displays.evidence": ["ColumnEvidenceDisplay"],
     "expfam.displays.dendrogram": ["DendrogramDisplay"],
     "expfam.displays.posterior": ["BallDisplay", "ClusterCards", "ClusterCountDisplay", "SimilarityDisplay"],
 }

@@ -104,6 +104,11 @@ class ClusterMeansDisplay:
             The family has no `map_natural` or no `to_params`.
         """
         family = estimator.family_
+        if family.name == "columns":
+            raise CapabilityError(
+                f"{cls.__name__} draws columns of one family; the clusters of a table are in `clusters_`, and"
+                " ColumnEvidenceDisplay draws what tells them apart"
+            )
         family.require("map", cls.__name__)
         if not hasattr(family, "to_params"):
             raise CapabilityError(f"{cls.__name__} needs to_params(), which family {family.name!r} does not implement")

@@ -149,6 +149,11 @@ class TableResults(BaseEstimator):
         ranked = {"column": [names[j] for j in order], "log_bayes_factor": table[k][order]}
         return new_frame(ranked, backend=kind)
 
+    def column_evidence(self) -> tuple[list[str], Any]:
+        """Return the names of the columns, and `explain` of all clusters as an array (K, V)."""
+        self._check_fitted()  # type: ignore[attr-defined]
+        return self._column_names(), self._log_bayes_factors()
+
     def _log_bayes_factors(self):
         by_column = getattr(self.family_, "log_marginal_by_column", None)
         if by_column is None:

@@ -1,0 +1,35 @@
+"""The page on tables runs as printed, from the first block to the last, and prints what it shows."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+from expfam.cli import build_parser
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for block in re.findall(r"```python\n(.*?)```", TEXT, flags=re.S):
+            exec(compile(block, str(PAGE), "exec"), names)
+    words = printed.getvalue().split()
+    shown = re.findall(r"^    (?!expfam )(.+)$", TEXT, flags=re.M)
+    shown = [line for line in shown if not line.strip().startswith(("\"", "})", "#"))]
+    lines = [line.split() for line in shown]
+    assert len(lines) == 13
+    assert [word for line in lines for word in line] == words
+    assert names["filled"].notna().all().all()
+    assert len(names["draws"]) == 5
+    assert (tmp_path / "evidence.png").stat().st_size > 5000
+
+
+def test_the_commands_are_understood():
+    commands = re.findall(r"^    expfam (.+)$", TEXT, flags=re.M)
+    assert len(commands) == 5
+    for command in commands:
+        build_parser().parse_args(command.split())
