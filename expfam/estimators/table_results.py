@@ -1,4 +1,4 @@
-"""What is read after the fit of a table: its clusters, what tells them apart, filled cells, and scores of columns.
+"""What is read after the fit of a table: its clusters, and cells and scores given them.
 
 It stands on the bound family, the statistics (n, S) of the clusters and their weights, as all prediction does. A
 further cluster without data has a part in every answer about rows, as in `score_samples`.
@@ -167,7 +167,10 @@ class TableResults(BaseEstimator):
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def _each_block_open(self, X, family, reduce):
-        """Apply `reduce` to blocks of scores of rows that may lack any cells; return the blocks and the log-base."""
+        """Apply `reduce` to blocks of scores of rows that may lack any cells.
+
+        Return the blocks and the log-base of the rows.
+        """
         data, S = opened_rows(X, family, self.n_, self.S_)
         clusters = LoadedClusters(data.family, self.n_, S, n_empty=1)
         with np.errstate(divide="ignore"):
@@ -179,7 +182,7 @@ class TableResults(BaseEstimator):
         return np.concatenate(blocks) + log_base
 
     def _conditional_scores(self, X, given):
-        """Return the log density of the other columns of each row, given some of its columns: (N,) nats."""
+        """Return the log density of each row given some of its columns: (N,) nats."""
         family = as_columns(self.family_)
         X = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         known = np.isin(np.arange(X.shape[1]), self._places(given))
@@ -279,7 +282,7 @@ class TableResults(BaseEstimator):
         return filled
 
     def _drawn_rows(self, family, clusters, laws, rng):
-        """Return a whole row of each of some clusters, each under its own parameter; K is a new cluster."""
+        """Return a row of each given cluster, each under its own parameter; K is a new cluster."""
         n, S = np.append(self.n_, 0.0), np.vstack([_dense(self.S_), np.zeros(self.S_.shape[1])])
         cells = np.empty((len(clusters), family.n_features_in_))
         for k in np.unique(clusters):
@@ -348,7 +351,7 @@ def _known_levels(law, role):
 
 
 def _center(law, p):
-    """Return what stands for missing cells of rows with probabilities p (m, K + 1) of clusters: (m,)."""
+    """Return what stands for missing cells, by the probabilities p (m, K + 1) of clusters."""
     if law.probability is not None:
         return (p @ law.probability).argmax(axis=1)
     found = p @ law.center

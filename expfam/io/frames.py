@@ -373,9 +373,9 @@ def _installed(backend):
 
 
 def with_cells(X: Any, cells: Mapping[str, tuple[npt.NDArray[np.intp], Sequence[Any]]]) -> Any:
-    """Return a copy of a frame with other values in some cells; types of columns, and an index, stay.
+    """Return a copy of a frame with other values in some cells.
 
-    Numbers are rounded where the column holds integers.
+    Types of columns, and an index, stay. Numbers are rounded where the column holds integers.
 
     Parameters
     ----------

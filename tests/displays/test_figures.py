@@ -10,10 +10,11 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from expfam import Mixture
+from expfam.displays.evidence import ColumnEvidenceDisplay
 from expfam.displays.means import ClusterMeansDisplay
 from expfam.displays.sizes import SizesDisplay
 from expfam.displays.trace import TraceDisplay
-from expfam.errors import DataError
+from expfam.errors import CapabilityError, DataError
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +118,15 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"expfam\[plot\]"):
         SizesDisplay([1, 2]).plot()
+
+
+def test_evidence_of_columns_is_drawn_and_means_of_tables_are_refused():
+    X = np.repeat([[0.0, 0.0], [9.0, 0.1]], 20, axis=0) + 0.1 * np.random.default_rng(0).normal(size=(40, 2))
+    X[3, 1] = np.nan
+    mixture = Mixture(n_components=2, n_steps=3, n_warmup=3, random_state=0).fit(X)
+    display = ColumnEvidenceDisplay.from_estimator(mixture).plot()
+    assert [float(text.get_text()) for text in display.ax_.texts] == np.round(mixture.explain().ravel()).tolist()
+    with pytest.raises(DataError, match="evidence of 1 clusters and 2 columns needs 1 sizes and 2 feature_names"):
+        ColumnEvidenceDisplay([[1.0, 2.0]], [1, 2])
+    with pytest.raises(CapabilityError, match="the clusters of a table are in `clusters_`"):
+        ClusterMeansDisplay.from_estimator(mixture)

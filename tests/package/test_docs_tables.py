@@ -19,7 +19,7 @@ def test_the_page_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
             exec(compile(block, str(PAGE), "exec"), names)
     words = printed.getvalue().split()
     shown = re.findall(r"^    (?!expfam )(.+)$", TEXT, flags=re.M)
-    shown = [line for line in shown if not line.strip().startswith(("\"", "})", "#"))]
+    shown = [line for line in shown if not line.strip().startswith(('"', "})", "#"))]
     lines = [line.split() for line in shown]
     assert len(lines) == 13
     assert [word for line in lines for word in line] == words

@@ -35,8 +35,8 @@ PUBLIC = {
         split_probability
     """,
     "expfam.displays": """
-        BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay DendrogramDisplay SimilarityDisplay
-        SizesDisplay TraceDisplay
+        BallDisplay ClusterCards ClusterCountDisplay ClusterMeansDisplay ColumnEvidenceDisplay DendrogramDisplay
+        SimilarityDisplay SizesDisplay TraceDisplay
     """,
     "expfam.errors": """
         ArchiveError CapabilityError DataError DataTypeError DataWarning ExactnessWarning ExpFamError

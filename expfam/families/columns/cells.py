@@ -1,4 +1,4 @@
-"""Cells of a table by cluster: the mean and spread of numbers, and the probabilities of levels."""
+"""Cells of a table by cluster: mean and spread of numbers, probabilities of levels."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class CellLaw(NamedTuple):
 
 
 def as_columns(family: Family) -> Columns:
-    """Return a bound family as a table of one part, with the same statistics; a table is returned as it is.
+    """Return a bound family as a table of one part; a table is returned as it is.
 
-    Rows of the table may lack cells if the columns of the family are independent.
+    The statistics are the same. Rows of the table may lack cells if the columns of the family are independent.
     """
     if isinstance(family, Columns):
         return family
