@@ -8,7 +8,7 @@ import numpy as np
 
 from expfam.displays._axes import _CHAINS, _GREY, _INK, _SECOND, _clean, _pyplot
 from expfam.errors import DataError
-from expfam.samplers.chain.diagnostics import rhat
+from expfam.samplers.chain.diagnostics import rhat, without_rounding
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,8 +27,9 @@ class TraceDisplay:
         Wall time of each step.
     chain : (T,) array_like of int, optional
         Chain of each step; by default all are of one chain.
-    n_warmup : int
-        Leading steps of each chain that are a warm-up. They are drawn on grey.
+    n_warmup : int or (C,) array_like of int
+        Leading steps of each chain that are a warm-up: one number, or one for each chain. Those of one chain are drawn
+        on grey; of several chains they are drawn in pale colours.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class TraceDisplay:
         seconds: npt.ArrayLike,
         *,
         chain: npt.ArrayLike | None = None,
-        n_warmup: int = 0,
+        n_warmup: int | npt.ArrayLike = 0,
     ) -> None:
         parts = [np.asarray(part) for part in (step, objective, n_clusters, seconds)]
         if len({part.shape for part in parts}) != 1 or parts[0].ndim != 1:
@@ -62,23 +63,34 @@ class TraceDisplay:
         self.chain = np.zeros(self.step.shape, dtype=np.int64) if chain is None else np.asarray(chain)
         if self.chain.shape != self.step.shape:
             raise DataError(f"chain must name the chain of each of {len(self.step)} steps; got {self.chain.shape}")
-        self.n_warmup = int(n_warmup)
+        n_chains = len(np.unique(self.chain))
+        if np.ndim(n_warmup) and np.shape(n_warmup) != (n_chains,):
+            raise DataError(f"n_warmup has shape {np.shape(n_warmup)} for {n_chains} chains: give one number a chain")
+        self.n_warmup = np.asarray(n_warmup).tolist()
         self.rhat = self._rhat()
 
     def _rows(self):
         """Return the steps of each chain, by their places."""
         return [np.flatnonzero(self.chain == one) for one in np.unique(self.chain)]
 
+    def _warmups(self):
+        """Return the length of the warm-up of each chain."""
+        return np.broadcast_to(self.n_warmup, len(np.unique(self.chain))).tolist()
+
     def _rhat(self):
-        counted = [self.objective[rows[self.n_warmup :]] for rows in self._rows()]
+        counted = [self.objective[rows[n:]] for rows, n in zip(self._rows(), self._warmups())]
         length = min(map(len, counted), default=0)
-        return rhat([values[:length] for values in counted]) if length >= 4 else np.nan
+        return rhat(without_rounding([values[:length] for values in counted])) if length >= 4 else np.nan
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> TraceDisplay:
-        """Make the display of a fitted estimator's `trace_`."""
-        columns = (estimator.trace_.column(name) for name in ("step", "objective", "n_clusters", "seconds"))
-        return cls(*columns, n_warmup=estimator.trace_.n_warmup)
+        """Make the display of a fitted estimator's `trace_`, or of the traces of all its chains."""
+        traces = getattr(estimator, "traces_", [estimator.trace_])
+        names = ("step", "objective", "n_clusters", "seconds")
+        columns = (np.concatenate([trace.column(name) for trace in traces]) for name in names)
+        chain = np.repeat(np.arange(len(traces)), [len(trace) for trace in traces])
+        n_warmup = [trace.n_warmup for trace in traces]
+        return cls(*columns, chain=chain, n_warmup=n_warmup if len(traces) > 1 else n_warmup[0])
 
     def plot(self, ax: Any = None, *, against: Literal["step", "seconds"] = "step") -> TraceDisplay:
         """Draw log joint and number of clusters in two panels, one above the other.
@@ -101,15 +113,20 @@ class TraceDisplay:
             )
         above, below = ax
         chains = self._rows()
-        for c, rows in enumerate(chains):
+        for c, (rows, n_warmup) in enumerate(zip(chains, self._warmups())):
             x = self.step[rows] if against == "step" else np.cumsum(self.seconds[rows])
             colours = (_INK, _SECOND) if len(chains) == 1 else (_CHAINS[c % len(_CHAINS)],) * 2
-            above.plot(x, self.objective[rows], color=colours[0], lw=1.6)
-            below.step(x, self.n_clusters[rows], color=colours[1], lw=1.6, where="post")
-            if c == 0 and self.n_warmup and len(rows):
+            if len(chains) == 1:
+                above.plot(x, self.objective[rows], color=colours[0], lw=1.6)
+                below.step(x, self.n_clusters[rows], color=colours[1], lw=1.6, where="post")
+            else:
+                self._draw_chain(ax, x, rows, n_warmup, colours[0], label=f"chain {c}")
+            if len(chains) == 1 and n_warmup and len(rows):
                 for axes in (above, below):
-                    axes.axvspan(x[0], x[min(self.n_warmup, len(rows)) - 1], color="#e8ecef", lw=0, zorder=0)
+                    axes.axvspan(x[0], x[min(n_warmup, len(rows)) - 1], color="#e8ecef", lw=0, zorder=0)
         above.set_ylabel("log joint (nats)")
+        if 1 < len(chains) <= len(_CHAINS):
+            above.legend(loc="lower right", fontsize="small", frameon=False, ncols=min(4, len(chains)))
         _focus_on_later(above, self.objective)
         below.set_ylabel("clusters")
         below.set_xlabel("step" if against == "step" else "seconds")
@@ -123,6 +140,13 @@ class TraceDisplay:
             _clean(axes, grid="both")
         self.axes_, self.figure_ = (above, below), above.figure
         return self
+
+    def _draw_chain(self, axes, x, rows, n_warmup, colour, *, label):
+        """Draw one of several chains; its warm-up, whose length is its own, is pale."""
+        for part, alpha in ((slice(0, n_warmup + 1), 0.3), (slice(n_warmup, None), 1.0)):
+            style: dict[str, Any] = {"color": colour, "lw": 1.2, "alpha": alpha}
+            axes[0].plot(x[part], self.objective[rows][part], label=label if alpha == 1.0 else None, **style)
+            axes[1].step(x[part], self.n_clusters[rows][part], where="post", **style)
 
 
 def _focus_on_later(ax, objective):

@@ -25,6 +25,7 @@ from expfam.model.data import Dataset
 from expfam.model.partitions import by_first_appearance, contingency
 from expfam.model.statistics import weighted_statistics
 from expfam.params import Integer, Real, check_value
+from expfam.samplers.chain.agreement import Diagnostics, StepRecord, record_of_draws, rows_of_chains
 from expfam.samplers.chain.trace import shortest_interval
 from expfam.structures.draw_table import DrawItems, DrawTable, narrow_labels
 from expfam.structures.ground.rng import generator, resolve_seed
@@ -88,6 +89,8 @@ class PartitionPosterior:
         Log joint of each draw, nats.
     sample_stats : mapping of str to (M,) array_like, optional
         Further numbers of each draw, for `to_arviz`.
+    steps : StepRecord, optional
+        Numbers of every step, for `diagnostics`; those of the draws are used without it.
     family : Family, optional
         Family of the data, bound to them, for `parameters`.
     n_threads : int or None
@@ -129,6 +132,7 @@ class PartitionPosterior:
         chain: npt.ArrayLike | None = None,
         log_joint: npt.ArrayLike | None = None,
         sample_stats: Mapping[str, npt.ArrayLike] | None = None,
+        steps: StepRecord | None = None,
         family: Family | None = None,
         n_threads: int | None = None,
     ) -> None:
@@ -139,7 +143,7 @@ class PartitionPosterior:
         self.sample_stats = {
             str(name): _of_draws(name, values, self.n_draws) for name, values in (sample_stats or {}).items()
         }
-        self.family, self.n_threads = family, n_threads
+        self.family, self.n_threads, self._steps = family, n_threads, steps
         self._point: npt.NDArray[np.int32] | None = None
         self._found: dict[Any, npt.NDArray[np.int32]] = {}
 
@@ -369,6 +373,23 @@ class PartitionPosterior:
             for a in range(0, len(pairs), step)
         ]
         return np.concatenate([np.zeros((self.n_draws, 0), dtype=bool), *parts], axis=1)
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """How far the chains agree: R-hat and effective sample sizes, see `Diagnostics`.
+
+        For several chains of a fit they are of every step after the warm-up; of a loaded model, of one chain and of
+        other draws they are of the draws. One chain is compared half with half. Chains are cut to the shortest.
+        """
+        rows = rows_of_chains(self.chain)
+        steps = record_of_draws(self._draws, self.chain, self.log_joint) if self._steps is None else self._steps
+        middle = rows.shape[1] // 2
+        return steps.diagnose(
+            {
+                "vi_first": self.distances(self._draws[rows[0, middle]])[rows],
+                "vi_last": self.distances(self._draws[rows[-1, middle]])[rows],
+            }
+        )
 
     # ---- number and sizes of clusters --------------------------------------------------------------------------------
 

@@ -54,6 +54,11 @@ class _StayOpen:
         return stop
 
 
+def _chain_of(state):
+    """Return the number of the chain of a state among those of a fit."""
+    return getattr(state, "chain", 0)
+
+
 class Stop:
     """Callback that ends a run after some time, or when the objective no longer changes.
 
@@ -83,9 +88,9 @@ class Stop:
     """
 
     _began: float | None
-    _previous: float | None  # objective of the last step, None before the first one
-    _n_settled: int
-    _n_seen: int
+    _previous: dict[int, float]  # objective of the last step of each chain
+    _n_settled: dict[int, int]
+    _n_seen: dict[int, int]
 
     def __init__(
         self,
@@ -110,25 +115,26 @@ class Stop:
         """Return whether the run is to end after this step."""
         if self._began is None:
             self._began, self.reason = perf_counter() - info.seconds, None
+        chain = _chain_of(state)
         settled = (
-            self._previous is not None
+            chain in self._previous
             and self.tolerance is not None
-            and abs(info.objective - self._previous) <= self.tolerance * abs(info.objective)
+            and abs(info.objective - self._previous[chain]) <= self.tolerance * abs(info.objective)
         )
-        self._n_settled = self._n_settled + 1 if settled else 0
-        self._previous = info.objective
-        self._n_seen += 1
-        if self._n_seen < self.min_steps:
+        self._n_settled[chain] = self._n_settled.get(chain, 0) + 1 if settled else 0
+        self._previous[chain] = info.objective
+        self._n_seen[chain] = self._n_seen.get(chain, 0) + 1
+        if min(self._n_seen.values()) < self.min_steps:
             return False
         if self.max_seconds is not None and perf_counter() - self._began >= self.max_seconds:
             self.reason = "time"
-        elif self._n_settled >= self.patience:
+        elif min(self._n_settled.values()) >= self.patience:  # of several chains the last one to settle ends the run
             self.reason = "tolerance"
         return self.reason is not None
 
     def close(self) -> None:
         """Forget the run; `reason` stays until the next run begins."""
-        self._began, self._previous, self._n_settled, self._n_seen = None, None, 0, 0
+        self._began, self._previous, self._n_settled, self._n_seen = None, {}, {}, {}
 
 
 class Checkpoint:
@@ -137,7 +143,8 @@ class Checkpoint:
     Parameters
     ----------
     path : path_like
-        Directory of the archive. Each checkpoint replaces the one before, completely or not at all.
+        Directory of the archive. Each checkpoint replaces the one before, completely or not at all. Of a fit with
+        several chains it is that of chain 0; the others have ``-chain1`` and so on after the name.
     every_seconds : float
         Wall time between checkpoints; 0 writes one after each step.
     trace : Trace, optional
@@ -171,7 +178,7 @@ class Checkpoint:
     ``write(state)`` after a run that ended by itself.
     """
 
-    _last: float | None  # when the last checkpoint was written
+    _last: dict[int, float]  # when the last checkpoint of each chain was written
 
     def __init__(self, path: Path | str, *, every_seconds: float = 600.0, trace: Trace | None = None) -> None:
         if not every_seconds >= 0:
@@ -182,11 +189,10 @@ class Checkpoint:
 
     def __call__(self, info: Info, state: Any) -> bool:
         """Write a checkpoint if one is due; never end the run."""
-        if self._last is None:
-            self._last = perf_counter() - info.seconds
-        if perf_counter() - self._last >= self.every_seconds:
+        last = self._last.setdefault(_chain_of(state), perf_counter() - info.seconds)
+        if perf_counter() - last >= self.every_seconds:
             self.write(state)
-            self._last = perf_counter()
+            self._last[_chain_of(state)] = perf_counter()
         return False
 
     def write(self, state: Any) -> None:
@@ -196,12 +202,14 @@ class Checkpoint:
             arrays["trace"] = self.trace.to_arrays()
         header = {"seed": int(state.seed), "n_steps": int(state.n_steps), "state": type(state).__name__}
         header["n_rows"] = len(state.labels)
-        write_archive(self.path, "checkpoint", header=header, arrays=arrays)
+        chain = _chain_of(state)
+        path = Path(f"{self.path}-chain{chain}") if chain else self.path
+        write_archive(path, "checkpoint", header=header, arrays=arrays)
         self.n_written += 1
 
     def close(self) -> None:
         """Forget when the last checkpoint was written."""
-        self._last = None
+        self._last = {}
 
 
 def restore_checkpoint(path: Path | str, state: Any, *, trace: Trace | None = None) -> None:

@@ -119,6 +119,39 @@ def diagnose(
     return result
 
 
+def without_rounding(draws: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return draws of which those that differ by rounding errors alone are equal.
+
+    A log joint that is kept up to date by differences has other rounding errors in each chain, even of one partition.
+    Their ranks would be taken for a disagreement of the chains.
+
+    Parameters
+    ----------
+    draws : array_like of float
+
+    Returns
+    -------
+    ndarray of float64
+        Neighbours nearer than 1e-9 of the largest value are set to the least of them; values that are not finite are
+        left as they are.
+
+    Examples
+    --------
+    >>> from expfam.samplers.chain.diagnostics import without_rounding
+    >>> without_rounding([-3.0, -3.0 + 1e-13, 5.0])
+    array([-3., -3.,  5.])
+    """
+    values = np.asarray(draws, dtype=np.float64)
+    if not values.size or not np.isfinite(values).all():
+        return values
+    order = np.argsort(values, axis=None)
+    ascending = values.ravel()[order]
+    is_first = np.diff(ascending, prepend=-np.inf) > 1e-9 * max(1.0, float(np.abs(values).max()))
+    result = np.empty_like(ascending)
+    result[order] = ascending[is_first][np.cumsum(is_first) - 1]
+    return result.reshape(values.shape)
+
+
 def _split(draws):
     """Split each chain in two halves: (2 chains, draws // 2).
 

@@ -39,3 +39,4 @@ cdef class CollapsedState:
     cdef public double log_joint        # nats, without log-base; kept up to date by differences
     cdef public object n_moves          # single moves since the statistics were last recomputed
     cdef int32_t[::1] label_view
+    cdef public object chain            # int, number of the chain among those of a fit

@@ -9,6 +9,7 @@ class CollapsedState:
     seed: int
     n_steps: int
     stamp: int
+    chain: int
     memory: dict[str, Any]
     components: Any
     labels: NDArray[np.int32]

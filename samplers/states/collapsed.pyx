@@ -116,6 +116,7 @@ cdef class CollapsedState:
     def __init__(self, model, data, labels, *, seed, n_steps=0):
         self.model, self.data, self.seed, self.n_steps = model, data, int(seed), n_steps
         self.stamp = 0
+        self.chain = 0
         self.memory = {}
         n_clusters, self.labels = by_first_appearance(labels)
         limit = model.weights.max_components

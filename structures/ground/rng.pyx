@@ -25,6 +25,7 @@ class RandomPurpose(IntEnum):
     CHOICE = Purpose.CHOICE
     PREDICT = Purpose.PREDICT
     SUBSAMPLE = Purpose.SUBSAMPLE
+    CHAINS = 11  # seeds of chains; no compiled sampler reads it
 
 
 def generator(seed, purpose, *, unit=0, step=0):

@@ -110,7 +110,8 @@ def test_trace_of_chains(mixture):
     trace = mixture.trace_
     display = TraceDisplay.from_estimator(mixture)
     assert display.n_warmup == trace.n_warmup == 10
-    assert display.rhat == rhat(trace.counted("objective"))
+    # equal partitions have equal values here, up to rounding errors in the trace
+    assert display.rhat == pytest.approx(rhat(trace.counted("objective")), rel=1e-4)
     above, below = display.plot().axes_
     assert f"R-hat of the log joint {display.rhat:.2f}" in above.get_title(loc="left")
     assert len(above.patches) == len(below.patches) == 1  # the warm-up

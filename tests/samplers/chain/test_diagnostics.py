@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from expfam.protocols import Info
-from expfam.samplers.chain.diagnostics import _autocovariance, _rank_normal, bulk_ess, diagnose, rhat, tail_ess
+from expfam.samplers.chain.diagnostics import (
+    _autocovariance,
+    _rank_normal,
+    bulk_ess,
+    diagnose,
+    rhat,
+    tail_ess,
+    without_rounding,
+)
 from expfam.samplers.chain.trace import Trace
 
 
@@ -52,6 +60,15 @@ def test_ranks_make_it_invariant_and_robust():
     z = np.random.default_rng(1).integers(0, 5, (3, 40)).astype(float)
     ranks = stats.rankdata(z).reshape(z.shape)
     np.testing.assert_allclose(_rank_normal(z), stats.norm.ppf((ranks - 3 / 8) / (z.size + 1 / 4)), atol=1e-13)
+
+
+def test_rounding_errors_are_no_disagreement():
+    values = np.where(np.random.default_rng(0).random((2, 50)) < 0.3, -123.4, -125.0)
+    noisy = values + np.array([[0.0], [1e-12]])
+    assert rhat(without_rounding(noisy)) == pytest.approx(rhat(values), rel=1e-12)
+    assert np.isnan(rhat(without_rounding(np.full((2, 9), 7.0) + np.array([[0.0], [1e-13]]))))
+    np.testing.assert_array_equal(without_rounding([np.nan, 1.0]), [np.nan, 1.0])
+    np.testing.assert_array_equal(without_rounding([3.0, 1.0, 2.0]), [3.0, 1.0, 2.0])
 
 
 def test_autocovariance_is_its_definition():
