@@ -132,7 +132,7 @@ class Estimator(BaseEstimator):
         for phase in phases:
             phase.kernel.check(model, data)
         check_memory(forecast(), self.memory_limit)
-        n_steps = sum(phase.n_steps for phase in phases)
+        n_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
         check_time(self.time_limit, kernel, model, data, n_steps, seed=seed, start=start)
 
     def _run(self, state: Any, phases: list[Phase], *, counted: Sequence = (), trace: Trace | None = None) -> Trace:
@@ -160,6 +160,10 @@ class Estimator(BaseEstimator):
             if not trace.interrupted:
                 kernel.finish(state)
         return trace
+
+    def _n_rounds(self, model: Any) -> int:
+        """Return how many chains run one after the other."""
+        return 1
 
     def _enter_phase(self, kernel: Any, former: Any, state: Any, trace: Trace, n_steps: int, *, is_last: bool) -> Any:
         """Return the kernel of a phase that is about to begin."""

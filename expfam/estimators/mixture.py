@@ -6,6 +6,7 @@ Prediction, scores and saved files need no more than these: their size does not 
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,14 @@ from expfam.estimators.known_rows import (
     with_links,
 )
 from expfam.estimators.scoring import loaded_clusters, log_sum_exp, opened_rows
+from expfam.estimators.several_chains import (
+    ChainRun,
+    check_chains,
+    n_rounds,
+    run_chains,
+    starts_of_chains,
+    warn_of_disagreement,
+)
 from expfam.estimators.slow_fits import warn_of_slow_fit
 from expfam.estimators.summary import Summary
 from expfam.estimators.table_results import TableResults
@@ -49,6 +58,7 @@ from expfam.model.partitions import by_first_appearance
 from expfam.model.statistics import weighted_statistics
 from expfam.model.weights import DirichletProcess, SymmetricDirichlet
 from expfam.params import Integer, check_value, is_auto
+from expfam.samplers.chain.agreement import record_of_steps
 from expfam.samplers.chain.driver import sample
 from expfam.samplers.chain.kernel import Cycle, check_known
 from expfam.samplers.chain.plateau import Plateau
@@ -114,27 +124,34 @@ class Mixture(
     n_warmup : int or "auto"
         Steps before them, in whose second half hyper-parameters are learned. ``"auto"`` is at most 17 where `n_steps`
         is left to the rule, else as many as `n_steps`, at most 100.
+    n_chains : int
+        Number of chains, which begin far from each other, so that `posterior_` can tell whether they agree. Chain 0 is
+        the fit with one chain and the same draws, bit for bit. The others begin with another number of clusters, and
+        with the hyper-parameters that chain 0 has found. Chains share `n_threads`; those of a family written in NumPy
+        take turns. Samplers that optimise take one chain.
     n_draws : int or "auto"
-        Number of draws of the partition that are kept for `posterior_`, at most, evenly spaced over the steps after the
-        warm-up; a draw takes 1, 2 or 4 bytes a row. ``"auto"`` keeps none with `partition` "mode" and "last", and else
-        as many as 100 MB hold, from 20 to 400. With draws and ``n_steps="auto"`` all steps up to the end of the rise
-        count as warm-up, and 100 steps follow, or `n_draws` where that is more.
+        Number of draws of the partition that are kept for `posterior_`, at most, of all chains together, evenly spaced
+        over the steps after the warm-up; a draw takes 1, 2 or 4 bytes a row. ``"auto"`` keeps none of one chain with
+        `partition` "mode" and "last", and else as many as 100 MB hold, from 20 to 400. With draws and
+        ``n_steps="auto"`` all steps up to the end of the rise count as warm-up, and 100 steps follow, or `n_draws`
+        where that is more.
     learn_hyper : bool or "auto"
         Learn hyper-parameters late in the warm-up: all that the family declares, or with ``"auto"`` those that it
         learns by default and that were left at ``"auto"``.
-    start : str or (N,) array_like of int
-        Starting labels or the name of a start. ``"auto"`` searches one: of `n_init` k-means runs and of one run with
-        an open number of clusters, merged to K, the one from which EM reaches the highest posterior density; on counts
-        random labels in place of k-means.
+    start : str, (N,) array_like of int, or list of these
+        Starting labels or the name of a start; a list has one for each chain. ``"auto"`` searches
+        one for chain 0: of `n_init` k-means runs and of one run with an open number of clusters, merged to K, the one
+        from which EM reaches the highest posterior density; on counts random labels in place of k-means.
     partition : {"mode", "vi", "binder", "omari", "last"}
-        Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, all rows move to their
-        most probable cluster as long as the log joint rises, so that `labels_` are those of ``predict(X)``. With
+        Which partition becomes `labels_`. ``"mode"``: from the draw of the highest log joint, of all chains, all rows
+        move to their most probable cluster as long as the log joint rises, so that `labels_` are those of
+        ``predict(X)``. With
         `n_components` on real values there are as many clusters, if as many rows are distinct: clusters that are lost,
         or left with a row that would rather be elsewhere, are opened anew as halves of others. Where that leaves such
         rows all the same, they keep their clusters, and `predict` gives them another label. ``"vi"``,
         ``"binder"``, ``"omari"``: the partition with the least expected loss that a search finds, see
         `PartitionPosterior.labels`; 4 starts ("point" is another name of "vi"). With
-        known rows or links it is the best draw. ``"last"``: the last draw.
+        known rows or links it is the best draw. ``"last"``: the last draw, of chain 0.
     labels : {None, "clusters", "classes"}
         What `fit` does with `y`. None: `y` is ignored, with a warning. "clusters": the rows of a class are one cluster,
         and rows of two classes are in two; the posterior is that given these. "classes": a cluster holds known rows of
@@ -143,7 +160,8 @@ class Mixture(
         None for one, -1 for all cores. Results do not depend on it. A kernel has its own `n_threads`.
     random_state : None, int, numpy Generator or RandomState
     callbacks : sequence of callable, optional
-        Called as ``callback(info, state)`` after each step; a true result ends the run.
+        Called as ``callback(info, state)`` after each step of each chain, never two at a time; ``state.chain`` is the
+        number of the chain. A true result ends the run of all chains.
     verbose : int
         1 for a progress bar.
     memory_limit : int, float, str or None
@@ -178,6 +196,9 @@ class Mixture(
     trace_ : Trace
         Log joint, number of clusters and seconds of each step, those of the warm-up included; it knows their number,
         `trace_.n_warmup`, and leaves them out of what it computes, such as `trace_.n_clusters_interval()`.
+        Of several chains it is the trace of chain 0.
+    traces_ : list of Trace
+        One for each chain; not saved.
     posterior_ : PartitionPosterior
         Posterior of the partition, where draws were kept (see `n_draws`): how sure each label, each cluster and their
         number is. Its readings are about `labels_`.
@@ -216,6 +237,7 @@ class Mixture(
     default_steps = 50
     saved_kind = "mixture"
     no_components = "a Dirichlet process"
+    _of_all_steps: tuple[Callable, ...] = ()  # called also on samples of the rows
 
     def __init__(
         self,
@@ -227,6 +249,7 @@ class Mixture(
         n_init: int = 3,
         n_steps: int | Literal["auto"] = "auto",
         n_warmup: int | Literal["auto"] = "auto",
+        n_chains: int = 1,
         n_draws: int | Literal["auto"] = "auto",
         learn_hyper: bool | Literal["auto"] = "auto",
         start: Any = "auto",
@@ -246,6 +269,7 @@ class Mixture(
         self.n_init = n_init
         self.n_steps = n_steps
         self.n_warmup = n_warmup
+        self.n_chains = n_chains
         self.n_draws = n_draws
         self.learn_hyper = learn_hyper
         self.start = start
@@ -297,41 +321,70 @@ class Mixture(
         known, self.classes_ = known_rows(type(self).__name__, self.labels, y, links, X.shape[0])
         data = Dataset(X, family, weight=sample_weight, known=known)
         model = MixtureModel(data.family, self._weights())
-        kernel = self._kernel(model, data)
-        if known is not None:
-            check_known(kernel, model, known)
-            kernel = with_links(kernel) if known.groups else kernel
+        kernel = self._kernel_of_rows(model, data)
+        check_value("Mixture: n_chains", self.n_chains, (Integer(1),))
+        check_chains(kernel, self.n_chains)
+        starts = starts_of_chains(self.start, self.n_chains)
         phases = self._phases(kernel, family, data)
         forecast = partial(self._forecast, data)
-        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=self.start, seed=seed)
-        n_all_steps = sum(phase.n_steps for phase in phases)
-        warn_of_slow_fit(kernel, model, data, n_all_steps, seed=seed, start=self.start)
+        self._check_run(model, data, phases, kernel=kernel, forecast=forecast, start=starts[0], seed=seed)
+        n_all_steps = sum(phase.n_steps for phase in phases) * self._n_rounds(model)
+        warn_of_slow_fit(kernel, model, data, n_all_steps, seed=seed, start=starts[0], n_chains=self.n_chains)
         # densities of repeated values are infinite: the chain sees them spread, the result has the data as they are
         spread = spread_ties(data, model.weights.max_components, seed=seed) if self._is_automatic() else data
-        begun = self._begun(model, spread, kernel, family, seed)
-        if self._follows_rule() and begun.is_sampled:
-            phases = self._phases(kernel, family, data, is_sampled=True)
-        state = kernel.init(begun.model, spread, seed=seed, start=begun.start)
-        best = BestDraw()
-        trace = self._run(state, phases, counted=[best], trace=Trace(max_kept=max(2, self._most_draws(data))))
-        self._keep_draws(trace, state)
+        if self.n_chains == 1:
+            one = self if self.start is starts[0] else copy.copy(self).set_params(start=starts[0])
+            runs = [one._run_chain(model, spread, family, seed)]
+        else:
+            runs = run_chains(self, model, spread, family, starts, seed=seed)
+        self._keep_draws(runs)
+        best = max(runs, key=lambda run: run.best.log_joint)
+        state, trace = (best if self.partition == "mode" else runs[0]).state, runs[0].trace
         if hasattr(state, "soft_partition"):
             labels, n, S = state.soft_partition()
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
-            labels = self._chosen_partition(trace, state, data, best)
+            labels = self._chosen_partition(trace, state, data, best.best)
             self._adopt(state.model, data, labels if known is None else known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._set_known(known)
-        self.n_init_chosen_ = begun.name
+        self.n_init_chosen_, self.traces_ = runs[0].name, [run.trace for run in runs]
         self._set_trace(trace)
-        self._conclude(kernel, phases, state, trace)
+        self._conclude(runs)
         self.__dict__.pop("stream_", None)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> npt.NDArray[np.int32]:
         """Fit, and return the cluster of each row: (N,) int32. The arguments are those of `fit`."""
         return self.fit(X, y, **fit_params).labels_
+
+    def _kernel_of_rows(self, model, data):
+        """Return the kernel of all rows, and of what is known of them."""
+        kernel = self._kernel(model, data)
+        if data.known is None:
+            return kernel
+        check_known(kernel, model, data.known)
+        return with_links(kernel) if data.known.groups else kernel
+
+    def _n_rounds(self, model):
+        return n_rounds(self.n_chains, self.n_threads, model.family)
+
+    def _run_chain(self, model, data, family, seed, *, group=None):
+        """Run one chain from its start to its end."""
+        kernel = self._kernel_of_rows(model, data)
+        begun = self._begun(model, data, kernel, family, seed)
+        is_sampled = self._follows_rule() and begun.is_sampled
+        phases = self._phases(kernel, family, data, is_sampled=is_sampled)
+        state = kernel.init(begun.model, data, seed=seed, start=begun.start)
+        return self._run_phases(state, phases, begun.name, group=group)
+
+    def _run_phases(self, state, phases, name, *, chain=0, group=None):
+        """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
+        state.chain = chain
+        best, trace = BestDraw(), Trace(max_kept=max(2, self._draws_of_chain(state.data)))
+        counted = [best] if group is None else [best, group.recorder(state)]
+        self._run(state, phases, counted=counted, trace=trace)
+        return ChainRun(state, trace, best, phases, name, *counted[1:])
 
     def _set_known(self, known):
         for name in ("cluster_classes_", "n_known_"):
@@ -355,7 +408,10 @@ class Mixture(
         """
         model = MixtureModel(data.family, self._weights())
         K, kernel = model.weights.max_components, self._kernel(model, data)
-        forecast = forecast_memory(data, n_components=K, kernel=kernel, model=model, n_draws=self._most_draws(data))
+        sizes: dict[str, Any] = {"n_components": K, "kernel": kernel, "model": model}
+        forecast = forecast_memory(data, n_draws=self._most_draws(data), **sizes)
+        if self.n_chains > 1:
+            forecast = forecast.with_chains(self.n_chains - 1, forecast_memory(data, **sizes))
         more = search_memory(data, K) if self._searches_start(model) else 0
         more += spread_memory(data, K) if self._is_automatic() else 0
         return replace(forecast, scratch=forecast.scratch + more)
@@ -386,16 +442,17 @@ class Mixture(
     def _run_on_sample(self, state: Any, phases: list[Phase]) -> None:
         """Run phases on a sample of the rows, which callbacks of the user do not see."""
         for phase in phases:
-            trace = sample(phase.kernel, state, phase.n_steps, callbacks=[phase.rule] if phase.rule else [])
+            watched = [*self._of_all_steps, *([phase.rule] if phase.rule else [])]
+            trace = sample(phase.kernel, state, phase.n_steps, callbacks=watched)
             if trace.interrupted:  # no row outside the sample has a label yet
                 raise KeyboardInterrupt
 
-    def _conclude(self, kernel, phases, state, trace):
+    def _conclude(self, runs):
         """Say whether the run has converged; warn of what a user should know about the result."""
-        last = phases[-1]
-        ruled = next((phase for phase in reversed(phases) if phase.rule is not None), last)
+        phases, trace = runs[0].phases, runs[0].trace
+        last, ruled = phases[-1], _ruled(phases)
         has_rule = ruled.rule is not None
-        self.converged_ = bool(ruled.rule.is_reached if has_rule else kernel.is_done(state) or not last.n_steps)
+        self.converged_ = all(map(_has_converged, runs))
         warn_of_crumbs(self.model_, self.cluster_sizes_)
         n_counted = len(trace) - trace.n_warmup
         is_through = n_counted == MOST_STEPS if ruled is last else n_counted > 0
@@ -406,9 +463,15 @@ class Mixture(
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        if len(runs) > 1 and hasattr(self, "_draws") and not trace.interrupted:
+            warn_of_disagreement(self, self.posterior_.diagnostics, self._steps, n_warmup=trace.n_warmup)
+
+    def _entered(self, kernel, state, is_last):
+        """Take note of a phase that begins; chains of a group do."""
 
     def _enter_phase(self, kernel, former, state, trace, n_steps, *, is_last):
-        n_draws = self._most_draws(state.data)
+        n_draws = self._draws_of_chain(state.data)
+        self._entered(kernel, state, is_last)
         if is_last and n_draws and _makes_draws(state):
             trace.keep_every = max(1, -(-n_steps // n_draws))
         adapted = _adapted_kernel(kernel, former, state) if is_last else kernel
@@ -464,31 +527,44 @@ class Mixture(
         """Return how many draws are kept at most."""
         check_value("Mixture: n_draws", self.n_draws, ("auto", Integer(0)))
         if not is_auto(self.n_draws):
-            if self.partition in _LOSSES and not self.n_draws:
-                raise ValueError(f"Mixture: partition={self.partition!r} needs draws: leave n_draws at 'auto'; got 0")
+            needs = f"partition={self.partition!r}" if self.partition in _LOSSES else f"n_chains={self.n_chains}"
+            if not self.n_draws and (self.partition in _LOSSES or self.n_chains > 1):
+                raise ValueError(f"Mixture: {needs} needs draws: leave n_draws at 'auto'; got 0")
             return int(self.n_draws)
-        if self.partition not in _LOSSES:
+        if self.partition not in _LOSSES and self.n_chains == 1:
             return 0
         width = label_bytes(self.n_components or 1)
         return int(np.clip(_DRAW_BYTES // (data.n_rows * width), 20, 400))
 
-    def _keep_draws(self, trace, state):
-        """Keep the draws of the trace, with the numbers of their steps."""
-        for name in ("_draws", "_posterior_of_draws"):
+    def _draws_of_chain(self, data):
+        """Return how many draws a chain keeps at most."""
+        n_draws = self._most_draws(data)
+        return min(n_draws, max(1, n_draws // self.n_chains))
+
+    def _keep_draws(self, runs):
+        """Keep the draws of all chains, cut to the shortest, with the numbers of their steps."""
+        for name in ("_draws", "_posterior_of_draws", "_steps"):
             self.__dict__.pop(name, None)
-        self._makes_no_draws = not _makes_draws(state)
-        if not trace.n_kept:
+        self._makes_no_draws = not _makes_draws(runs[0].state)
+        n_kept = min(run.trace.n_kept for run in runs)
+        if not n_kept:
             return
-        rows = trace.kept_steps - 1
+        rows = [run.trace.kept_steps[:n_kept] - 1 for run in runs]
+
+        def of_draws(name):
+            return np.concatenate([run.trace.column(name)[own] for run, own in zip(runs, rows)])
+
         with np.errstate(invalid="ignore", divide="ignore"):
-            rate = trace.column("accepted")[rows] / trace.column("proposed")[rows]
+            rate = of_draws("accepted") / of_draws("proposed")
         self._draws = {
-            "draws": trace.partitions,
-            "chain": np.zeros(trace.n_kept, dtype=np.int64),
-            "log_joint": trace.column("objective")[rows],
+            "draws": np.concatenate([run.trace.partitions[:n_kept] for run in runs]),
+            "chain": np.repeat(np.array([run.state.chain for run in runs], dtype=np.int64), n_kept),
+            "log_joint": of_draws("objective"),
             "acceptance_rate": rate,
-            "seconds": trace.column("seconds")[rows],
+            "seconds": of_draws("seconds"),
         }
+        if len(runs) > 1:
+            self._steps = record_of_steps([run.recorder for run in runs])
 
     def _posterior(self):
         """Return the posterior of the kept draws."""
@@ -496,7 +572,12 @@ class Mixture(
         named = {name: self._draws[name] for name in ("chain", "log_joint")}
         family = getattr(self, "family_", None)
         return PartitionPosterior(
-            self._draws["draws"], **named, sample_stats=stats, family=family, n_threads=self.n_threads
+            self._draws["draws"],
+            **named,
+            sample_stats=stats,
+            steps=self.__dict__.get("_steps"),
+            family=family,
+            n_threads=self.n_threads,
         )
 
     @property
@@ -749,6 +830,17 @@ def _sizes(labels, n_clusters, weight):
     """Return rows of each label (int64), or sums of their weights (float64): (n_clusters,)."""
     sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
     return sizes.astype(np.int64) if weight is None else sizes
+
+
+def _ruled(phases):
+    """Return the last phase that has a rule, or the last one."""
+    return next((phase for phase in reversed(phases) if phase.rule is not None), phases[-1])
+
+
+def _has_converged(run):
+    """Return whether its rule, or the tolerance of its kernel, has ended a run."""
+    last, rule = run.phases[-1], _ruled(run.phases).rule
+    return bool(rule.is_reached if rule is not None else last.kernel.is_done(run.state) or not last.n_steps)
 
 
 def _adapted_kernel(kernel, former, state):

@@ -22,7 +22,7 @@ _MOST_MOVES = 1_000_000  # rows times steps
 
 
 def warn_of_slow_fit(
-    kernel: Kernel, model: MixtureModel, data: Dataset, n_steps: int, *, seed: int, start: Any
+    kernel: Kernel, model: MixtureModel, data: Dataset, n_steps: int, *, seed: int, start: Any, n_chains: int = 1
 ) -> None:
     """Warn where a collapsed sampler is to move many rows of a family written in NumPy.
 
@@ -38,18 +38,25 @@ def warn_of_slow_fit(
         All steps of the fit.
     seed : int
     start : str or (N,) array_like of int
+    n_chains : int
+        Chains that take turns; their steps are part of `n_steps`.
     """
     is_compiled = type(model.family).components is not Family.components
     if is_compiled or data.n_rows * n_steps <= _MOST_MOVES or not _moves_rows_one_by_one(kernel):
         return
     duration = forecast_duration(kernel, model, data, n_steps, seed=seed, start=start)
     warnings.warn(
-        f"Mixture: {n_steps} steps will take {format_seconds(duration.low)} to {format_seconds(duration.high)}, because"
+        f"Mixture: {n_steps} steps {_of_chains(n_chains)}will take {format_seconds(duration.low)} to"
+        f" {format_seconds(duration.high)}, because"
         f" {type(kernel).__name__} moves {data.n_rows:,} rows one by one and the family {model.family.name!r} is"
         f" written in NumPy. {_remedy(model, data)}",
         DataWarning,
         stacklevel=4,
     )
+
+
+def _of_chains(n_chains):
+    return f"of {n_chains} chains, which take turns, " if n_chains > 1 else ""
 
 
 def _moves_rows_one_by_one(kernel):

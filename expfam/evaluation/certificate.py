@@ -454,7 +454,7 @@ def _advice(cold_run, kernel):
     more = "" if moves else ', or sampler="auto", which adds splits and merges where it can'
     return (
         f"{cold_run.n_warmup} + {cold_run.n_steps} steps are too few here: try n_warmup={n_warmup} and"
-        f" n_steps={4 * max(cold_run.n_steps, 25)}{more}"
+        f" n_steps={4 * max(cold_run.n_steps, 25)}{more}; n_chains=4 tells whether chains from other starts agree"
     )
 
 

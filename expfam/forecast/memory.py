@@ -63,6 +63,11 @@ class Forecast:
     is_guess: bool = False
     proposals: int = 0
 
+    def with_chains(self, n_more: int, chain: Forecast) -> Forecast:
+        """Return the forecast with more chains, each of which needs as much as `chain`."""
+        names = ("labels", "statistics", "scratch", "proposals")
+        return replace(self, **{name: getattr(self, name) + n_more * getattr(chain, name) for name in names})
+
     @property
     def beside_data(self) -> int:
         """Return the bytes without the data, which `check_memory` compares with the limit."""

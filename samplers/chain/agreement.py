@@ -86,7 +86,8 @@ class Diagnostics:
     def have_agreed(self) -> bool:
         """Whether the chains agree and are long enough.
 
-        R-hat of pairs, log joint and number of clusters is then at most 1.05. Long enough are 25 effective draws of the log joint a chain. What never changes in any chain counts as agreed.
+        R-hat of pairs, log joint and number of clusters is then at most 1.05, and there are 25 effective draws of the
+        log joint a chain. What never changes in any chain counts as agreed.
         """
         judged = (value for name, value in self.rhats.items() if name in ("pairs", "log_joint", "n_clusters"))
         return not any(value > MOST_RHAT for value in judged) and not self.is_short
