@@ -528,7 +528,8 @@ class TableProposal(Proposal):
     --------
     >>> from expfam.samplers import CollapsedMetropolis, TableProposal
     >>> CollapsedMetropolis(TableProposal(), mode="removed")
-    CollapsedMetropolis(proposal=TableProposal(dtype='uint8'), mode='removed', n_blocks='auto', order='sequential', n_threads=None)
+    CollapsedMetropolis(proposal=TableProposal(dtype='uint8'), mode='removed', n_blocks='auto',
+    order='sequential', n_threads=None)
 
     Notes
     -----

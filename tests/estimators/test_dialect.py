@@ -29,7 +29,8 @@ from expfam.samplers import (
 )
 
 ORDER = ["family", "n_components", "weights", "alpha", "eta", "sampler", "n_init"]
-ORDER += ["n_steps", "n_warmup", "n_draws", "learn_hyper", "seeds", "seed_tokens", "vocabulary", "start", "leaves"]
+ORDER += ["n_steps", "n_warmup", "n_chains", "n_draws", "learn_hyper"]
+ORDER += ["seeds", "seed_tokens", "vocabulary", "start", "leaves"]
 ORDER += [
     "partition",
     "labels",
