@@ -23,7 +23,7 @@ from expfam import (
     ZeroMeanGaussian,
 )
 from expfam.errors import CapabilityError, DataWarning
-from expfam.families.simple.geometric import Geometric
+from expfam.families.simple.exponential import Exponential
 from expfam.samplers import HierarchicalClustering, sample
 from expfam.samplers.geometry.graphs import hash_graph, leaf_graph, neighbour_graph
 from expfam.samplers.hierarchy.count_scores import CountScores
@@ -131,7 +131,7 @@ def problems():
         "full": (Gaussian(), points),
         "mean zero": (ZeroMeanGaussian(), points - 4),
         "categorical": (Categorical(), counts[:, :4].clip(max=2)),
-        "numpy": (Geometric(), counts[:25, :1]),
+        "numpy": (Exponential(), counts[:25, :1]),
     }
 
 
@@ -678,7 +678,7 @@ def test_a_search_goes_on_from_its_arrays(name, options):
 
 
 def test_interrupted_in_a_score_the_merge_is_made_whole():
-    class Interrupted(Geometric):
+    class Interrupted(Exponential):
         def log_marginal(self, n, S):
             calls["n"] += 1
             if calls["n"] in calls["stop_at"]:
