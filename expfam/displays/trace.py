@@ -28,8 +28,8 @@ class TraceDisplay:
     chain : (T,) array_like of int, optional
         Chain of each step; by default all are of one chain.
     n_warmup : int or (C,) array_like of int
-        Leading steps of each chain that are a warm-up: one number, or one for each chain. Those of one chain are drawn
-        on grey; of several chains they are drawn in pale colours.
+        Leading steps of each chain that are a warm-up: one number, or one for each chain. They are drawn on
+        grey; where chains have warm-ups of different lengths, in pale colours.
 
     Attributes
     ----------
@@ -116,12 +116,13 @@ class TraceDisplay:
         for c, (rows, n_warmup) in enumerate(zip(chains, self._warmups())):
             x = self.step[rows] if against == "step" else np.cumsum(self.seconds[rows])
             colours = (_INK, _SECOND) if len(chains) == 1 else (_CHAINS[c % len(_CHAINS)],) * 2
-            if len(chains) == 1:
-                above.plot(x, self.objective[rows], color=colours[0], lw=1.6)
+            is_shared = len(set(self._warmups())) == 1
+            if is_shared:
+                above.plot(x, self.objective[rows], color=colours[0], lw=1.6, label=f"chain {c}")
                 below.step(x, self.n_clusters[rows], color=colours[1], lw=1.6, where="post")
             else:
                 self._draw_chain(ax, x, rows, n_warmup, colours[0], label=f"chain {c}")
-            if len(chains) == 1 and n_warmup and len(rows):
+            if is_shared and c == 0 and n_warmup and len(rows):
                 for axes in (above, below):
                     axes.axvspan(x[0], x[min(n_warmup, len(rows)) - 1], color="#e8ecef", lw=0, zorder=0)
         above.set_ylabel("log joint (nats)")
