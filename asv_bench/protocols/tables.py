@@ -127,7 +127,9 @@ def log_cells(X, mean, sd, freedom, delta):
         high, low = np.where(low > 0, -low, high), np.where(low > 0, -high, low)  # the tail that keeps its digits
         lattice = t.logcdf(high, freedom)
         lattice += np.log(-np.expm1(np.minimum(t.logcdf(low, freedom) - lattice, -1e-300)))
-        found = np.where(delta > 0, lattice, t.logpdf(X, freedom, mean, sd))
+        density = t.logpdf(X, freedom, mean, sd)
+        lattice = np.where(np.isfinite(lattice), lattice, density + np.log(delta))  # so far out that both tails are 0
+        found = np.where(delta > 0, lattice, density)
     return np.where(np.isnan(X), 0.0, np.maximum(found, -700.0))
 
 
@@ -163,28 +165,30 @@ def ours(mixture, X, is_category, delta):
 
 
 def stepmix_scores(train, test, is_category, levels, delta, K):
-    """Row scores of StepMix with its own parameters; NaN if it fails."""
+    """Row scores of StepMix with its own parameters; NaN if it fails. It gets standardised numbers, or ends with NaN."""
     stepmix = import_module("stepmix")
     numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
+    center, unit = np.zeros(train.shape[1]), np.ones(train.shape[1])
+    center[numbers], unit[numbers] = np.nanmean(train[:, numbers], axis=0), np.nanstd(train[:, numbers], axis=0)
     order = np.concatenate([numbers, categories])
-    suffix = "_nan" if np.isnan(train).any() else ""
     descriptor = {}
-    if numbers.size:
-        descriptor["numbers"] = {"model": f"gaussian_diag{suffix}", "n_columns": int(numbers.size)}
-    for j in categories:
-        kind = f"categorical{suffix}"
-        descriptor[f"c{j}"] = {"model": kind, "n_columns": 1, "max_n_outcomes": int(levels[j])}
+    for j in order:
+        kind = ("categorical" if is_category[j] else "gaussian_diag") + ("_nan" if np.isnan(train[:, j]).any() else "")
+        descriptor[f"c{j}"] = {"model": kind, "n_columns": 1}
+        if is_category[j]:
+            descriptor[f"c{j}"]["max_n_outcomes"] = int(levels[j])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = stepmix.StepMix(K, measurement=descriptor, random_state=0, verbose=0, progress_bar=0, max_iter=300)
-            model.fit(train[:, order])
+            model.fit(((train - center) / unit)[:, order])
         parts = model._mm.models
         tables = {j: np.reshape(parts[f"c{j}"].parameters["pis"], (K, -1)) for j in categories}
         means, sds = np.zeros((2, K, numbers.size))
-        if numbers.size:
-            found = parts["numbers"].parameters
-            means, sds = np.reshape(found["means"], (K, -1)), np.sqrt(np.reshape(found["covariances"], (K, -1)))
+        for place, j in enumerate(numbers):
+            found = parts[f"c{j}"].parameters
+            means[:, place] = center[j] + unit[j] * np.ravel(found["means"])
+            sds[:, place] = unit[j] * np.sqrt(np.ravel(found["covariances"]))
     except Exception as error:
         print(f"  stepmix, K = {K}: {type(error).__name__}: {str(error)[:90]}", file=sys.stderr)
         return np.full(len(test), np.nan)
