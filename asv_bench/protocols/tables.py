@@ -165,7 +165,7 @@ def ours(mixture, X, is_category, delta):
 
 
 def stepmix_scores(train, test, is_category, levels, delta, K):
-    """Row scores of StepMix with its own parameters; NaN if it fails. It gets standardised numbers, or ends with NaN."""
+    """Row scores of StepMix with its own parameters, on standardised numbers; NaN if it fails."""
     stepmix = import_module("stepmix")
     numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
     center, unit = np.zeros(train.shape[1]), np.ones(train.shape[1])

@@ -120,10 +120,8 @@ def test_trace_of_chains(mixture):
     display = TraceDisplay(step, objective, step, step, chain=np.repeat([0, 1], 8), n_warmup=3)
     assert display.rhat == rhat(objective.reshape(2, 8)[:, 3:])
     above, below = display.plot().axes_
-    parts = [line.get_ydata().tolist() for line in above.lines]  # of each chain the warm-up, and what is counted
-    joined = [warm_up + counted[1:] for warm_up, counted in zip(parts[::2], parts[1::2])]
-    assert joined == objective.reshape(2, 8).tolist()
-    assert len(below.lines) == 4
+    assert [line.get_ydata().tolist() for line in above.lines] == objective.reshape(2, 8).tolist()
+    assert len(below.lines) == 2
     assert above.get_title(loc="left").startswith("2 chains")
     with pytest.raises(DataError, match="chain"):
         TraceDisplay([1, 2], [0.0, 1.0], [1, 1], [1.0, 1.0], chain=[0])
