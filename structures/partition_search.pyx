@@ -178,8 +178,8 @@ cdef class _Start:
 
     cdef inline int32_t opened(self) noexcept nogil:
         """Return the number of a new cluster."""
-        self.n_free -= 1
-        self.n_clusters += 1
+        self.n_free = self.n_free - 1
+        self.n_clusters = self.n_clusters + 1
         return self.free_ids[self.n_free]
 
     cdef inline void shift(self, int32_t A, int32_t w) noexcept nogil:
@@ -220,8 +220,8 @@ cdef class _Start:
         self.shift(A, w)
         if self.n_members[A] == 0:
             self.free_ids[self.n_free] = A
-            self.n_free += 1
-            self.n_clusters -= 1
+            self.n_free = self.n_free + 1
+            self.n_clusters = self.n_clusters - 1
 
     cdef int move(self, Py_ssize_t i, int32_t A) except -1 nogil:
         """Move an item to A; the sums of the loss are the caller's."""
@@ -487,8 +487,8 @@ cdef class _Start:
                 continue
             if self.value(self.C + pair.C, self.P + pair.P) < self.value(self.C, self.P) - self.tol:
                 self.join(pair.cluster, pair.other, start, block, count)
-                self.C += pair.C
-                self.P += pair.P
+                self.C = self.C + pair.C
+                self.P = self.P + pair.P
                 used[pair.cluster] = used[pair.other] = True
                 target[pair.other] = pair.cluster
                 n_merged += 1
@@ -510,8 +510,8 @@ cdef class _Start:
         self.n_members[A] += self.n_members[B]
         self.size[B] = self.n_members[B] = 0
         self.free_ids[self.n_free] = B
-        self.n_free += 1
-        self.n_clusters -= 1
+        self.n_free = self.n_free + 1
+        self.n_clusters = self.n_clusters - 1
         self.disturb(A)
         self.disturb(B)
         return 0
@@ -554,8 +554,8 @@ cdef class _Start:
                 self.in_piece[b] = 0
             if self.value(self.C + C, self.P + P) < self.value(self.C, self.P) - self.tol:
                 self.move_piece(items, n, m, largest)
-                self.C += C
-                self.P += P
+                self.C = self.C + C
+                self.P = self.P + P
                 is_split = True
                 break
         self.forget(n_met)
@@ -585,9 +585,9 @@ cdef class _Start:
                 n += 1
         n_met = self.count(&self.members[0], n)
         self.kept_drift[:] = self.drift
-        self.C -= self.f[self.size[A]]
+        self.C = self.C - self.f[self.size[A]]
         for k in range(n_met):
-            self.P -= self.f[self.in_cluster[self.met_blocks[k]]] / self.n_draws
+            self.P = self.P - self.f[self.in_cluster[self.met_blocks[k]]] / self.n_draws
         self.forget(n_met)
         self.take_all(n)
         self.shuffle(self.members, n)
@@ -633,10 +633,10 @@ cdef class _Start:
         cdef Py_ssize_t A, b, e
         self.C = self.P = 0.0
         for A in range(self.n_places):
-            self.C += self.f[self.size[A]]
+            self.C = self.C + self.f[self.size[A]]
         for b in range(self.source.items.n_blocks):
             for e in range(self.blocks[b].n):
-                self.P += self.f[self.blocks[b].entries[e].count] / self.n_draws
+                self.P = self.P + self.f[self.blocks[b].entries[e].count] / self.n_draws
 
     def start(self, draw):
         """Begin with a draw, by its number, or greedily where it is None."""
@@ -661,7 +661,7 @@ cdef class _Start:
             n_split = self.split_all()
             self.settle()
             while self.n_attempts > 0 and n_dissolved == 0:
-                self.n_attempts -= 1
+                self.n_attempts = self.n_attempts - 1
                 n_dissolved += self.dissolve()
             self.settle()
         return is_better or n_split > 0 or n_dissolved > 0
