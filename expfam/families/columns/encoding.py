@@ -1,0 +1,122 @@
+"""Cells of a column as numbers, by its role, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.errors import DataError, DataTypeError, SupportError
+from expfam.io.frames import Column, listed
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.families.columns.roles import ColumnRole
+
+NUMBERS = ("boolean", "integer", "float")
+
+
+def encoded(role: ColumnRole, column: Column) -> npt.NDArray[Any]:
+    """Return the cells of a column as numbers, NaN if missing."""
+    if column.kind == "empty":
+        return np.full(len(column.missing), np.nan)
+    if role.is_category:
+        values = _codes(role, column)
+    elif column.kind == "time" and role.role == "numeric":
+        require_seconds(column)
+        values = column.values + role.offset
+    else:
+        _require_same_type(role, column)
+        check_finite(column)
+        values = column.values.astype(np.float64) + role.offset
+    if column.missing.any():
+        values = np.where(column.missing, np.nan, values)
+    return values
+
+
+def _require_same_type(role, column):
+    if column.kind in NUMBERS:
+        return
+    row = int(np.argmin(column.missing))
+    value = column.levels[column.values[row]] if column.levels else "a date"
+    raise DataTypeError(
+        f"column {role.column!r} held numbers at fit; row {row} holds {value!r}: convert the column to numbers"
+    )
+
+
+def check_finite(column: Column) -> None:
+    """Refuse infinite cells."""
+    if column.kind == "float":
+        bad = np.flatnonzero(np.isinf(column.values))
+        if bad.size:
+            raise DataError(
+                f"column {column.name!r}, row {bad[0]} holds {column.values[bad[0]]}: put a number in its place, or"
+                " leave the cell empty"
+            )
+
+
+def require_seconds(column: Column) -> None:
+    """Refuse times that are no points in time."""
+    if np.isnan(column.present).any():
+        raise DataTypeError(
+            f"column {column.name!r} holds periods or times of day, which are no points in time: convert them to dates,"
+            " or to numbers of a unit that you choose"
+        )
+
+
+def _codes(role, column):
+    """Return the number of each cell's level; the level of unseen values stands last."""
+    if column.kind == "time":
+        raise DataTypeError(f"column {role.column!r} held categories at fit, and holds dates now: give it as at fit")
+    is_text = column.kind in ("text", "category")
+    if is_text:
+        cells, place = column.levels, np.where(column.missing, 0, column.values)
+    else:
+        distinct, place = np.unique(np.where(column.missing, column.present[:1], column.values), return_inverse=True)
+        cells = tuple(distinct.tolist())
+    number = {level: code for code, level in enumerate(role.levels)}
+    codes = np.array([number.get(cell, -1) for cell in cells], dtype=np.float64)
+    used = np.zeros(len(cells), dtype=bool)
+    used[place[~column.missing]] = True
+    unknown = np.flatnonzero(used & (codes < 0))
+    if unknown.size:
+        _check_unknown(role, column, cells, place, unknown)
+        codes[unknown] = len(role.levels)
+    return codes[place]
+
+
+def _check_unknown(role, column, cells, place, unknown):
+    """Refuse levels that the role does not know, unless it has a level for them."""
+    row = int(np.flatnonzero(np.isin(place, unknown) & ~column.missing)[0])
+    value = cells[place[row]]
+    was_text = any(isinstance(level, str) for level in role.levels)
+    if isinstance(value, str) != was_text:
+        held, cure = ("text", ".astype(str)") if was_text else ("numbers", ".astype(float)")
+        raise DataTypeError(
+            f"column {role.column!r} held {held} at fit; row {row} holds {value!r}: convert it, for example with"
+            f" df[{role.column!r}]{cure}"
+        )
+    if not role.other:
+        known = listed([str(level) for level in role.levels])
+        raise SupportError(
+            f"column {role.column!r}: row {row} holds the level {value!r}, which was not there at fit ({known}): give"
+            " other=True in the column's role to have one level for all that were not seen, or leave the cell empty"
+        )
+
+
+def decoded(role: ColumnRole, values: npt.NDArray[Any]) -> Any:
+    """Return the cells of an encoded column in the data's own values, None if missing."""
+    gone = np.isnan(values)
+    if role.is_category:
+        names = [*role.levels, "other"]
+        return [None if hole else names[int(code)] for code, hole in zip(np.where(gone, 0, values).tolist(), gone)]
+    values = values.astype(np.float64) - role.offset
+    return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
+
+
+def is_lossless(values: npt.NDArray[Any]) -> bool:
+    """Return whether float32 holds all values of a column."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return bool(np.array_equal(narrow.astype(np.float64), values, equal_nan=True))

@@ -1,0 +1,114 @@
+"""Roles of all columns of a frame, inferred or given, and the parts that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from expfam.errors import DataError
+from expfam.families.base import Family
+from expfam.families.columns.given_roles import as_asked, given_roles
+from expfam.families.columns.messages import warn
+from expfam.families.columns.named_families import family_of
+from expfam.families.columns.roles import ColumnRole, Roles
+from expfam.families.columns.rules import inferred
+from expfam.families.counts.categorical import Categorical
+from expfam.io.frames import as_frame
+
+
+def infer_roles(
+    X: Any,
+    roles: Sequence[Mapping[str, Any]] | None = None,
+    by_column: Mapping[str, Any] | None = None,
+    *,
+    max_levels: int = 1000,
+    owner: str = "Columns",
+) -> Roles:
+    """Return the roles of the columns of a frame.
+
+    Parameters
+    ----------
+    X : frame
+    roles : sequence of dict, optional
+        Roles of some or all columns, as `Roles.to_list` returns them. Columns that they do not name are inferred.
+    by_column : dict, optional
+        Family, name of a family or role, or ``"drop"``, by column; it comes before `roles`.
+    max_levels : int
+        Columns of text with more distinct values are dropped unless they are named.
+
+    Raises
+    ------
+    DataError, DataTypeError, SupportError, ValueError
+
+    Warns
+    -----
+    DataWarning
+        Names each column that is dropped without being named, and why.
+    """
+    frame = as_frame(X, owner=owner)
+    given = given_roles(frame, roles, by_column)
+    found = []
+    for name in frame.names:
+        wish = given.get(name)
+        if wish is not None and wish.role == "dropped":
+            found.append(ColumnRole(name, "dropped", note=wish.note or "as asked"))
+            continue
+        column = frame.column(name)
+        own = (by_column or {}).get(name)
+        found.append(inferred(column, max_levels) if wish is None else as_asked(column, wish, own))
+    _report(found, given, owner)
+    return Roles(found)
+
+
+def _report(found, given, owner):
+    """Warn of dropped columns, and refuse a table of which nothing is left."""
+    if not found:
+        raise DataError(f"{owner}: the frame has no columns")
+    reasons = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped"]
+    if len(reasons) == len(found):
+        raise DataError(f"{owner}: no column is left: {', '.join(reasons)}")
+    own = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped" and role.column not in given]
+    if own:
+        noun = "column is" if len(own) == 1 else "columns are"
+        warn(f"{owner}: {len(own)} {noun} left out: {', '.join(own)}")
+
+
+def parts_of(roles: Roles, families: Mapping[str, Any] | None = None) -> tuple[tuple[Any, tuple[int, ...]], ...]:
+    """Return pairs of an unbound family and columns; equal families share a part.
+
+    `families` holds families of the user's own by column.
+    """
+    groups: list[tuple[Any, list[int]]] = []
+    for j, role in enumerate(roles.kept):
+        family = (families or {}).get(role.column) or family_of(role)
+        for other, columns in groups:
+            if type(other) is type(family) and other == family:
+                columns.append(j)
+                break
+        else:
+            groups.append((family, [j]))
+    return tuple((_with_levels(family, columns, roles), tuple(columns)) for family, columns in groups)
+
+
+def _with_levels(family, columns, roles):
+    """Return categories with the number of levels of each column, which later rows may need."""
+    if not isinstance(family, Categorical):
+        return family
+    levels = np.array([roles.kept[j].n_levels for j in columns], dtype=np.int64)
+    return type(family)(**(family.get_params() | {"n_levels": levels}))
+
+
+def table_of(
+    X: Any,
+    *,
+    roles: Sequence[Mapping[str, Any]] | None = None,
+    max_levels: int = 1000,
+    by_column: Mapping[str, Any] | None = None,
+    owner: str = "Columns",
+) -> dict[str, Any]:
+    """Return the keywords of `Columns` for a frame: parts, names and roles."""
+    found = infer_roles(X, roles, by_column, max_levels=max_levels, owner=owner)
+    own = {name: wish for name, wish in (by_column or {}).items() if isinstance(wish, Family)}
+    return {"parts": parts_of(found, own), "names": found.names, "roles": tuple(found.to_list())}

@@ -1,0 +1,34 @@
+"""Families that a role may name, and the family of each role."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expfam.families.counts.categorical import Categorical
+from expfam.families.counts.poisson import Poisson
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+from expfam.families.gaussian.lognormal import LogNormal
+from expfam.families.simple.bernoulli import Bernoulli
+from expfam.families.simple.exponential import Exponential
+from expfam.families.simple.geometric import Geometric
+from expfam.families.simple.negative_binomial import NegativeBinomial
+
+if TYPE_CHECKING:
+    from expfam.families.base import Family
+    from expfam.families.columns.roles import ColumnRole
+
+_CLASSES = (Categorical, Bernoulli, Poisson, NegativeBinomial, Geometric, DiagonalGaussian, LogNormal, Exponential)
+FAMILIES: dict[str, Any] = {family.name: family for family in _CLASSES}
+FAMILY_OF_ROLE = {"binary": "categorical", "category": "categorical", "count": "", "positive": "lognormal"}
+FAMILY_OF_ROLE |= {"real": "gaussian_diag", "numeric": "gaussian_diag", "dropped": ""}
+_ROLE_OF_SUPPORT = {"categories": "category", "binary": "binary", "counts": "count", "nonnegative": "positive"}
+
+
+def family_of(role: ColumnRole) -> Any:
+    """Return the unbound family that a role names, with its settings."""
+    return FAMILIES[role.family](**role.settings)
+
+
+def role_of(family: Family) -> str:
+    """Return the role of the values that a family takes."""
+    return _ROLE_OF_SUPPORT.get(family.support, "real")

@@ -1,0 +1,119 @@
+"""Statistics of the rows of a table, part by part, and the evidence of their sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from expfam.errors import DataError
+from expfam.families import support as _support
+from expfam.families.columns.opening import Opening
+from expfam.families.columns.parts import PRESENCE, cells_of, is_missing
+from expfam.families.columns.rows import Rows
+from expfam.families.components import Components
+
+if TYPE_CHECKING:
+    from expfam.protocols import Floats
+
+
+class PartSums(Opening):
+    """Base of `Columns`: phi and log evidence, those of the parts side by side."""
+
+    def sufficient_statistics(self, X: Any) -> Any:
+        """Return phi of each row: (N, F), part by part; a part with holes begins with its indicator.
+
+        It is CSR if categories have so many levels that most statistics of a row are zero.
+        """
+        blocks = [self._phi(part, X) for part in self._parts]
+        if self._is_sparse:
+            return sparse.csr_array(sparse.hstack([sparse.csr_array(block) for block in blocks]))
+        return np.concatenate([_support.dense_rows(block) for block in blocks], axis=1)
+
+    def _phi(self, part, X):
+        """Return indicator and phi of one part: (N, width), zeros in rows that lack the part."""
+        rows, cells = cells_of(part, X)
+        self._check_layout(part, X, rows)
+        if rows is None and not part.has_indicator:
+            return part.family.sufficient_statistics(cells)
+        out = np.zeros((X.shape[0], part.width))
+        at = slice(None) if rows is None else rows
+        if cells.shape[0]:
+            out[at, 1:] = _support.dense_rows(part.family.sufficient_statistics(cells))
+            out[at, 0] = 1.0
+        return out
+
+    def _check_layout(self, part, X, rows):
+        """Raise DataError if a row lacks cells that the layout of the statistics needs."""
+        if rows is None or (part.has_indicator and (self.rows == "complete" or len(part.columns) == 1)):
+            return
+        missing = is_missing(X[:, part.columns])
+        bad = missing.any(axis=1) & ~(missing.all(axis=1) & part.has_indicator)
+        if bad.any():
+            row = int(np.argmax(bad))
+            column = part.columns[int(np.argmax(missing[row]))]
+            raise DataError(
+                f"columns: row {row} lacks column {self.name_of(column)}, which the data of `bind` never lacked alone:"
+                " bind the family to data with such holes, or with holes='any'"
+            )
+
+    def log_base(self, X: Any) -> Floats:
+        """Return the log base measure of the observed cells of each row: (N,) nats."""
+        total = np.zeros(X.shape[0])
+        for part in self.opened_for(X)._parts:
+            rows, cells = cells_of(part, X)
+            if cells.shape[0]:
+                total[slice(None) if rows is None else rows] += part.family.log_base(cells)
+        return total
+
+    def _each(self, n, S):
+        """Yield each part with its place in the statistics, its counts (K,) and sums (K, F_p).
+
+        Sums of clusters that no observed row is in are exactly 0, whatever rounding has left.
+        """
+        n, S = np.asarray(n, dtype=np.float64), _support.dense_rows(S)
+        for start, stop, part in zip(self.offsets_[:-1], self.offsets_[1:], self._parts):
+            first = start + part.has_indicator
+            count, sums = n, S[:, first:stop]
+            if part.has_indicator:
+                count = np.maximum(S[:, start], 0.0)
+                if not count.all():
+                    sums = np.where(count[:, None] > 0.0, sums, 0.0)
+            yield part, slice(first, stop), count, np.ascontiguousarray(sums)
+
+    def log_marginal(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster: (K,) nats, the sum over parts."""
+        total = np.zeros(np.shape(n))
+        for part, _, count, sums in self._each(n, S):
+            total += part.family.log_marginal(count, sums)
+        return total
+
+    def log_marginal_by_column(self, n: Floats, S: Any) -> Floats:
+        """Return the log evidence of each cluster and column: (K, V) nats.
+
+        A part that does not know the evidence of its columns answers in its first column for all, with NaN in the
+        others. The evidence of `missing="informative"` is added to the column that is missing.
+        """
+        out = np.zeros((len(np.asarray(n)), self.n_features_in_))
+        for part, _, count, sums in self._each(n, S):
+            by_column = getattr(part.family, "log_marginal_by_column", None)
+            if by_column is not None and part.reading != PRESENCE:
+                out[:, part.columns] += by_column(count, sums)
+            else:
+                out[:, part.columns[0]] += part.family.log_marginal(count, sums)
+                if part.reading != PRESENCE:
+                    out[:, part.columns[1:]] = np.nan
+        return out
+
+    def log_predictive(self, X: Any, n: Floats, S: Any) -> Floats:
+        """Return the log probability of observed cells of each row given each cluster: (N, K) nats."""
+        X, n = self.validate(X), np.asarray(n, dtype=np.float64)
+        family = self.opened_for(X)
+        if family is not self:
+            S = self.open_statistics(family, n, S)
+        if n.shape[0] == 0:
+            return np.empty((X.shape[0], 0))
+        components = Components(family, Rows(X, family), n.shape[0])
+        components.load(n, S)
+        return components.log_predictive_block(0, X.shape[0], n.shape[0])
