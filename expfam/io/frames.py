@@ -1,4 +1,4 @@
-"""Data frames of pandas, Polars and PyArrow: columns as arrays, and frames from arrays.
+"""Data frames of pandas, Polars and PyArrow: columns as arrays.
 
 A frame is read column by column, so that no copy of the whole is made. A column becomes an array of numbers, or of
 level numbers with the levels in an order that does not depend on the rows; missing cells (None, NaN, NA, NaT, Arrow
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from expfam.errors import DataError, DataTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -31,7 +30,7 @@ _KINDS = {  # Python types of the cells of an object column, and the kind of col
     "time": (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64),
 }
 _TIMES = ("datetime", "timedelta", "timestamp", "date", "duration", "time", "period", "interval")
-BACKENDS = ("pandas", "polars", "pyarrow")
+BACKENDS = ("pandas", "polars", "pyarrow")  # of frames that are given back
 _MICROSECONDS = 1e6
 
 
@@ -52,6 +51,8 @@ class Column:
         Of text and categories: distinct values, sorted; of a declared type all its levels, in its own order.
     is_declared : bool
         Whether the type of the column fixes its levels: a pandas category or a Polars Enum.
+    type : {"", "boolean", "integer", "category", "enum", "datetime", "date", "duration"}
+        Type of the column in a frame; "enum" are categories with an order. Empty for text and floats.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Column:
     missing: npt.NDArray[np.bool_]
     levels: tuple = ()
     is_declared: bool = False
+    type: str = ""
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -203,10 +205,10 @@ def _read_column(frame, position, name):
     if missing.all():
         return Column(name, "empty", np.zeros(len(missing)), missing)
     if dtype == nw.Boolean:
-        return Column(name, "boolean", _filled(series, missing, False, np.bool_), missing)
+        return Column(name, "boolean", _filled(series, missing, False, np.bool_), missing, type="boolean")
     if dtype.is_integer():
         wide = np.uint64 if dtype == nw.UInt64 else np.int64
-        return Column(name, "integer", _filled(series, missing, 0, wide), missing)
+        return Column(name, "integer", _filled(series, missing, 0, wide), missing, type="integer")
     if dtype.is_float():
         values = np.asarray(series.to_numpy())
         values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
@@ -214,11 +216,12 @@ def _read_column(frame, position, name):
     if dtype == nw.String:
         return _text_column(name, series.to_list(), missing)
     if dtype in (nw.Categorical, nw.Enum):
-        return _category_column(name, series, missing)
+        kind = "enum" if dtype == nw.Enum else "category"
+        return replace(_category_column(name, series, missing), type=kind)
     if dtype in (nw.Datetime, nw.Date, nw.Duration):
         values = np.asarray(series.to_numpy())
         seconds = _seconds_of_objects(series.to_list(), missing) if values.dtype == object else _seconds(values)
-        return Column(name, "time", seconds, missing)
+        return Column(name, "time", seconds, missing, type=type(dtype).__name__.lower())
     if dtype == nw.Decimal or dtype == nw.Object:
         return column_of_objects(name, series.to_list(), missing)
     native = str(getattr(series.to_native(), "dtype", dtype)).lower()
@@ -289,7 +292,10 @@ def column_of_objects(name: str, cells: Sequence[Any], missing: npt.NDArray[np.b
         values = np.array([0 if gone else cell for cell, gone in zip(cells, missing)], dtype=dtype)
     except OverflowError:
         kind, values = "float", np.array([0.0 if gone else float(cell) for cell, gone in zip(cells, missing)])
-    return Column(name, kind, values, missing | np.isnan(values) if kind == "float" else missing)
+    is_float = kind == "float"
+    return Column(
+        name, kind, values, missing | np.isnan(values) if is_float else missing, type="" if is_float else kind
+    )
 
 
 def _is_of(found, kind, allowed):
@@ -329,101 +335,3 @@ def _unusable(name, row, found):
 
 def _as_keyword(name, value):
     return f"Columns.from_frame(df, {name}={value!r})" if name.isidentifier() else f"**{{{name!r}: {value!r}}}"
-
-
-# ---- the way back ----------------------------------------------------------------------------------------------------
-
-
-def new_frame(columns: Mapping[str, Any], *, backend: str = "pandas") -> Any:
-    """Return a frame of a library from columns of values, with None for missing cells.
-
-    Parameters
-    ----------
-    columns : dict of (N,) sequences
-        A NumPy array keeps its type; a list may hold None.
-    backend : {"pandas", "polars", "pyarrow"}
-        If it is not installed, another one of them is used.
-
-    Returns
-    -------
-    pandas.DataFrame, polars.DataFrame or pyarrow.Table
-
-    Raises
-    ------
-    DataError
-        None of the three is installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expfam.io.frames import new_frame
-    >>> new_frame({"k": np.arange(2), "mode": ["a", None]}, backend="polars").to_dict(as_series=False)
-    {'k': [0, 1], 'mode': ['a', None]}
-    """
-    import narwhals as nw
-
-    return nw.from_dict(dict(columns), backend=_installed(backend)).to_native()
-
-
-def _installed(backend):
-    for name in (backend, *BACKENDS):
-        if find_spec(name) is not None:
-            return name
-    raise DataError("a result is a data frame, and neither pandas nor Polars nor PyArrow is installed: install one")
-
-
-def with_cells(X: Any, cells: Mapping[str, tuple[npt.NDArray[np.intp], Sequence[Any]]]) -> Any:
-    """Return a copy of a frame with other values in some cells.
-
-    Types of columns, and an index, stay. Numbers are rounded where the column holds integers.
-
-    Parameters
-    ----------
-    X : frame
-        Of a library, or a `Frame`, of which a dict of lists is returned.
-    cells : dict
-        Rows and their values, by the name of the column.
-    """
-    import narwhals as nw
-
-    if isinstance(X, Frame):
-        return {name: _python_cells(X.column(name), *cells.get(name, ((), ()))) for name in X.names}
-    frame = nw.from_native(X, eager_only=True)
-    place = {str(name): name for name in frame.columns}
-    changed = []
-    for name, (rows, values) in cells.items():
-        series = frame[place[name]]
-        if series.dtype.is_integer():
-            values = [round(value) for value in values]
-        changed.append(_with_values(series, [int(row) for row in rows], list(values)))
-    return (frame.with_columns(*changed) if changed else frame.clone()).to_native()
-
-
-def _with_values(series, rows, values):
-    import narwhals as nw
-
-    cells = series.to_list()
-    for row, value in zip(rows, values):
-        cells[row] = value
-    if nw.get_native_namespace(series).__name__ == "pandas":
-        native = series.to_native().copy()
-        native.iloc[rows] = values
-        return nw.from_native(native, series_only=True)
-    return nw.new_series(series.name, cells, series.dtype, backend=series.implementation)
-
-
-def _python_cells(column, rows, values):
-    cells = [column.levels[code] for code in column.values] if column.levels else column.values.tolist()
-    for row in np.flatnonzero(column.missing):
-        cells[row] = None
-    for row, value in zip(rows, values):
-        cells[row] = round(value) if column.kind == "integer" else value
-    return cells
-
-
-def in_backend(frame: Any, backend: str) -> Any:
-    """Return a frame of one library as one of pandas or Polars."""
-    import narwhals as nw
-
-    found = nw.from_native(frame, eager_only=True)
-    return found.to_pandas() if backend == "pandas" else found.to_polars()

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from expfam.errors import DataError, DataTypeError
-from expfam.io.frames import Frame, as_frame, is_frame, new_frame
+from expfam.io.frames import Frame, as_frame, is_frame
+from expfam.io.new_frames import new_frame
 
 CELLS = {
     "whole": [3, None, 1],
@@ -178,9 +179,9 @@ def test_a_frame_of_each_kind_comes_back(backend, kind):
 
 
 def test_a_frame_of_another_kind_where_the_library_is_missing(monkeypatch):
-    monkeypatch.setattr("expfam.io.frames.find_spec", lambda name: None if name == "polars" else name)
+    monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None if name == "polars" else name)
     assert type(new_frame({"k": [1]}, backend="polars")) is pd.DataFrame
-    monkeypatch.setattr("expfam.io.frames.find_spec", lambda name: None)
+    monkeypatch.setattr("expfam.io.new_frames.find_spec", lambda name: None)
     with pytest.raises(DataError, match="neither pandas nor Polars nor PyArrow is installed: install one"):
         new_frame({"k": [1]})
 

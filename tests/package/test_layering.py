@@ -25,6 +25,7 @@ FLOORS = (
     ("expfam.structures.cluster_tree", "expfam.structures.data_cells"),
     ("expfam.structures (names)",),
     ("expfam.io.frames",),
+    ("expfam.io.new_frames",),
     ("expfam.families",),
     ("expfam.families.counts", "expfam.families.gaussian"),
     ("expfam.families.simple",),

@@ -105,14 +105,26 @@ def _check_unknown(role, column, cells, place, unknown):
         )
 
 
-def decoded(role: ColumnRole, values: npt.NDArray[Any]) -> Any:
-    """Return the cells of an encoded column in the data's own values, None if missing."""
+def decoded(role: ColumnRole, values: npt.NDArray[Any], *, whole: bool = False) -> Any:
+    """Return the cells of an encoded column in the data's own values, None if missing.
+
+    With `whole`, numbers of columns of counts and of integers are rounded, counts to 0 at least.
+    """
     gone = np.isnan(values)
     if role.is_category:
         names = [*role.levels, "other"]
         return [None if hole else names[int(code)] for code, hole in zip(np.where(gone, 0, values).tolist(), gone)]
     values = values.astype(np.float64) - role.offset
+    if whole and (role.role == "count" or role.type == "integer"):
+        values = np.rint(np.maximum(values, 0.0) if role.role == "count" else values)
+        values = values if gone.any() else values.astype(np.int64)
     return [None if hole else value for value, hole in zip(values.tolist(), gone)] if gone.any() else values
+
+
+def type_of(column: Column, role: ColumnRole) -> str:
+    """Return the type that decoded cells get in a frame, empty if their values tell it."""
+    is_number = column.type in ("integer", "datetime", "date", "duration")
+    return column.type if role.role != "dropped" and role.is_category != is_number else ""
 
 
 def is_lossless(values: npt.NDArray[Any]) -> bool:

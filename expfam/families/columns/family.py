@@ -54,8 +54,8 @@ class Columns(PartParameters, PartHyper):
         Whether a missing cell says nothing, or is itself a fact about the row that tells clusters apart. The second
         adds a probability of being missing to each part with holes, and a level for missing codes to categories.
     holes : {"seen", "any"}
-        Which cells later data may lack: those that the data of `bind` lack, or any. The second is for data in chunks;
-        scores cost more.
+        Which cells later data may lack: those that the data of `bind` lack, or any, for which scores cost more. Data in
+        chunks are always learned with the second.
     rows : {"any", "complete"}
         What becomes of a part whose columns depend on each other, such as a covariance, in rows that lack some of its
         cells: "any" refuses such rows, "complete" uses the part only in rows that have it whole.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from expfam.errors import DataError
 from expfam.families.base import Family
+from expfam.families.columns.encoding import type_of
 from expfam.families.columns.given_roles import as_asked, given_roles
 from expfam.families.columns.messages import warn
 from expfam.families.columns.named_families import family_of
@@ -57,7 +59,8 @@ def infer_roles(
             continue
         column = frame.column(name)
         own = (by_column or {}).get(name)
-        found.append(inferred(column, max_levels) if wish is None else as_asked(column, wish, own))
+        role = inferred(column, max_levels) if wish is None else as_asked(column, wish, own)
+        found.append(replace(role, type=type_of(column, role)))
     _report(found, given, owner)
     return Roles(found)
 

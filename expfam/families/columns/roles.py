@@ -15,7 +15,8 @@ import numpy as np
 from expfam.errors import DataError
 from expfam.families.columns.encoding import decoded, encoded, is_lossless
 from expfam.families.columns.messages import nearest, warn
-from expfam.io.frames import as_frame, listed, new_frame
+from expfam.io.frames import as_frame, listed
+from expfam.io.new_frames import new_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,6 +43,8 @@ class ColumnRole:
         Number that is added to each value.
     missing : int
         Number of missing cells.
+    type : {"", "boolean", "integer", "category", "enum", "datetime", "date", "duration"}
+        Type of the column, which drawn rows get; empty for text and other numbers. "enum" are categories with an order.
     note : str
     """
 
@@ -53,6 +56,7 @@ class ColumnRole:
     other: bool = False
     offset: float = 0.0
     missing: int = 0
+    type: str = ""
     note: str = ""
 
     @property
@@ -191,12 +195,17 @@ class Roles:
         if extra:
             warn(f"{owner}: the frame has columns that were not there at fit, which are ignored: {listed(extra)}")
 
-    def decode(self, X: npt.NDArray[Any]) -> dict[str, Any]:
+    @property
+    def types(self) -> dict[str, tuple[str, tuple]]:
+        """Return types and levels by column, for frames that are made of decoded cells."""
+        return {role.column: (role.type, tuple(role.levels)) for role in self.kept if role.type}
+
+    def decode(self, X: npt.NDArray[Any], *, whole: bool = False) -> dict[str, Any]:
         """Return the cells of an encoded matrix in the data's own values, None if missing.
 
-        The level of unseen values is "other".
+        The level of unseen values is "other". With `whole`, columns of counts and of integers get whole numbers.
         """
-        return {role.column: decoded(role, X[:, j]) for j, role in enumerate(self.kept)}
+        return {role.column: decoded(role, X[:, j], whole=whole) for j, role in enumerate(self.kept)}
 
 
 def _from_dict(values):

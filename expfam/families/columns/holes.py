@@ -1,0 +1,74 @@
+"""Holes of a table by cluster, and the table without what it says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expfam.families.columns.parts import LEVEL, OBSERVED, PRESENCE
+from expfam.families.counts.categorical import Categorical
+from expfam.families.gaussian.diagonal import DiagonalGaussian
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from expfam.families.columns.family import Columns
+    from expfam.protocols import Floats
+
+
+def whole_rows(table: Columns) -> tuple[Columns, npt.NDArray[np.intp]]:
+    """Return the table without parts that say which cells are missing, and its columns of phi.
+
+    Rows that are drawn from it have all their numbers.
+    """
+    parts = table._parts
+    kept = [place for place, part in enumerate(parts) if part.reading != PRESENCE]
+    columns = [np.arange(table.offsets_[place], table.offsets_[place + 1]) for place in kept]
+    return table._with_parts([parts[place] for place in kept]), np.concatenate(columns)
+
+
+def drawn_holes(
+    table: Columns, n: Floats, S: Any, clusters: npt.NDArray[Any], rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Return which cells of drawn rows are missing, as often as in the data of their clusters.
+
+    Columns of one part that are missing together in the data are so in each row.
+
+    Parameters
+    ----------
+    table : Columns
+        Bound.
+    n : (K,) float64
+        Sizes of the clusters, above 0.
+    S : (K, F) float64 or CSR
+    clusters : (m,) int
+        Cluster of each row.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (m, V) bool ndarray
+    """
+    gone = np.zeros((len(clusters), table.n_features_in_), dtype=bool)
+    for part, _, count, sums in table._each(n, S):
+        if part.reading == PRESENCE:
+            continue
+        present = _present(part, count, sums)
+        if present is not None:
+            share = 1.0 - np.minimum(present / np.asarray(n)[:, None], 1.0)
+            gone[:, part.columns] = rng.random((len(clusters), share.shape[1])) < share[clusters]
+    return gone
+
+
+def _present(part, count, sums):
+    """Return how many cells each cluster has, (K, columns) or (K, 1); None if it has all."""
+    if part.reading == OBSERVED:
+        return count[:, None]
+    if isinstance(part.family, Categorical):
+        blocks = np.split(sums, part.family.offsets_[1:-1], axis=1)
+        last = -1 if part.reading == LEVEL else None
+        return np.column_stack([block[:, :last].sum(axis=1) for block in blocks])
+    if isinstance(part.family, DiagonalGaussian) and part.family.missing:
+        return sums[:, : len(part.columns)]
+    return None
