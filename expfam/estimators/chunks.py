@@ -18,6 +18,7 @@ from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import step_numbers
 from expfam.estimators.known_rows import known_of_chunk, n_numbered_classes
 from expfam.estimators.scoring import drop_loaded
+from expfam.families.columns.family import Columns
 from expfam.forecast.memory import check_memory, forecast_memory
 from expfam.model.data import Dataset
 from expfam.model.mixture import MixtureModel
@@ -152,6 +153,12 @@ class ChunkLearner:
             self.trace_.append(info, self.stream_)
         self.n_iter_ += len(infos)
         self.interrupted_ = getattr(self, "interrupted_", False)
+
+
+def for_chunks(family: Any) -> Any:
+    """Return the family of a first chunk, open for cells that later chunks lack."""
+    is_open = not isinstance(family, Columns) or family.is_bound
+    return family if is_open else family.with_hyper(holes="any")
 
 
 def _joined(held, others):
@@ -310,7 +317,7 @@ class ChunkedFit(ChunkLearner):
         if self.learn_hyper is True:
             raise CapabilityError("learn_hyper=True: hyper-parameters are not learned from chunks; give their values")
         kernel = self._kernel()
-        data = Dataset(X, self._family() if is_first else self.family_, **options)
+        data = Dataset(X, for_chunks(self._family()) if is_first else self.family_, **options)
         model = MixtureModel(data.family, self._weights()) if is_first else self.model_
         forecast = forecast_memory(data, n_components=kernel.max_clusters(model), kernel=kernel, model=model)
         check_memory(forecast, self.memory_limit)

@@ -18,11 +18,13 @@ from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import DataError, SupportError
 from expfam.estimators.base import FamilyEstimator, LabelledEstimator, Phase, step_numbers
-from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.chunks import ChunkLearner, for_chunks
 from expfam.estimators.known_rows import known_rows
-from expfam.estimators.scoring import loaded_clusters, log_sum_exp
+from expfam.estimators.scoring import loaded_clusters, opened_rows
+from expfam.estimators.table_results import TableResults
 from expfam.families.components import Components
 from expfam.forecast.memory import check_memory, forecast_memory
+from expfam.io.new_frames import new_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.model.groups import Groups, as_groups
@@ -59,7 +61,7 @@ def _learns_groups(mixture):
     return True
 
 
-class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
+class GroupedMixture(TableResults, ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstimator):
     """Mixture of rows in groups: all groups share the clusters, each has its own weights.
 
     For patches of images, cells of patients, purchases of customers: the cluster of a row depends on the row itself and
@@ -399,7 +401,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     def _open_stream(self, X, options, *, is_first, in_passes=False):
         """Return the stream of a first chunk, or one that goes on from a fit; and the chunk."""
         kernel, seed = self._kernel(), self._seed()
-        data = Dataset(X, self._family() if is_first else self.family_, **options)
+        data = Dataset(X, for_chunks(self._family()) if is_first else self.family_, **options)
         if is_first:
             model = self._model(data.family)
             forecast = forecast_memory(data, n_components=model.n_components, kernel=kernel, model=model)
@@ -426,7 +428,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
     # ---- use ---------------------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any, groups: Any = None) -> npt.NDArray[np.float64]:
+    def transform(self, X: Any, groups: Any = None) -> Any:
         """Return the weights of new groups of rows.
 
         Parameters
@@ -437,7 +439,7 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
 
         Returns
         -------
-        (G, K) float64 ndarray
+        (G, K) float64 ndarray, or frame where `set_output` asks for one
             Rows sum to 1; of a group without rows they are the prior's.
 
         Notes
@@ -445,7 +447,12 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         Coordinate ascent of each group's weights and its rows at the clusters' posterior predictive densities.
         """
         X, groups = self._checked(X, groups)
-        return _weights(self._place(X, groups)[0], self.alpha_)
+        weights = _weights(self._place(X, groups)[0], self.alpha_)
+        if self._asked_kind == "default":
+            return weights
+        return new_frame(
+            {f"groupedmixture{k}": weights[:, k] for k in range(len(self.alpha_))}, backend=self._asked_kind
+        )
 
     def predict(self, X: Any, groups: Any = None) -> npt.NDArray[np.int32]:
         """Return the most probable cluster of each row of new groups, given all rows of its group.
@@ -491,12 +498,61 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
         is_seen = ~is_held & (groups.sizes >= 2)[groups.of_row]
         seen = Groups(groups.of_row[is_seen], n_groups=groups.n_groups)
         log_weights = np.log(_weights(self._place(X[is_seen], seen)[0], self.alpha_))
-        held, of_row = Dataset(X[is_held], self.family_), groups.of_row[is_held]
+        held = self._scores_of_rows(X[is_held], self.family_, mass=log_weights[groups.of_row[is_held]])
+        return float(held.mean())
 
-        def reduce(scores, start, stop):
-            return log_sum_exp(scores[:, :-1] + log_weights[of_row[start:stop]])
+    def score_samples(self, X: Any, groups: Any = None, given: Any = None) -> npt.NDArray[np.float64]:
+        """Return the log predictive density of each row under the weights of its group: (N,) nats.
 
-        return float((np.concatenate(self._log_densities(held, reduce)) + held.log_base).mean())
+        Parameters
+        ----------
+        X, groups
+            As in `transform`. The weights of a group come from all its rows, so a row has a part in its own score;
+            `score` leaves rows out.
+        given : str, int or sequence of them, optional
+            Names or numbers of columns: the density is then that of the other columns given these, and weights come
+            from these alone.
+        """
+        if given is None:
+            X, groups = self._checked(X, groups)
+            return self._scores_of_rows(X, self.family_, mass=self._log_mass(X, groups))
+        self._check_fitted()
+        family, X, only = self._with_given(X, given)
+        mass = self._log_mass(only, _required(groups, X.shape[0]))
+        return self._scores_of_rows(X, family, mass=mass) - self._scores_of_rows(only, family, mass=mass)
+
+    def impute(self, X: Any, draws: int | None = None, *, groups: Any = None) -> Any:
+        """Return rows with their missing cells filled, given their other cells and their group.
+
+        Parameters
+        ----------
+        X : frame or (N, V) array_like
+            Cells that are there stay as they are, and so do columns that the fit left out.
+        draws : int, optional
+            Return this many draws of the missing cells: of a cluster, of its parameter and then of the cells.
+        groups : (N,) array_like of non-negative int, or Groups
+            Group of each row, numbered anew for these data. Required.
+
+        Returns
+        -------
+        frame or ndarray, or a list of `draws` of them
+            As `Mixture.impute` returns them.
+        """
+        self._check_fitted()
+        groups = _given(groups)
+        return self._imputed(X, draws, lambda rows: self._log_mass(rows, _required(groups, rows.shape[0])))
+
+    def _log_mass(self, X, groups):
+        """Return the log weights of the clusters for each row: (N, K)."""
+        return np.log(_weights(self._place(X, groups)[0], self.alpha_))[groups.of_row]
+
+    def _clusters(self):
+        """Return sizes, shares of all rows, counts and sums of the clusters."""
+        return self.n_, self.n_ / self.n_.sum(), self.n_, self.S_
+
+    def _row_clusters(self):
+        """Return counts, sums and log weights of the clusters in a group of which nothing is known."""
+        return self.n_, self.S_, np.log(self.alpha_ / self.alpha_.sum())
 
     def _checked(self, X, groups):
         self._check_fitted()
@@ -511,9 +567,10 @@ class GroupedMixture(ChunkLearner, ClusterMixin, LabelledEstimator, FamilyEstima
     def _place(self, X, groups):
         """Return expected rows of each group in each cluster (G, K), and labels of rows (N,)."""
         is_in_order = (groups.rows == np.arange(len(groups.rows))).all()  # then data on a disk stay there
-        data, K = Dataset(X if is_in_order else X[groups.rows], self.family_), len(self.n_)
+        data, S = opened_rows(X if is_in_order else X[groups.rows], self.family_, self.n_, self.S_)
+        K = len(self.n_)
         components = Components(data.family, data, K)
-        components.load(self.n_, self.S_)
+        components.load(self.n_, S)
         counts, labels = np.zeros((groups.n_groups, K)), np.empty(data.n_rows, dtype=np.int32)
         starts, most = groups.starts.astype(np.int64), max(16, _SCORES // K)
 

@@ -16,6 +16,7 @@ from expfam.errors import DataError
 from expfam.estimators.base import FamilyEstimator
 from expfam.estimators.leaves import MANY_ROWS, fitted_leaves, has_cluster_leaves
 from expfam.estimators.scoring import log_scores, log_sum_exp, opened_rows
+from expfam.estimators.table_results import TableResults
 from expfam.families.support import check_structure
 from expfam.forecast.memory import check_memory, forecast_tree
 from expfam.forecast.time import check_duration, forecast_tree_duration
@@ -44,7 +45,7 @@ def _is_dense(data):
     return data.family.tags()["real"] and not data.is_sparse
 
 
-class BayesianHierarchy(ClusterMixin, FamilyEstimator):
+class BayesianHierarchy(TableResults, ClusterMixin, FamilyEstimator):
     """Tree of clusters of any exponential family, with the odds of every merge.
 
     The odds are those under a Dirichlet process. Merging ends by itself: there are no `n_steps` and `n_warmup`.
@@ -438,14 +439,16 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
         return assigned_labels(data.family, data, n, S, np.log(n), n_threads=self.n_threads)
 
-    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+    def score_samples(self, X: Any, given: Any = None) -> npt.NDArray[np.float64]:
         """Return the log predictive density of each row: (n,) nats, with log-base.
 
-        All cuts of the tree are averaged.
+        All cuts of the tree are averaged, here and in `impute`.
 
         Parameters
         ----------
-        X : array_like or sparse matrix, shape (n, V)
+        X : array_like, sparse matrix or frame, shape (n, V)
+        given : str, int or sequence of them, optional
+            Names or numbers of columns: the density is then that of the other columns given these.
 
         Notes
         -----
@@ -453,18 +456,32 @@ class BayesianHierarchy(ClusterMixin, FamilyEstimator):
         are left out.
         """
         self._check_fitted()
-        total = math.log(self.alpha_ + int(self.counts_[self.tree_.roots].sum()))
-        weights = self.tree_.log_posterior() + np.log(self.counts_) - total
-        nodes = np.flatnonzero(weights >= _LEAST_WEIGHT)
-        n, S = self._statistics(nodes)
+        if given is not None:
+            return self._conditional_scores(X, given)
+        n, S, log_weights = self._row_clusters()
         data, S = opened_rows(self._validate(X, reset=False), self.family_, n, S)
-        log_weights = np.append(weights[nodes], math.log(self.alpha_) - total)
         parts = log_scores(data, n, S, log_weights, lambda scores, start, stop: log_sum_exp(scores), self.n_threads)
         return np.concatenate(parts) + data.log_base
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
+
+    def _row_clusters(self):
+        """Return statistics of the nodes that matter, and log weights of these and of a new cluster."""
+        total = math.log(self._total())
+        weights = self.tree_.log_posterior() + np.log(self.counts_) - total
+        nodes = np.flatnonzero(weights >= _LEAST_WEIGHT)
+        return *self._statistics(nodes), np.append(weights[nodes], math.log(self.alpha_) - total)
+
+    def _clusters(self):
+        """Return size, weight, counts and sums of the clusters of the chosen cut."""
+        n, S = self._blocks()
+        return n, n / self._total(), n, S
+
+    def _total(self):
+        """Return the number of data and the concentration together."""
+        return self.alpha_ + int(self.counts_[self.tree_.roots].sum())
 
     # ---- the tree ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from expfam.estimators.automatic import (
     MOST_STEPS,
@@ -68,7 +67,6 @@ from expfam.samplers.starts.refill import refilled
 from expfam.samplers.uncollapsed.em import ExpectationState
 from expfam.samplers.warm_starts.search import has_few_rows, search_memory
 from expfam.samplers.warm_starts.ties import spread_memory, spread_ties
-from expfam.structures.ground.rng import generator, resolve_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -791,34 +789,6 @@ class Mixture(
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log predictive density of the rows, nats."""
         return float(self.score_samples(X).mean())
-
-    def sample(self, n_samples: int = 1) -> tuple[Any, npt.NDArray[np.int32]]:
-        """Draw rows from the posterior predictive of the existing clusters.
-
-        Parameters
-        ----------
-        n_samples : int
-
-        Returns
-        -------
-        X : (n_samples, V) ndarray, or frame
-            After the fit of a frame a frame of the same library, with its levels; no cell is missing.
-        y : (n_samples,) int32 ndarray
-            Cluster of each row, in ascending order.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1; got {n_samples!r}")
-        rng = generator(resolve_seed(self.random_state), "predict")
-        sizes = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
-        S = self.S_.toarray() if sparse.issparse(self.S_) else self.S_
-        parts = [
-            self.family_.posterior_predictive_sample(self.n_[k], S[k], int(size), rng)
-            for k, size in enumerate(sizes)
-            if size
-        ]
-        clusters = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        return self._sampled(np.concatenate(parts), clusters, rng), clusters
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 

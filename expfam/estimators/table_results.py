@@ -1,4 +1,4 @@
-"""What is read after the fit of a table: its clusters, and cells and scores given them.
+"""Filled cells, conditional scores and drawn rows after the fit of a table.
 
 It stands on the bound family, the statistics (n, S) of the clusters and their weights, as all prediction does. A
 further cluster without data has a part in every answer about rows, as in `score_samples`.
@@ -6,188 +6,81 @@ further cluster without data has a part in every answer about rows, as in `score
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator
 
-from expfam.errors import CapabilityError
+from expfam.estimators.cluster_results import ClusterResults, known_levels
 from expfam.estimators.scoring import log_sum_exp, opened_rows
 from expfam.families.columns.cells import as_columns, cell_laws
-from expfam.families.columns.roles import Roles
-from expfam.io.frames import in_backend, is_frame, listed, new_frame, with_cells
+from expfam.families.columns.family import Columns
+from expfam.families.columns.holes import drawn_holes, whole_rows
+from expfam.families.support import dense_rows
+from expfam.io.frames import is_frame, listed
+from expfam.io.new_frames import in_backend, new_frame, with_cells
 from expfam.model.assignment import LoadedClusters
 from expfam.params import Integer, check_value
 from expfam.structures.ground.rng import generator
 
 if TYPE_CHECKING:
-    from typing import Self
+    import numpy.typing as npt
+
+_ROWS = 4096  # whose parameters are drawn together
 
 
-_OUTPUTS = ("default", "pandas", "polars")
-_N_WORDS = 8  # of a cluster of texts
+class TableResults(ClusterResults):
+    """Base of estimators whose rows are those of a table.
 
-
-class TableResults(BaseEstimator):
-    """Base of estimators whose clusters are those of a table.
-
-    Subclasses have `family_`, `n_`, `S_`, `weights_`, `log_weight_new_`, `n_threads`, `_validate` and `_seed`.
+    Subclasses have, beside what `ClusterResults` asks for, `log_weight_new_` or a `_row_clusters` of their own,
+    `n_threads`, `_validate` and `_seed`.
     """
 
-    family_: Any
-    n_: Any
-    S_: Any
-    weights_: Any
     log_weight_new_: float
     n_threads: Any
 
-    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
-        """Choose the kind of frames that results come as.
+    def _row_clusters(self):
+        """Return counts (K,), sums (K, F) and log weights under which rows are scored.
 
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None
-            "default" is the kind of the data: arrays for arrays, frames of the same library for frames. None changes
-            nothing. ``sklearn.set_config(transform_output=...)`` says it for all estimators.
-
-        Returns
-        -------
-        self
+        There are K weights, or K + 1 if the last is that of a new cluster.
         """
-        if transform is not None:
-            check_value(f"{type(self).__name__}: set_output: transform", transform, _OUTPUTS)
-            self._output = transform
-        return self
+        with np.errstate(divide="ignore"):
+            return self.n_, self.S_, np.append(np.log(self.weights_), self.log_weight_new_)
 
-    def _kind(self):
-        """Return the library of the frames to return, or None if the fit was one of an array."""
-        chosen = self.__dict__.get("_output", get_config().get("transform_output", "default"))
-        if chosen in _OUTPUTS[1:]:
-            return chosen
-        if getattr(self.family_, "roles", None):
-            return self.__dict__.get("_backend", "pandas")
-        return "pandas" if hasattr(self, "feature_names_in_") else None
-
-    def _table_roles(self):
-        found = getattr(self.family_, "roles", None)
-        return Roles(found) if found else None
-
-    def _column_names(self):
-        names = getattr(self, "feature_names_in_", None)
-        roles = self._table_roles()
-        if roles is not None:
-            return list(roles.names)
-        return [str(j) for j in range(self.n_features_in_)] if names is None else list(map(str, names))  # type: ignore[attr-defined]
-
-    # ---- clusters ----------------------------------------------------------------------------------------------------
-
-    @property
-    def clusters_(self) -> Any:
-        """Return a frame with one row a cluster, in the units of the data.
-
-        Its columns are the number of the cluster, its size and weight, and of each column of the data mean and
-        standard deviation, "31.2 (4.1)", or the most probable level and its probability, "red (0.83)". Counts of words
-        have the words that are most typical of the cluster instead.
-        """
-        self._check_fitted()  # type: ignore[attr-defined]
-        sizes = getattr(self, "cluster_sizes_", self.n_)
-        found: dict[str, Any] = {"cluster": np.arange(len(self.n_)), "size": np.asarray(sizes)}
-        found["weight"] = np.round(self.weights_, 4)
-        kind = self._kind() or "pandas"
-        names = self._column_names()
-        if self.family_.name == "multinomial":
-            return new_frame(found | {"words": self._words(names)}, backend=kind)
-        roles, laws = self._table_roles(), cell_laws(as_columns(self.family_), self.n_, self.S_)
-        for j, name in enumerate(names):
-            key = f"{name} (column)" if name in found else name
-            found[key] = _texts(laws[j], None if roles is None else roles.kept[j])
-        return new_frame(found, backend=kind)
-
-    def _words(self, names):
-        p = self.family_.to_params(*self.family_.map_natural(self.n_, _dense(self.S_)))["probability"]
-        average = (self.n_ / self.n_.sum()) @ p
-        best = np.argsort(-p * np.log(p / average), axis=1, kind="stable")[:, :_N_WORDS]
-        return [", ".join(names[j] for j in row) for row in best]
-
-    def explain(self, k: int | None = None) -> Any:
-        """Return how much each column tells a cluster apart from the others.
-
-        It is the log Bayes factor of "the cells of cluster k have a parameter of their own" against "they have that of
-        all other cells": A_j(k) + A_j(all but k) - A_j(all), nats. Below 0 the column speaks against the cluster.
-
-        Parameters
-        ----------
-        k : int, optional
-            A cluster, whose columns are then sorted, the one that tells most first.
-
-        Returns
-        -------
-        frame or ndarray
-            Clusters by columns, (K, V); of one cluster a frame of column and log Bayes factor, or (V,). After a fit of
-            an array it is an array. NaN stands for columns that are one block with an earlier one, which has the sum.
-
-        Raises
-        ------
-        CapabilityError
-            The family does not know the evidence of its columns.
-        """
-        self._check_fitted()  # type: ignore[attr-defined]
-        if k is not None:
-            check_value(f"{type(self).__name__}: explain: k", k, (Integer(0),))
-            if k >= len(self.n_):
-                raise ValueError(f"{type(self).__name__}: explain: there are {len(self.n_)} clusters; got k={k}")
-        table = self._log_bayes_factors()
-        kind, names = self._kind(), self._column_names()
-        if kind is None:
-            return table if k is None else table[k]
-        if k is None:
-            columns = {f"{name} (column)" if name == "cluster" else name: table[:, j] for j, name in enumerate(names)}
-            return new_frame({"cluster": np.arange(len(table)), **columns}, backend=kind)
-        order = np.argsort(-np.nan_to_num(table[k], nan=-np.inf), kind="stable")
-        ranked = {"column": [names[j] for j in order], "log_bayes_factor": table[k][order]}
-        return new_frame(ranked, backend=kind)
-
-    def column_evidence(self) -> tuple[list[str], Any]:
-        """Return the names of the columns, and `explain` of all clusters as an array (K, V)."""
-        self._check_fitted()  # type: ignore[attr-defined]
-        return self._column_names(), self._log_bayes_factors()
-
-    def _log_bayes_factors(self):
-        by_column = getattr(self.family_, "log_marginal_by_column", None)
-        if by_column is None:
-            raise CapabilityError(
-                f"explain needs log_marginal_by_column(), which family {self.family_.name!r} does not implement"
-            )
-        n, S = np.asarray(self.n_, dtype=np.float64), _dense(self.S_)
-        rest = by_column(_others(n), _others(S))
-        return by_column(n, S) + rest - by_column(n.sum(keepdims=True), S.sum(axis=0, keepdims=True))
-
-    # ---- rows --------------------------------------------------------------------------------------------------------
-
-    def _each_block_open(self, X, family, reduce):
+    def _blocks_of_rows(self, X, family, reduce, *, mass=None):
         """Apply `reduce` to blocks of scores of rows that may lack any cells.
 
-        Return the blocks and the log-base of the rows.
+        `mass` has log weights of each row, in place of the common ones. Return the blocks, and the log-base of rows.
         """
-        data, S = opened_rows(X, family, self.n_, self.S_)
-        clusters = LoadedClusters(data.family, self.n_, S, n_empty=1)
-        with np.errstate(divide="ignore"):
-            log_weights = np.append(np.log(self.weights_), self.log_weight_new_)
-        return clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), data.log_base
+        n, S, log_weights = self._row_clusters()
+        data, S = opened_rows(X, family, n, S)
+        clusters = LoadedClusters(data.family, n, S, n_empty=len(log_weights) - len(n))
+        if mass is None:
+            return clusters.each_block(data, log_weights, reduce, n_threads=self.n_threads), data.log_base
 
-    def _open_scores(self, X, family):
-        blocks, log_base = self._each_block_open(X, family, lambda scores, start, stop: log_sum_exp(scores))
+        def with_mass(scores, start, stop):
+            scores += mass[start:stop]
+            return reduce(scores, start, stop)
+
+        zeros = np.zeros(len(log_weights))
+        return clusters.each_block(data, zeros, with_mass, n_threads=self.n_threads), data.log_base
+
+    def _scores_of_rows(self, X, family, *, mass=None):
+        """Return the log density of each row: (N,) nats."""
+        blocks, log_base = self._blocks_of_rows(X, family, lambda scores, start, stop: log_sum_exp(scores), mass=mass)
         return np.concatenate(blocks) + log_base
 
     def _conditional_scores(self, X, given):
         """Return the log density of each row given some of its columns: (N,) nats."""
+        family, X, only = self._with_given(X, given)
+        return self._scores_of_rows(X, family) - self._scores_of_rows(only, family)
+
+    def _with_given(self, X, given):
+        """Return the family as a table, the rows, and the rows without the cells that are not given."""
         family = as_columns(self.family_)
         X = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         known = np.isin(np.arange(X.shape[1]), self._places(given))
-        only = np.where(known, X, np.nan)
-        return self._open_scores(X, family) - self._open_scores(only, family)
+        return family, X, np.where(known, X, np.nan)
 
     def _places(self, given):
         """Return the numbers of columns that are given by number or name."""
@@ -204,6 +97,8 @@ class TableResults(BaseEstimator):
                     f"{type(self).__name__}: given: there is no column {column!r} (the fit has {listed(names, 20)})"
                 )
         return found
+
+    # ---- filled cells ------------------------------------------------------------------------------------------------
 
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """Return rows with their missing cells filled, given their other cells and the clusters.
@@ -231,20 +126,25 @@ class TableResults(BaseEstimator):
             A row lacks cells of columns that depend on each other.
         """
         self._check_fitted()  # type: ignore[attr-defined]
+        return self._imputed(X, draws)
+
+    def _imputed(self, X, draws, mass_of=None):
+        """Return filled rows; `mass_of` makes log weights (N, K) of the encoded rows."""
         if draws is not None:
             check_value(f"{type(self).__name__}: impute: draws", draws, (Integer(1),))
         family = as_columns(self.family_)
         matrix = np.array(self._validate(X, reset=False, family=family), dtype=np.float64)  # type: ignore[attr-defined]
         holes = np.isnan(matrix)
         rows = np.flatnonzero(holes.any(axis=1))
-        laws = cell_laws(family, np.append(self.n_, 0.0), np.vstack([_dense(self.S_), np.zeros(self.S_.shape[1])]))
-        laws = {j: _known_levels(law, role) for (j, law), role in zip(sorted(laws.items()), self._roles_or_none())}
+        mass = None if mass_of is None else mass_of(matrix)[rows]
+        clusters = _Clusters(family, self._row_clusters(), self._roles_or_none())
+        laws = clusters.laws  # refuses families whose columns are no cells
         if not rows.size:
             filled = [matrix] * (draws or 1)
         elif draws is None:
-            filled = [self._with_means(matrix, holes, rows, family, laws)]
+            filled = [self._with_means(matrix, holes, rows, clusters.table, laws, mass)]
         else:
-            filled = self._with_draws(matrix, holes, rows, family, laws, draws)
+            filled = self._with_draws(matrix, holes, rows, clusters, mass, draws)
         results = [self._as_given(X, found, holes) for found in filled]
         return results[0] if draws is None else results
 
@@ -252,7 +152,7 @@ class TableResults(BaseEstimator):
         roles = self._table_roles()
         return [None] * self.n_features_in_ if roles is None else roles.kept  # type: ignore[attr-defined]
 
-    def _with_means(self, matrix, holes, rows, family, laws):
+    def _with_means(self, matrix, holes, rows, family, laws, mass):
         filled = matrix.copy()
 
         def reduce(scores, start, stop):
@@ -262,44 +162,32 @@ class TableResults(BaseEstimator):
                 lacking = holes[at, j]
                 filled[at[lacking], j] = _center(laws[j], p[lacking])
 
-        self._each_block_open(matrix[rows], family, reduce)
+        self._blocks_of_rows(matrix[rows], family, reduce, mass=mass)
         return filled
 
-    def _with_draws(self, matrix, holes, rows, family, laws, draws):
+    def _with_draws(self, matrix, holes, rows, clusters, mass, draws):
         rng = generator(self._seed(), "predict")  # type: ignore[attr-defined]
 
         def reduce(scores, start, stop):
             return np.exp(scores - log_sum_exp(scores)[:, None])
 
-        p = np.cumsum(np.concatenate(self._each_block_open(matrix[rows], family, reduce)[0]), axis=1)
+        blocks, _ = self._blocks_of_rows(matrix[rows], clusters.table, reduce, mass=mass)
+        p = np.cumsum(np.concatenate(blocks), axis=1)
         filled = []
         for _ in range(draws):
-            clusters = (rng.random((len(rows), 1)) * p[:, -1:] >= p).sum(axis=1)
+            chosen = (rng.random((len(rows), 1)) * p[:, -1:] >= p).sum(axis=1)
             found = matrix.copy()
-            cells = self._drawn_rows(family, clusters, laws, rng)
-            found[rows] = np.where(holes[rows], cells, matrix[rows])
+            found[rows] = np.where(holes[rows], clusters.drawn_rows(chosen, rng), matrix[rows])
             filled.append(found)
         return filled
 
-    def _drawn_rows(self, family, clusters, laws, rng):
-        """Return a row of each given cluster, each under its own parameter; K is a new cluster."""
-        n, S = np.append(self.n_, 0.0), np.vstack([_dense(self.S_), np.zeros(self.S_.shape[1])])
-        cells = np.empty((len(clusters), family.n_features_in_))
-        for k in np.unique(clusters):
-            own = np.flatnonzero(clusters == k)
-            cells[own] = family.posterior_predictive_sample(n[k], S[k], len(own), rng)
-            for j, law in laws.items():
-                if law.probability is not None:  # one cell a row: the predictive, without the level of unseen values
-                    cells[own, j] = rng.choice(law.probability.shape[1], size=len(own), p=law.probability[k])
-        return cells
-
     def _as_given(self, X, filled, holes):
         """Return filled cells in the form of the data."""
+        names = self._column_names()
         if not is_frame(X):
-            kind = self.__dict__.get("_output", "default")
-            names = self._column_names()
+            kind = self._asked_kind
             return filled if kind == "default" else new_frame(dict(zip(names, filled.T)), backend=kind)
-        roles, names = self._table_roles(), self._column_names()
+        roles = self._table_roles()
         values = dict(zip(names, filled.T)) if roles is None else roles.decode(filled)
         cells = {}
         for j, name in enumerate(names):
@@ -307,72 +195,95 @@ class TableResults(BaseEstimator):
             if at.size:
                 cells[name] = (at, [_plain(values[name][row]) for row in at])
         found = with_cells(X, cells)
-        chosen = self.__dict__.get("_output", "default")
-        return found if chosen == "default" else in_backend(found, chosen)
+        return found if self._asked_kind == "default" else in_backend(found, self._asked_kind)
 
-    def _sampled(self, X, clusters, rng):
-        """Return drawn rows as the fit's kind of data, without the level of unseen values."""
-        roles = self._table_roles()
+    # ---- drawn rows --------------------------------------------------------------------------------------------------
+
+    def sample(self, n_samples: int = 1, *, complete: bool = True) -> tuple[Any, npt.NDArray[np.int32]]:
+        """Draw rows from the posterior predictive of the existing clusters.
+
+        Parameters
+        ----------
+        n_samples : int
+        complete : bool
+            Draw every cell. Otherwise cells of a table are missing as often as in the data of each cluster, those of
+            columns that were missing together also together where the family keeps count of it.
+
+        Returns
+        -------
+        X : (n_samples, V) ndarray, or frame
+            After the fit of a frame a frame of the same library, with its types and levels.
+        y : (n_samples,) int32 ndarray
+            Cluster of each row, in ascending order.
+        """
+        self._check_fitted()  # type: ignore[attr-defined]
+        owner = f"{type(self).__name__}: sample"
+        check_value(f"{owner}: n_samples", n_samples, (Integer(1),))
+        check_value(f"{owner}: complete", complete, bool)
+        _, weights, n, S = self._clusters()
+        return self._sampled(n_samples, weights / np.sum(weights), n, dense_rows(S), complete)
+
+    def _sampled(self, n_samples, weights, n, S, complete):
+        """Return drawn rows in the form of the fit's data, and their clusters."""
+        rng = generator(self._seed(), "predict")  # type: ignore[attr-defined]
+        sizes = rng.multinomial(n_samples, weights)
+        clusters = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        if isinstance(self.family_, Columns):
+            table = _Clusters(self.family_, (n, S, None), self._roles_or_none())
+            X = table.drawn_rows(clusters, rng)
+            if not complete:
+                X[drawn_holes(self.family_, n, S, clusters, rng)] = np.nan
+        else:
+            used = np.flatnonzero(sizes)
+            draw = self.family_.posterior_predictive_sample
+            X = np.concatenate([draw(n[k], S[k], int(sizes[k]), rng) for k in used])
+        return self._as_fitted(X), clusters
+
+    def _as_fitted(self, X):
+        """Return encoded rows as the fit's kind of data."""
+        roles, kind = self._table_roles(), self._kind()
         if roles is None:
-            return X if self._kind() is None else new_frame(dict(zip(self._column_names(), X.T)), backend=self._kind())
-        laws = cell_laws(self.family_, self.n_, self.S_)
-        for j, role in enumerate(roles.kept):
-            if not (role.is_category and role.other):
-                continue
-            law = _known_levels(laws[j], role)
-            for row in np.flatnonzero(X[:, j] >= len(role.levels)):
-                X[row, j] = rng.choice(len(role.levels), p=law.probability[clusters[row]])
-        columns = roles.decode(X)
-        for role in roles.kept:
-            if role.role == "count":
-                values = columns[role.column]
-                columns[role.column] = np.rint(np.maximum(np.asarray(values, dtype=np.float64), 0)).astype(np.int64)
-        return new_frame(columns, backend=self._kind())
+            return X if kind is None else new_frame(dict(zip(self._column_names(), X.T)), backend=kind)
+        return new_frame(roles.decode(X, whole=True), backend=kind, types=roles.types)
 
 
-def _dense(S):
-    return S.toarray() if sparse.issparse(S) else np.asarray(S, dtype=np.float64)
+class _Clusters:
+    """Clusters of a table from which cells are drawn, with an empty one if it has a weight."""
 
+    def __init__(self, table, clusters, roles):
+        n, S, log_weights = clusters
+        if log_weights is not None and len(log_weights) > len(n):
+            n, S = np.append(n, 0.0), np.vstack([dense_rows(S), np.zeros(S.shape[1])])
+        self.table, self.n, self.S, self.roles = table, np.asarray(n, dtype=np.float64), dense_rows(S), roles
 
-def _others(sums):
-    """Return the sum of all rows but each one, without subtraction: counts never fall below 0."""
-    before, after = np.zeros_like(sums), np.zeros_like(sums)
-    np.cumsum(sums[:-1], axis=0, out=before[1:])
-    after[:-1] = np.cumsum(sums[:0:-1], axis=0)[::-1]
-    return before + after
+    @cached_property
+    def laws(self):
+        """Return what the cells of each column are, without the level of unseen values."""
+        laws = cell_laws(self.table, self.n, self.S)
+        return {j: known_levels(law, role) for (j, law), role in zip(sorted(laws.items()), self.roles)}
 
-
-def _known_levels(law, role):
-    """Return the law of a column without the level that stands for unseen values."""
-    if law.probability is None or role is None or not role.other:
-        return law
-    known = law.probability[:, : len(role.levels)]
-    return law._replace(probability=known / known.sum(axis=1, keepdims=True))
+    def drawn_rows(self, clusters, rng):
+        """Return a row of each given cluster, each under its own parameter, with all its cells."""
+        family, columns = whole_rows(self.table)
+        cells = np.empty((len(clusters), self.table.n_features_in_))
+        for start in range(0, len(clusters), _ROWS):
+            part = slice(start, start + _ROWS)
+            theta, _ = family.draw_natural(self.n[clusters[part]], self.S[clusters[part]][:, columns], rng)
+            cells[part] = family.sample(theta, 1, rng)
+        gone = np.isnan(cells).any(axis=0)  # a level stands for missing codes
+        for j, role in enumerate(self.roles):
+            if gone[j] or (role is not None and role.is_category and role.other):
+                p = np.cumsum(self.laws[j].probability, axis=1)[clusters]  # one cell a row: the predictive
+                cells[:, j] = (rng.random((len(clusters), 1)) * p[:, -1:] >= p).sum(axis=1)
+        return cells
 
 
 def _center(law, p):
-    """Return what stands for missing cells, by the probabilities p (m, K + 1) of clusters."""
+    """Return what stands for missing cells, by the probabilities p (m, K) of clusters."""
     if law.probability is not None:
-        return (p @ law.probability).argmax(axis=1)
-    found = p @ law.center
+        return np.einsum("mk,kl->ml", p, law.probability).argmax(axis=1)
+    found = (p * law.center).sum(axis=1)
     return np.exp(found) if law.of_logs else found
-
-
-def _texts(law, role):
-    """Return mean and spread, or mode and probability, of a column in each cluster."""
-    if law.probability is None:
-        offset = 0.0 if role is None else role.offset
-        spreads = [f" ({_short(sd, 3)})" if np.isfinite(sd) else "" for sd in law.sd]
-        return [f"{_short(mean - offset, 4)}{spread}" for mean, spread in zip(law.mean, spreads)]
-    law = _known_levels(law, role)
-    best = law.probability.argmax(axis=1)
-    levels = best if role is None else [role.levels[code] for code in best]
-    return [f"{level} ({p:.2f})" for level, p in zip(levels, law.probability.max(axis=1))]
-
-
-def _short(value, digits):
-    """Return a number with some digits, and whole below ten millions."""
-    return f"{value:.0f}" if 10.0**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
 
 
 def _plain(value):

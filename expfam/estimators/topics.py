@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
 from expfam.errors import CapabilityError, DataError
 from expfam.estimators.base import Estimator, Phase, checked_input, step_numbers
 from expfam.estimators.chunks import ChunkLearner
+from expfam.estimators.cluster_results import rounded_sizes, typical_words
 from expfam.estimators.topic_seeds import seed_matrix
 from expfam.families.counts.multinomial import Multinomial
 from expfam.families.support import as_matrix, first_where
 from expfam.forecast.memory import check_memory, forecast_topics
+from expfam.io.new_frames import new_frame
 from expfam.model.admixture import AdmixtureModel
 from expfam.model.data import Dataset
 from expfam.params import Real, check_value, is_auto, refuse_unused
@@ -552,6 +555,25 @@ class TopicModel(ChunkLearner, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             raise ValueError(f"vocabulary must name the {V} columns of the data; got shape {names.shape}")
         counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
         return names[np.argsort(-counts, axis=1, kind="stable")[:, : int(n)]]
+
+    @property
+    def clusters_(self) -> Any:
+        """Return a frame with one row a topic: its tokens, their share, and its most typical words.
+
+        It is of the library that `set_output` names, else of pandas. Seeds do not count. `top_words` has the most
+        probable words, which topics share more often.
+        """
+        self._check_fitted()
+        counts = self.components_ if not hasattr(self, "seeds_") else self.components_ - self.seeds_.toarray().T
+        names = self._names(counts.shape[1])
+        tokens = np.maximum((counts - self.eta_).sum(axis=1), 0.0)
+        words = typical_words(
+            counts / counts.sum(axis=1, keepdims=True), tokens, range(counts.shape[1]) if names is None else names
+        )
+        share = np.round(tokens / tokens.sum(), 4)
+        found = {"topic": np.arange(len(tokens)), "tokens": rounded_sizes(tokens), "weight": share, "words": words}
+        asked = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return new_frame(found, backend="pandas" if asked == "default" else asked)
 
     # ---- scikit-learn ------------------------------------------------------------------------------------------------
 
