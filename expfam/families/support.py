@@ -49,21 +49,42 @@ def check_given(X: Any, *, owner: str) -> None:
             raise DataTypeError(f"{owner}: column {name!r} holds {kind}; {_AS_NUMBERS}")
     if names:
         return
-    kind = getattr(X, "dtype", None)
-    if kind is None:
+    if not hasattr(X, "dtype"):
         try:
             X = np.asarray(X)
         except ValueError:  # rows of different lengths: `as_matrix` refuses them, by their shape
             return
-        kind = X.dtype
-    if getattr(kind, "kind", "") in "mM":
-        raise DataTypeError(f"{owner} needs numbers; the data hold dates or durations ({kind}); {_AS_NUMBERS}")
-    if getattr(kind, "kind", "") == "O":
+    kind = getattr(X.dtype, "kind", "")
+    if kind in ("m", "M"):
+        raise DataTypeError(f"{owner} needs numbers; the data hold dates or durations ({X.dtype}); {_AS_NUMBERS}")
+    if kind in ("O", "U"):
+        _refuse_text(np.atleast_1d(np.asarray(X)), owner)
+    if kind == "O":
         bad = first_where(
             np.atleast_2d(X), lambda v: np.array([isinstance(e, np.generic) and e.dtype.kind in "mM" for e in v])
         )
         if bad is not None:
             raise DataTypeError(f"{owner}: row {bad[0]}, column {bad[1]} holds a date or a duration; {_AS_NUMBERS}")
+
+
+def _refuse_text(X, owner):
+    """Refuse an array with words in it; text that NumPy reads as a number passes."""
+    for (row, *column), cell in np.ndenumerate(X):
+        if _is_word(cell):
+            raise DataTypeError(
+                f"{owner}: row {row}, column {column[0] if column else 0} holds the text {cell[:40]!r}: give a data"
+                " frame, such as pandas.DataFrame(X).infer_objects(), whose columns may hold text"
+            )
+
+
+def _is_word(cell):
+    if not isinstance(cell, str):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 _AS_NUMBERS = "turn it into numbers of a unit that you choose, such as (dates - dates.min()) / np.timedelta64(1, 'D')"

@@ -121,9 +121,9 @@ class Frame:
         return Frame(names, [self._columns[name] for name in names], self.n_rows, self.backend)
 
     def is_plain(self) -> bool:
-        """Return whether all columns are floats without missing cells."""
+        """Return whether there are cells, all of them floats."""
         columns = (self.column(name) for name in self.names)
-        return all(column.kind == "float" and not column.missing.any() for column in columns)
+        return all(self.shape) and all(column.kind == "float" and not column.missing.any() for column in columns)
 
     def to_array(self) -> npt.NDArray[Any]:
         """Return the columns of a plain frame as an (N, V) float64 array."""
@@ -199,7 +199,7 @@ def _repeats(names):
 def _read_column(frame, position, name):
     import narwhals as nw
 
-    series = frame[:, position]
+    series = _dense(frame[:, position])
     dtype = series.dtype
     missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     if missing.all():
@@ -229,6 +229,15 @@ def _read_column(frame, position, name):
         return Column(name, "time", np.full(len(missing), np.nan), missing)
     row = int(np.argmin(missing))
     raise _unusable(name, row, type(series.to_list()[row]).__name__)
+
+
+def _dense(series):
+    """Return a sparse column of pandas as a dense one; other columns stay."""
+    import narwhals as nw
+
+    native = series.to_native()
+    is_sparse = str(getattr(native, "dtype", "")).startswith("Sparse")
+    return nw.from_native(native.sparse.to_dense(), series_only=True) if is_sparse else series
 
 
 def _filled(series, missing, value, dtype):
@@ -317,13 +326,17 @@ def _mixed(name, cells, missing):
     row, first = present[0]
     if not isinstance(first, tuple(kind for kinds in _KINDS.values() for kind in kinds)):
         return _unusable(name, row, type(first).__name__)
-    other = next((pair for pair in present if not isinstance(pair[1], type(first))), present[-1])
+    other = next((pair for pair in present if not _are_of_one_kind(first, pair[1])), present[-1])
     found = type(other[1]).__name__
     return DataTypeError(
         f"column {name!r} mixes values of several types: row {row} holds {first!r} ({type(first).__name__}), row"
-        f" {other[0]} holds {str(other[1])[:40]!r} ({found}): give all cells one type, for example with"
+        f" {other[0]} holds {repr(other[1])[:40]} ({found}): give all cells one type, for example with"
         f" df[{name!r}].astype(str), or leave the column out ({_as_keyword(name, 'drop')})"
     )
+
+
+def _are_of_one_kind(*cells):
+    return any(all(_is_of(type(cell), kind, allowed) for cell in cells) for kind, allowed in _KINDS.items())
 
 
 def _unusable(name, row, found):

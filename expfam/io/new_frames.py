@@ -136,10 +136,10 @@ def with_cells(X: Any, cells: Mapping[str, tuple[npt.NDArray[np.intp], Sequence[
     if isinstance(X, Frame):
         return {name: _python_cells(X.column(name), *cells.get(name, ((), ()))) for name in X.names}
     frame = nw.from_native(X, eager_only=True)
-    place = {str(name): name for name in frame.columns}
+    place = {str(name): position for position, name in enumerate(frame.columns)}
     changed = []
     for name, (rows, values) in cells.items():
-        series = frame[place[name]]
+        series = frame[:, place[name]]
         if series.dtype.is_integer():
             values = [round(value) for value in values]
         elif (kind := type(series.dtype).__name__.lower()) in _TIMES:

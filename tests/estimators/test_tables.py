@@ -250,3 +250,32 @@ def test_fits_of_tables_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Mixture(random_state=0).fit(table()).predict(table())
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([["a", 1], ["b", 2]], DataTypeError, "row 0, column 0 holds the text 'a': give a data frame"),
+        (np.array([[1, "x"], [2, "y"]], dtype=object), DataTypeError, "row 0, column 1 holds the text 'x'"),
+        (pl.Series([1.0, 2.0]), ValueError, "Expected 2D array, got 1D array"),
+        (pd.DataFrame({"a": [1.0], "b": ["x"]}).head(0), DataError, "Columns: the frame has no rows"),
+        (pd.DataFrame(index=range(3)), DataError, "Columns: the frame has no columns"),
+        (pd.DataFrame({"a": [2.0], "b": ["x"]}), DataError, r"no column is left: .*'b' \(all cells hold 'x'\)"),
+    ],
+)
+def test_what_is_no_table(X, error, message):
+    with pytest.raises(error, match=message):
+        Mixture(**QUICK).fit(X)
+
+
+def test_columns_whose_names_are_numbers_are_filled():
+    df = pd.DataFrame({0: np.arange(30.0), 5: ["x", "y", None] * 10})
+    filled = Mixture(n_components=2, **QUICK).fit(df).impute(df)
+    assert list(filled) == [0, 5]
+    assert set(filled[5]) == {"x", "y"}
+
+
+def test_numbers_as_text_are_left_out_with_the_remedy():
+    df = pd.DataFrame({"a": np.arange(30.0), "x": [f"{value}.5" for value in range(30)]})
+    with pytest.warns(DataWarning, match="'x' .numbers as text: convert it to numbers, or x='category' keeps it"):
+        Mixture(n_components=2, **QUICK).fit(df)

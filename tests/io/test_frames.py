@@ -155,7 +155,7 @@ def test_lists_and_structs_are_refused_with_their_row(X):
 
 def test_mixed_objects_are_refused_with_two_rows():
     with pytest.raises(
-        DataTypeError, match=r"'x' mixes .* row 0 holds 'a' \(str\), row 2 holds '3' \(int\).*df\['x'\]"
+        DataTypeError, match=r"'x' mixes .* row 0 holds 'a' \(str\), row 2 holds 3 \(int\).*df\['x'\]"
     ):
         as_frame(pd.DataFrame({"x": ["a", None, 3]}, dtype=object)).column("x")
 
@@ -192,3 +192,15 @@ def test_columns_are_chosen_by_name():
     assert frame.without(["day"]).names == ("whole", "real", "truth", "text")
     assert isinstance(as_frame(frame), Frame)
     assert repr(frame) == "Frame(3 x 5)"
+
+
+def test_mixed_numbers_are_refused_with_the_two_cells_that_differ():
+    with pytest.raises(DataTypeError, match=r"row 0 holds 1 \(int\), row 3 holds True \(bool\)"):
+        as_frame(pd.DataFrame({"a": [1, 2.5, None, True]}, dtype=object)).column("a")
+
+
+def test_sparse_columns_of_pandas_are_columns():
+    sparse = pd.DataFrame({"a": pd.arrays.SparseArray([0, 0, 3]), "b": pd.arrays.SparseArray([np.nan, 1.5, np.nan])})
+    a, b = (as_frame(sparse).column(name) for name in "ab")
+    assert (a.kind, a.values.tolist()) == ("integer", [0, 0, 3])
+    assert (b.kind, b.missing.tolist(), b.values[1]) == ("float", [True, False, True], 1.5)

@@ -50,6 +50,8 @@ def infer_roles(
         Names each column that is dropped without being named, and why.
     """
     frame = as_frame(X, owner=owner)
+    if not all(frame.shape):
+        raise DataError(f"{owner}: the frame has no {'columns' if frame.n_rows else 'rows'}")
     given = given_roles(frame, roles, by_column)
     found = []
     for name in frame.names:
@@ -67,8 +69,6 @@ def infer_roles(
 
 def _report(found, given, owner):
     """Warn of dropped columns, and refuse a table of which nothing is left."""
-    if not found:
-        raise DataError(f"{owner}: the frame has no columns")
     reasons = [f"{role.column!r} ({role.note})" for role in found if role.role == "dropped"]
     if len(reasons) == len(found):
         raise DataError(f"{owner}: no column is left: {', '.join(reasons)}")

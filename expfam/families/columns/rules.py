@@ -63,10 +63,20 @@ def inferred(column: Column, max_levels: int) -> ColumnRole:
 def _text_role(base, column, values, distinct, max_levels):
     kept = f"{keyword(column.name, 'category')} keeps it"
     if not column.is_declared and len(distinct) == len(values) and len(values) > _FEW_VALUES:
+        if _are_numbers(column.levels):
+            return replace(base, role="dropped", note=f"numbers as text: convert it to numbers, or {kept}")
         return replace(base, role="dropped", note=f"looks like an id: {kept}")
     if not column.is_declared and len(distinct) > max_levels:
         return replace(base, role="dropped", note=f"{len(distinct)} levels, more than max_levels={max_levels}: {kept}")
     return category_role(base, column, distinct, other=not column.is_declared)
+
+
+def _are_numbers(levels):
+    """Return whether text reads as numbers with fractions; ids are often whole."""
+    try:
+        return not all(float(level).is_integer() for level in levels)
+    except ValueError:
+        return False
 
 
 def category_role(
