@@ -15,7 +15,7 @@ from expfam.cli.results import as_text, print_json, say, shape_line
 if TYPE_CHECKING:
     import argparse
 
-_OPTIONS = ("roles", "column", "drop", "columns")
+_OPTIONS = ("roles", "column", "drop", "columns", "missing")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +32,17 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--drop", nargs="+", action="extend", default=[], metavar="NAME", help="columns to leave out")
     group.add_argument("--columns", metavar="NAMES", help="use these columns alone, separated by commas")
+    group.add_argument(
+        "--missing",
+        choices=("ignorable", "informative"),
+        help="whether the absence of a cell is itself a fact that tells clusters apart; default: ignorable",
+    )
 
 
 def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     """Return the data to fit, and their family: the named one, or the one that suits them."""
     from scipy import sparse
 
-    from expfam import Columns
     from expfam.estimators.tables import array_has_holes, family_with_holes
     from expfam.io.frames import Frame
 
@@ -53,7 +57,7 @@ def model_data(args: argparse.Namespace, table: Any) -> tuple[Any, Any]:
     frame = _selected(args, table.X)
     if not given and frame.is_plain():
         return frame.to_array(), family_of("gaussian_diag", [])
-    return frame, Columns.from_frame(frame, roles=_read_roles(args.roles), **_by_column(args, frame))
+    return frame, _family(args, frame)
 
 
 def check_family(args: argparse.Namespace) -> None:
@@ -78,6 +82,14 @@ def is_automatic(args: argparse.Namespace) -> bool:
 def _refuse(given, needs):
     if given:
         raise UsageError(f"--{given[0]} needs {needs}")
+
+
+def _family(args, frame):
+    """Return the family of a frame by its roles and the options."""
+    from expfam import Columns
+
+    roles, missing = _read_roles(args.roles), args.missing or "ignorable"
+    return Columns.from_frame(frame, roles=roles, missing=missing, **_by_column(args, frame))
 
 
 def _selected(args, frame):
@@ -161,7 +173,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `expfam roles` and return its exit code."""
-    from expfam import Columns
     from expfam.families.columns.roles import Roles
     from expfam.io.frames import Frame
     from expfam.io.readers import read
@@ -172,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(table.X, Frame):
         raise UsageError(f"{args.data}: roles are of the columns of a table: give a CSV, TSV or Parquet file")
     frame = _selected(args, table.X)
-    family: Any = Columns.from_frame(frame, roles=_read_roles(args.roles), **_by_column(args, frame))
+    family: Any = _family(args, frame)
     found = Roles(family.roles).table(family.parts)
     say(args, f"data      {args.data}: {shape_line(frame)}\n")
     say(args, as_text(list(found), list(zip(*found.values())), left=True))

@@ -88,6 +88,15 @@ def test_columns_are_chosen_dropped_and_named(path, capsys):
     assert result["family"] == "columns"
 
 
+@pytest.mark.filterwarnings("default::expfam.errors.DataWarning")
+def test_absence_is_informative_where_it_is_said(path, tmp_path, capsys):
+    assert run("fit", path, *QUICK, "--missing", "informative", "--output", tmp_path / "model", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["hyper"]["missing"] == "informative"
+    assert Mixture.load(tmp_path / "model").family_.missing == "informative"
+    assert run("fit", path, *QUICK, "--missing", "informative", "--family", "poisson") == 2
+    assert "--missing needs --family auto" in capsys.readouterr().err
+
+
 def test_a_table_on_standard_input(path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
     assert run("fit", "-", "--drop", "id", *QUICK) == 0

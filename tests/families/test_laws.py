@@ -64,7 +64,26 @@ TABLES = [
     Columns([(DiagonalGaussian(), (0, 1)), (Poisson(), (2,))], holes="any"),
 ]
 
+
+def holey_rows(share, *, n_rows=40):
+    """Rows of five columns with holes; with holes one row has no cell."""
+    rng = np.random.default_rng(0)
+    numbers = [rng.normal(size=(n_rows, 2)), np.exp(rng.normal(size=n_rows))]
+    X = np.column_stack([*numbers, rng.poisson(3, n_rows), rng.integers(0, 3, n_rows)]).astype(float)
+    X[rng.random(X.shape) < share] = np.nan
+    X[3, :] = np.nan if share else X[3]
+    return X
+
+
+def mixed_table(**options):
+    numbers = [(DiagonalGaussian(), (0, 1)), (LogNormal(), (2,))]
+    return Columns([*numbers, (Poisson(), (3,)), (Categorical(n_levels=3), (4,))], **options)
+
+
 ON_GIVEN_DATA = [
+    *((mixed_table(), holey_rows(share)) for share in (0.0, 0.1, 0.5)),
+    (mixed_table(missing="informative"), holey_rows(0.1)),
+    (mixed_table(missing="informative"), holey_rows(0.5)),
     (Multinomial(), sparse_counts(np.int32, np.float64)),
     (Multinomial(concentration=0.2), sparse_counts(np.int64, np.int32)),
     (Poisson(), sparse_counts(np.int64, np.int64)),

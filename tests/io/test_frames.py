@@ -154,9 +154,7 @@ def test_lists_and_structs_are_refused_with_their_row(X):
 
 
 def test_mixed_objects_are_refused_with_two_rows():
-    with pytest.raises(
-        DataTypeError, match=r"'x' mixes .* row 0 holds 'a' \(str\), row 2 holds 3 \(int\).*df\['x'\]"
-    ):
+    with pytest.raises(DataTypeError, match=r"'x' mixes .* row 0 holds 'a' \(str\), row 2 holds 3 \(int\).*df\['x'\]"):
         as_frame(pd.DataFrame({"x": ["a", None, 3]}, dtype=object)).column("x")
 
 

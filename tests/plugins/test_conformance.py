@@ -331,7 +331,7 @@ def test_templates_and_references_pass_at_other_hyper_parameters(path):
     assert check_family(family_from(path.read_text())).passed
 
 
-# tables have no columns before they are given data: their cases are in tests/families/test_columns_kit.py
+# tables have no columns before they are given data: their cases are in tests/families/test_laws.py
 OWN = [p.name for p in list_plugins("family") if p.distribution == "expfam" and p.name != "columns"]
 
 
