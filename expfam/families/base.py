@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from scipy import sparse
 
-from expfam.errors import CapabilityError, DataError, ExpFamError
+from expfam.errors import CapabilityError, ExpFamError
 from expfam.families import support as _support
 from expfam.families._checked import check_methods
 from expfam.families.generic import GenericComponents
@@ -191,16 +191,14 @@ class Family(DataQuestions, ABC):
         elif self.support == "nonnegative":
             _support.check_interval(X, 0, np.inf, family=self.name)
         elif self.support == "unit":
-            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-            bad = np.flatnonzero(np.abs(norms - 1.0) > 1e-6)
-            if bad.size:
-                raise DataError(
-                    f"{self.name} needs rows of unit length; row {bad[0]} has length {norms[bad[0]]:.8g}:"
-                    " normalise the rows first"
-                )
+            self._check_lengths(X)
         if tuple(self.bounds) != Family.bounds:
             _support.check_interval(X, *self.bounds, family=self.name)
         return X
+
+    def _check_lengths(self, X):
+        """Refuse rows of another length than 1, for the support "unit"."""
+        _support.check_unit(X, family=self.name)
 
     def resolve(self, X: Any) -> dict[str, Any]:
         """Choose the values that `bind` sets on the bound copy.

@@ -406,6 +406,29 @@ def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool
         raise SupportError(f"{family} needs values in {bracket}{low}, {high}]; the sparse matrix holds zeros")
 
 
+def check_unit(
+    X: Any, *, family: str, tolerance: float = 1e-6, remedy: str = "normalise the rows first"
+) -> None:
+    """Raise DataError unless the length of each row is 1 to within a tolerance.
+
+    The message names the row, and `remedy` ends it.
+    """
+    lengths = row_lengths(X)
+    bad = np.flatnonzero(~(np.abs(lengths - 1.0) <= tolerance))
+    if bad.size:
+        raise DataError(
+            f"{family} needs rows of unit length; row {bad[0]} has length {lengths[bad[0]]:.8g}: {remedy}"
+        )
+
+
+def row_lengths(X: Any) -> Floats:
+    """Return the length of each row of a dense array or CSR: (N,) float64."""
+    if not sparse.issparse(X):
+        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    return np.sqrt(np.bincount(rows, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0]))
+
+
 def dense_rows(S: Any) -> Floats:
     """Return `S`, sparse or dense, as a dense float64 array."""
     return S.toarray().astype(np.float64, copy=False) if sparse.issparse(S) else np.asarray(S, dtype=np.float64)

@@ -1,35 +1,66 @@
-"""Directions on the sphere: the von Mises-Fisher family, conjugate in the mean direction."""
+"""Directions: the von Mises-Fisher family, with a concentration for each cluster, or one for all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import gammaln, ive, xlogy
+from scipy import sparse
 
 from expfam.errors import DataError
 from expfam.families.base import Family
-from expfam.families.simple.columns import _check_positive, _column_sums
+from expfam.families.simple._von_mises_fisher import VonMisesFisherComponents, bessel_ratio, log_bessel
+from expfam.families.simple.columns import _column_sums
+from expfam.families.support import check_hyper, check_unit, row_lengths
+from expfam.params import is_auto
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
+    from typing_extensions import Self
 
     from expfam.protocols import Floats
+
+_MOST_NODES = 512
+_RANGE = (0.25, 1e4)  # of the concentrations that a cluster may have, over that of all data
+_STEP = 0.4  # between logs of neighbouring nodes, times sqrt(d - 1): the nearest one loses 0.01 nats a row at most
+_PRIOR_ROWS = 2.0
+_PRIOR_GAIN = 10.0  # between the concentration that a cluster has a priori and that of all data
+_BLOCK = 1 << 20  # numbers in a temporary array
+_NARROW_KINDS = (np.float16, np.int8, np.uint8)  # a float32 holds their values exactly
 
 
 class VonMisesFisher(Family):
     """Directions (rows of unit length) about the mean direction of a cluster.
 
-    The concentration about that direction is known and the same for all clusters.
+    Each cluster has its own unknown concentration. Other choices are one concentration that all clusters share, and a
+    known one. Suits embeddings that are compared by their cosine, and rows of tf-idf.
 
     Parameters
     ----------
-    kappa : "auto" or float, positive
-        Concentration of a cluster; ``"auto"`` gives clusters a tenth of the variance of all data.
+    kappa : "cluster", "shared", "auto" or float
+        If "cluster", each cluster has one unknown concentration, under a discrete prior. If "shared", all clusters have
+        the hyper-parameter `shared_kappa`. A number is the known concentration of each cluster; "auto" is the number
+        that gives clusters a tenth of the variance of all data.
     mean : "auto" or (V,) array_like of unit length
         Mode of the prior of mean directions; ``"auto"`` is the direction of the data's mean.
     strength : "auto" or float, positive
         Concentration of that prior; ``"auto"`` is the concentration of all data about their mean direction.
+    shared_kappa : "auto" or float, positive
+        With kappa="shared": the concentration before any is learned. ``"auto"`` gives clusters a tenth of the variance
+        of all data.
+    normalize : "auto" or bool
+        Whether rows are divided by their length when they are read; the data are left as they are, and one number a row
+        is kept. If False, rows of another length are refused. ``"auto"`` divides integers, and float16 whose lengths
+        lie within 0.001 of 1.
+
+    Attributes
+    ----------
+    kappa_nodes_ : (J,) float64 ndarray
+        With kappa="cluster": the concentrations that a cluster may have, at most 512, at equal distances in logs.
+    kappa_log_weights_ : (J,) float64 ndarray
+        Logs of their prior probabilities.
 
     Examples
     --------
@@ -39,123 +70,292 @@ class VonMisesFisher(Family):
     >>> family.to_params(*family.map_natural(np.array([1.0]), np.array([[0.0, 0.0, 1.0]])))["mean"].round(2)
     array([[0.2 , 0.2 , 0.96]])
 
+    Rows of any length, for example of tf-idf in CSR:
+
+    >>> from scipy import sparse
+    >>> X = sparse.csr_array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
+    >>> VonMisesFisher(normalize=True).bind(X).sufficient_statistics(X).toarray()
+    array([[0.6, 0.8, 0. ],
+           [0. , 0. , 1. ]])
+
     Notes
     -----
-    theta = kappa mu and g = -log C_d(kappa). With R = strength mean + kappa S,
-    A(n, S) = n log C_d(kappa) + log C_d(strength) - log C_d(|R|). The automatic strength is eq. 4.4 of Banerjee et al.
-    2005, "Clustering on the unit hypersphere"; the draws follow Wood 1994.
+    phi = x, theta = kappa mu and g = -log C_d(kappa), with C_d the constant of the sphere. The mean direction has a von
+    Mises-Fisher prior of mode m0 and concentration `strength`; the concentration takes the values kappa_j with weights
+    w_j. With R_j = strength m0 + kappa_j S,
+
+    A(n, S) = log sum_j w_j C_d(kappa_j)^n C_d(strength) / C_d(|R_j|).
+
+    Posterior draws take a node by its share of this sum, then a direction about R_j (Wood 1994); the mode is the best
+    node with the direction of its R_j. The nodes reach from a quarter of the concentration of all data to 1e4 times it.
+    Their weights are w_j ~ exp(2 (log C_d(kappa_j) + rho kappa_j)): those of two rows that lie as they do under ten
+    times the concentration of all data, so that a cluster of one row has a mode. The automatic strength is eq. 4.4 of
+    Banerjee et al. 2005, "Clustering on the unit hypersphere".
     """
 
     support = "unit"
-    hyper = {"kappa": "positive", "strength": "positive"}
+    accepts_sparse = True
     kappa: Any
     mean: Any
     strength: Any
+    shared_kappa: Any
+    normalize: Any
+    kappa_nodes_: Floats
+    kappa_log_weights_: Floats
 
     def __init__(
         self,
-        kappa: Literal["auto"] | float = "auto",
+        kappa: Literal["cluster", "shared", "auto"] | float = "cluster",
         mean: npt.ArrayLike = "auto",
         strength: Literal["auto"] | float = "auto",
+        shared_kappa: Literal["auto"] | float = "auto",
+        normalize: Literal["auto"] | bool = "auto",
     ) -> None:
         self.kappa, self.mean, self.strength = kappa, mean, strength
-        _check_positive(self, names=("kappa", "strength"))
+        self.shared_kappa, self.normalize = shared_kappa, normalize
+        if isinstance(kappa, str) and kappa not in ("cluster", "shared", "auto"):
+            raise ValueError(f"{self.name}: kappa must be 'cluster', 'shared', 'auto' or a positive number; got {kappa!r}")
+        if not isinstance(kappa, str):
+            check_hyper(self.name, "kappa", kappa, vector=False)
+        for name in ("strength", "shared_kappa"):
+            check_hyper(self.name, name, getattr(self, name), vector=False)
+        if not is_auto(shared_kappa) and kappa != "shared":
+            raise ValueError(f"{self.name}: shared_kappa belongs to kappa='shared'; with kappa={kappa!r} leave it out")
+        if not (is_auto(normalize) or isinstance(normalize, (bool, np.bool_))):
+            raise ValueError(f"{self.name}: normalize must be 'auto', True or False; got {normalize!r}")
+
+    @property
+    def hyper(self) -> dict[str, str]:  # type: ignore[override]
+        """Return the names of the hyper-parameters that may be learned; they depend on `kappa`."""
+        own = {"cluster": (), "shared": ("shared_kappa",)}.get(str(self.kappa), ("kappa",))
+        return dict.fromkeys((*own, "strength"), "positive")
+
+    @property
+    def learned_by_default(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the hyper-parameters that estimators learn unless a value was given; none if kappa is known."""
+        return tuple(self.hyper) if self.kappa in ("cluster", "shared") else ()
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    def bind(self, X: Any) -> Self:
+        if self.is_bound or not is_auto(self.normalize):
+            return super().bind(X)
+        kind = np.dtype(getattr(X, "dtype", None) or np.asarray(X).dtype)
+        chosen = self._copy()
+        chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
+        if kind == np.float16:
+            check_unit(super().validate(X.astype(np.float32)), family=self.name, tolerance=1e-3)
+        return super(VonMisesFisher, chosen).bind(X)
 
     def validate(self, X: Any) -> Any:
+        if isinstance(X, np.ndarray) and X.dtype in _NARROW_KINDS:
+            X = X.astype(np.float32)
         X = super().validate(X)
         if X.shape[1] < 2:
             raise DataError(f"von_mises_fisher needs at least two columns; got n_features={X.shape[1]}")
         return X
 
+    def _check_lengths(self, X):
+        """Refuse rows of another length than 1, or of length 0 if rows are normalised."""
+        if self.normalize is True:
+            self.inverse_lengths(X)
+        elif not is_auto(self.normalize) or not self.is_bound:
+            check_unit(X, family=self.name, remedy="pass normalize=True, or normalise the rows first")
+
+    def inverse_lengths(self, X: Any) -> Floats:
+        """Return 1 / |x| of each row: (N,) float64.
+
+        Raises
+        ------
+        DataError
+            A row is zero; the message names it.
+        """
+        length = row_lengths(X)
+        zero = np.flatnonzero(~(length > 0))
+        if zero.size:
+            raise DataError(
+                f"{self.name}: row {zero[0]} is zero, so it has no direction ({zero.size} rows are zero): leave such"
+                " rows out"
+            )
+        return 1.0 / length
+
+    def sufficient_statistics(self, X: Any) -> Any:
+        if self.normalize is not True:
+            return X
+        inverse = self.inverse_lengths(X)
+        if sparse.issparse(X):
+            X = sparse.csr_array(X, dtype=np.float64, copy=True)
+            X.data *= np.repeat(inverse, np.diff(X.indptr))
+            return X
+        return X * inverse[:, None]
+
+    def coordinate_map(self, X: Any) -> Callable[[Any], Any]:
+        """Return the function that maps rows to their directions."""
+        return self.sufficient_statistics
+
+    # ---- hyper-parameters --------------------------------------------------------------------------------------------
+
     def resolve(self, X: Any) -> dict[str, Any]:
         d = X.shape[1]
-        centre = _column_sums(X) / X.shape[0]
+        centre = _column_sums(self.sufficient_statistics(X)) / X.shape[0]
         length = min(float(np.sqrt(centre @ centre)), 1.0 - 1e-6)
         spread = 1.0 - length**2
         direction = centre / np.sqrt(centre @ centre) if length > 1e-12 else np.full(d, d**-0.5)
-        auto = {"kappa": 10.0 * (d - 1) / spread, "mean": direction}
-        auto["strength"] = max(length * (d - length**2) / spread, 1e-3)
+        auto = {"mean": direction, "strength": max(length * (d - length**2) / spread, 1e-3)}
         values = {name: value for name, value in auto.items() if isinstance(getattr(self, name), str)}
         mean = np.asarray(values.get("mean", self.mean), dtype=np.float64)
         if mean.shape != (d,) or abs(float(mean @ mean) - 1.0) > 1e-6:
             raise DataError(f"von_mises_fisher needs a mean of shape ({d},) and unit length; got {self.mean!r}")
-        return {**values, "mean": mean}
+        return {**values, "mean": mean, **self._resolved_kappa(d, (d - 1) / spread)}
 
-    def sufficient_statistics(self, X: Any) -> Any:
-        return X
+    def _resolved_kappa(self, d, overall):
+        """Return what is known of the concentrations, from that of all data."""
+        if is_auto(self.kappa):
+            return {"kappa": _PRIOR_GAIN * overall}
+        if self.kappa == "shared":
+            return {"shared_kappa": _PRIOR_GAIN * overall if is_auto(self.shared_kappa) else float(self.shared_kappa)}
+        if self.kappa != "cluster":
+            return {}
+        low, high = np.log(overall) + np.log(_RANGE)
+        size = min(_MOST_NODES, 1 + int(np.ceil((high - low) * np.sqrt(d - 1) / _STEP)))
+        nodes = np.exp(np.linspace(low, high, size))
+        rows = _PRIOR_ROWS * (_log_constant(d, nodes) + _mean_length(d, _PRIOR_GAIN * overall) * nodes)
+        return {"kappa_nodes_": nodes, "kappa_log_weights_": rows - _log_sum(rows[None])[0]}
+
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Return the concentrations that a cluster may have, and the logs of their prior weights: two (J,) arrays."""
+        if self.kappa == "cluster":
+            return self.kappa_nodes_, self.kappa_log_weights_
+        return np.array([self.shared_kappa if self.kappa == "shared" else self.kappa], dtype=np.float64), np.zeros(1)
+
+    def prior_rows(self) -> tuple[float, float]:
+        """Return how many rows the prior of a concentration weighs, and the length of their sum."""
+        if self.kappa != "cluster":
+            return 0.0, 0.0
+        d, overall = self.n_features_in_, self.kappa_nodes_[0] / _RANGE[0]
+        return _PRIOR_ROWS, _PRIOR_ROWS * float(_mean_length(d, _PRIOR_GAIN * overall))
+
+    def log_constant(self, kappa: Floats) -> Floats:
+        """Return log C_d of concentrations, nats."""
+        return _log_constant(self.n_features_in_, kappa)
+
+    # ---- the law -----------------------------------------------------------------------------------------------------
+
+    def _in_blocks(self, function, n, S, *extra):
+        """Return the results of a function of (n, S) for all clusters, with temporary arrays of a bounded size."""
+        n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
+        rows = max(1, _BLOCK // len(self.nodes()[0]))
+        parts = [function(n[k : k + rows], S[k : k + rows], *extra) for k in range(0, len(n), rows)]
+        if not parts:
+            parts = [function(n, S, *extra)]
+        if isinstance(parts[0], tuple):
+            return tuple(np.concatenate(results) for results in zip(*parts))
+        return np.concatenate(parts)
+
+    def _terms(self, n, S):
+        """Return the terms of the evidence (K, J), nats, and the squares of |R_j| (K, J)."""
+        kappa, log_weight = self.nodes()
+        S = S[:, : self.n_features_in_]
+        square, along = np.einsum("kd,kd->k", S, S)[:, None], (S @ np.asarray(self.mean))[:, None]
+        squares = np.maximum(self.strength**2 + kappa * (2.0 * self.strength * along + kappa * square), 0.0)
+        d = self.n_features_in_
+        fixed = log_weight + _log_constant(d, np.array([self.strength]))
+        terms = fixed + n[:, None] * _log_constant(d, kappa) + 0.5 * d * np.log(2.0 * np.pi)
+        return terms + log_bessel(0.5 * d - 1.0, squares), squares
 
     def log_marginal(self, n: Floats, S: Floats) -> Floats:
-        d = S.shape[1]
-        each = n * _log_vmf_constant(d, self.kappa)
-        return each + _log_vmf_constant(d, self.strength) - _log_vmf_constant(d, self._resultant(S)[1])
+        return self._in_blocks(self._log_marginal, n, S)
+
+    def _log_marginal(self, n, S):
+        # with no data the terms are those of a distribution, and their sum is 1 to within rounding
+        return np.where((n == 0) & ~S.any(axis=1), 0.0, _log_sum(self._terms(n, S)[0]))
 
     def expected_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        d = S.shape[1]
-        R, length = self._resultant(S)
-        shrink = np.exp(_log_bessel_ratio(d / 2, length) - _log_bessel_ratio(d / 2 - 1, length))
-        return self.kappa * shrink[:, None] * R, self._g(S)
+        return self._in_blocks(self._expected_natural, n, S)
+
+    def _expected_natural(self, n, S):
+        kappa, _ = self.nodes()
+        terms, squares = self._terms(n, S)
+        share = _shares(terms)
+        pull = share * kappa * bessel_ratio(0.5 * self.n_features_in_ - 1.0, squares)
+        theta = self.strength * pull.sum(axis=1)[:, None] * np.asarray(self.mean) + (pull @ kappa)[:, None] * S
+        return theta, -(share @ self.log_constant(kappa))
 
     def draw_natural(self, n: Floats, S: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        R, length = self._resultant(S)
-        return self.kappa * _draw_vmf(_unit(R), length, rng), self._g(S)
+        return self._in_blocks(self._draw_natural, n, S, rng)
+
+    def _draw_natural(self, n, S, rng):
+        cumulated = np.cumsum(_shares(self._terms(n, S)[0]), axis=1)
+        chosen = (cumulated < rng.random(len(n))[:, None] * cumulated[:, -1:]).sum(axis=1)
+        kappa = self.nodes()[0][chosen]
+        R = self.strength * np.asarray(self.mean) + kappa[:, None] * S
+        theta = kappa[:, None] * _draw_vmf(_unit(R), np.sqrt((R**2).sum(axis=1)), rng)
+        return theta, -self.log_constant(kappa)
 
     def map_natural(self, n: Floats, S: Floats) -> tuple[Floats, Floats]:
-        return self.kappa * _unit(self._resultant(S)[0]), self._g(S)
+        return self._in_blocks(self._map_natural, n, S)
+
+    def _map_natural(self, n, S):
+        kappa, log_weight = self.nodes()
+        _, squares = self._terms(n, S)
+        best = np.argmax(log_weight + n[:, None] * self.log_constant(kappa) + np.sqrt(squares), axis=1)
+        kappa = kappa[best]
+        R = self.strength * np.asarray(self.mean) + kappa[:, None] * S
+        return kappa[:, None] * _unit(R), -self.log_constant(kappa)
 
     def log_prior(self, theta: Floats, g: Floats) -> Floats:
-        return theta @ np.asarray(self.mean) * (self.strength / self.kappa)
+        """Return the unnormalised log prior density: (K,) nats.
+
+        Between the nodes it is that of the formula of their weights.
+        """
+        along = self.strength * (_unit(theta) @ np.asarray(self.mean))
+        if self.kappa != "cluster":
+            return along
+        rows, total = self.prior_rows()
+        kappa = np.sqrt((theta**2).sum(axis=1))
+        return along + rows * self.log_constant(kappa) + total * kappa
 
     def log_partition(self, theta: Floats) -> Floats:
-        return -_log_vmf_constant(theta.shape[1], np.sqrt((theta**2).sum(axis=1)))
+        return -_log_constant(theta.shape[1], np.sqrt((theta**2).sum(axis=1)))
 
     def to_params(self, theta: Floats, g: Floats) -> dict[str, Floats]:
-        return {"mean": theta / self.kappa}
+        return {"mean": _unit(theta), "kappa": np.sqrt((theta**2).sum(axis=1))}
 
     def sample(self, theta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        return _draw_vmf(np.repeat(_unit(theta), size, axis=0), np.full(len(theta) * size, float(self.kappa)), rng)
+        kappa = np.sqrt((theta**2).sum(axis=1))
+        return _draw_vmf(np.repeat(_unit(theta), size, axis=0), np.repeat(kappa, size), rng)
 
-    def _g(self, S):
-        return np.full(S.shape[0], -_log_vmf_constant(S.shape[1], self.kappa))
-
-    def _resultant(self, S):
-        R = self.strength * np.asarray(self.mean) + self.kappa * S
-        return R, np.sqrt((R**2).sum(axis=1))
-
-
-def _log_bessel_ratio(v, x):
-    """Return log(I_v(x) / x^v), which is finite down to x = 0.
-
-    It uses SciPy's scaled Bessel function, Debye's expansion if that underflows, and a series near 0.
-    """
-    x = np.asarray(x, dtype=np.float64)
-    small = x < 1e-8
-    safe = np.where(small, 1.0, x)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        direct = np.log(ive(v, safe)) + safe
-    usable = np.isfinite(direct) & (direct - safe > -600.0)
-    value = np.where(usable, direct, _log_bessel_debye(v, safe)) - xlogy(v, safe)
-    return np.where(small, -v * np.log(2.0) - gammaln(v + 1.0) + x**2 / (4.0 * (v + 1.0)), value)
+    def components(
+        self, data: Any, capacity: int, *, layout: Literal["features", "clusters"] = "features"
+    ) -> VonMisesFisherComponents:
+        return VonMisesFisherComponents(self, data, capacity)
 
 
-def _log_bessel_debye(v, x):
-    """Return log I_v(x) by three terms of Debye's expansion (Abramowitz and Stegun, 9.7.7).
-
-    It is accurate for large v or large x.
-    """
-    r = np.hypot(v, x)
-    t = (v / r) ** 2
-    u1 = (3.0 - 5.0 * t) / (24.0 * r)
-    u2 = (81.0 - 462.0 * t + 385.0 * t**2) / (1152.0 * r**2)
-    u3 = (30375.0 - 369603.0 * t + 765765.0 * t**2 - 425425.0 * t**3) / (414720.0 * r**3)
-    return r + v * np.log(x / (v + r)) - 0.5 * np.log(2.0 * np.pi * r) + np.log1p(u1 + u2 + u3)
+def _log_sum(terms):
+    """Return the log of the sum of exponentials of each row."""
+    top = terms.max(axis=1)
+    return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
 
 
-def _log_vmf_constant(d, kappa):
+def _shares(terms):
+    share = np.exp(terms - terms.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    return share
+
+
+def _log_constant(d, kappa):
     """Return the log normaliser of the von Mises-Fisher density in d dimensions, nats.
 
     kappa may be 0.
     """
-    return -(d / 2) * np.log(2.0 * np.pi) - _log_bessel_ratio(d / 2 - 1, kappa)
+    kappa = np.asarray(kappa, dtype=np.float64)
+    return -0.5 * d * np.log(2.0 * np.pi) - log_bessel(0.5 * d - 1.0, kappa**2)
+
+
+def _mean_length(d, kappa):
+    """Return the length of the mean of a row, A_d(kappa) = I_{d/2}(kappa) / I_{d/2-1}(kappa)."""
+    kappa = np.asarray(kappa, dtype=np.float64)
+    return kappa * bessel_ratio(0.5 * d - 1.0, kappa**2)
 
 
 def _unit(R):

@@ -1,0 +1,623 @@
+"""Compiled components of the von Mises-Fisher family, and the Bessel functions that its law needs.
+
+The evidence of a cluster is a sum over nodes, the concentrations that its prior allows. It depends on the count, on
+|S|^2 and on m0.S alone, so a score costs one inner product and a few terms: those of the nodes whose weight is above
+exp(-MARGIN) of the largest. Each slot keeps their range for every cosine between a datum and the sum of the cluster.
+The terms of many slots are computed together, in vectors. Sparse data are scored over their nonzeros; for them |S|^2
+and m0.S are kept from change to change, each in two doubles.
+"""
+
+import numpy as np
+
+from libc.math cimport exp, fabs, fma, isfinite, log, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RANGE
+from expfam.families.gaussian.storage cimport (
+    RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
+)
+from expfam.structures.simd.bessel cimport expfam_bessel_ratio, expfam_log_bessel
+from expfam.structures.simd.elementary cimport expfam_exp1, expfam_log1
+from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot
+
+cdef enum:
+    CHUNK = 16          # nodes that are added at one side of a range
+    FLAT = 1024         # terms that are computed together, not fewer than nodes
+    GROUP = 64          # slots whose terms are computed together, at most
+    BINS = 6            # ranges of a slot, by the cosine between the datum and the sum of the cluster
+    NARROW = 8          # one range serves all cosines if it has no more nodes
+
+cdef double TWO_PI = 6.283185307179586
+cdef double MARGIN = 40.0           # nats below the largest term at which terms are left out
+cdef double LARGEST = 1e12          # of an entry of S: terms of the evidence are squares of it times squares of kappa
+
+ctypedef struct vmf_state:
+    real_state base
+    Py_ssize_t nodes
+    double nu                       # d / 2 - 1
+    const double *kappa             # (nodes,)
+    const double *level             # (nodes,) log C(kappa)
+    const double *prior             # (nodes,) log weight + log C(strength) + (d / 2) log(2 pi)
+    double bottom                   # log of the least kappa
+    double steps                    # nodes for each nat of log kappa
+    double pseudo_rows              # rows that the prior of kappa weighs, and their mean length
+    double pseudo_length
+    double strength
+    const double *mean              # (d,) m0
+    const double *inverse           # (n_rows,) 1 / |x|, or NULL if rows are read as they are
+    Py_ssize_t slots
+    double *columns                 # sparse data: (d, slots), sums by feature
+    double *square                  # (slots, 2) |S|^2
+    double *along                   # (slots, 2) m0.S
+    double *evidence                # (slots,)
+    int32_t *ranges                 # (slots, BINS, 2) first node, and the one after the last
+    int32_t *bins                   # (slots,) ranges in use
+    double *own                     # (nodes,) the writer's scratch
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+cdef inline double scale_of(const vmf_state *s, Py_ssize_t i) noexcept nogil:
+    return s.inverse[i] if s.inverse != NULL else 1.0
+
+
+cdef void take_row(const vmf_state *s, Py_ssize_t i, double *out) noexcept nogil:
+    """Write dense row i to `out` (d,)."""
+    cdef Py_ssize_t f
+    cdef double scale = scale_of(s, i)
+    real_row(&s.base, i, out)
+    if s.inverse != NULL:
+        for f in range(s.base.d):
+            out[f] *= scale
+
+
+cdef inline double entry_of(const real_state *s, Py_ssize_t t) noexcept nogil:
+    if s.value_kind == 0:
+        return (<const double *> s.x)[t]
+    if s.value_kind == 1:
+        return (<const float *> s.x)[t]
+    if s.value_kind == 2:
+        return <double> (<const int64_t *> s.x)[t]
+    return (<const int32_t *> s.x)[t]
+
+
+cdef inline Py_ssize_t feature_of(const real_state *s, Py_ssize_t t) noexcept nogil:
+    return (<const int64_t *> s.indices)[t] if s.wide_indices else (<const int32_t *> s.indices)[t]
+
+
+cdef inline Py_ssize_t begin_of(const real_state *s, Py_ssize_t i) noexcept nogil:
+    return (<const int64_t *> s.indptr)[i] if s.wide_indptr else (<const int32_t *> s.indptr)[i]
+
+
+cdef void measure(const vmf_state *s, Py_ssize_t i, double *square, double *along, double *x) noexcept nogil:
+    """Set |x|^2 and m0.x of row i; a dense row is written to `x` (d,)."""
+    cdef Py_ssize_t t
+    cdef double value, scale = scale_of(s, i), squares = 0.0, product = 0.0
+    if s.base.indptr == NULL:
+        take_row(s, i, x)
+        square[0] = expfam_dot(x, x, s.base.d)
+        along[0] = expfam_dot(x, s.mean, s.base.d)
+        return
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        value = scale * entry_of(&s.base, t)
+        squares += value * value
+        product += value * s.mean[feature_of(&s.base, t)]
+    square[0], along[0] = squares, product
+
+
+cdef double inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t k, const double *x) noexcept nogil:
+    """Return x_i . S_k; `x` holds the row if the data are dense."""
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef Py_ssize_t t
+    cdef double scale, product = 0.0
+    if s.base.indptr == NULL:
+        return expfam_dot(x, S, s.base.d)
+    scale = scale_of(s, i)
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        product += scale * entry_of(&s.base, t) * S[feature_of(&s.base, t)]
+    return product
+
+
+cdef void all_inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t m, double *out) noexcept nogil:
+    """Write x_i . S_k of a sparse row and the first m slots."""
+    cdef Py_ssize_t t, k
+    cdef double scale = scale_of(s, i)
+    for k in range(m):
+        out[k] = 0.0
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        expfam_add_row(out, s.columns + feature_of(&s.base, t) * s.slots, scale * entry_of(&s.base, t), m)
+
+
+cdef void vmf_shifted(void *self, Py_ssize_t i, double sign, const double *S, double *out) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double *x = s.base.fresh + s.base.F
+    cdef Py_ssize_t f, t
+    cdef double scale = sign * scale_of(s, i)
+    if s.base.indptr == NULL:
+        take_row(s, i, x)
+        for f in range(s.base.d):
+            out[f] = S[f] + sign * x[f]
+        return
+    memcpy(out, S, s.base.F * sizeof(double))
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        out[feature_of(&s.base, t)] += scale * entry_of(&s.base, t)
+
+
+# ---- terms of the evidence -----------------------------------------------------------------------------------------
+
+cdef inline void arguments(const vmf_state *s, Py_ssize_t low, Py_ssize_t high, double square, double along,
+                           double *out) noexcept nogil:
+    """Write |strength m0 + kappa S|^2 for the nodes low..high-1, from |S|^2 and m0.S."""
+    cdef Py_ssize_t j
+    cdef double first = s.strength * s.strength, second = 2.0 * s.strength * along, value
+    for j in range(low, high):
+        value = first + s.kappa[j] * (second + s.kappa[j] * square)
+        out[j - low] = value if value > 0.0 else 0.0        # rounding where the two cancel
+
+
+cdef void some_terms(const vmf_state *s, Py_ssize_t low, Py_ssize_t high, double n, double square, double along,
+                     double *out) noexcept nogil:
+    """Write the terms of the nodes low..high-1 to out[low..high-1], nats."""
+    cdef Py_ssize_t j
+    if low >= high:
+        return
+    arguments(s, low, high, square, along, out + low)
+    expfam_log_bessel(s.nu, out + low, out + low, high - low)
+    for j in range(low, high):
+        out[j] += s.prior[j] + n * s.level[j]
+
+
+cdef double top_of(const double *terms, Py_ssize_t low, Py_ssize_t high, double top) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(low, high):
+        top = max(top, terms[j])
+    return top
+
+
+cdef double find_range(const vmf_state *s, double n, double square, double along, double *terms, Py_ssize_t *low,
+                       Py_ssize_t *high) noexcept nogil:
+    """Set the range of nodes whose terms are within MARGIN of the largest, which is returned; write their terms.
+
+    The terms rise to one maximum and fall: those beyond a term below the margin are below it, too. The search begins
+    where the concentration of a mean direction of the present length lies (Banerjee et al. 2005, eq. 4.4).
+    """
+    cdef double rows = n + s.pseudo_rows, length, kappa, top
+    cdef Py_ssize_t a, b, at = 0
+    if s.nodes > 1:
+        length = min((sqrt(max(square, 0.0)) + s.pseudo_length) / rows, 1.0 - 1e-12)
+        kappa = length * (2.0 * s.nu + 2.0 - length * length) / (1.0 - length * length)
+        at = <Py_ssize_t> min(max((log(max(kappa, 1e-300)) - s.bottom) * s.steps, 0.0), s.nodes - 1.0)
+    a, b = max(at - CHUNK, 0), min(at + CHUNK, s.nodes)
+    some_terms(s, a, b, n, square, along, terms)
+    top = top_of(terms, a, b, terms[a])
+    while a > 0 and terms[a] > top - MARGIN:
+        at, a = a, max(a - CHUNK, 0)
+        some_terms(s, a, at, n, square, along, terms)
+        top = top_of(terms, a, at, top)
+    while b < s.nodes and terms[b - 1] > top - MARGIN:
+        at, b = b, min(b + CHUNK, s.nodes)
+        some_terms(s, at, b, n, square, along, terms)
+        top = top_of(terms, at, b, top)
+    while terms[a] < top - MARGIN:
+        a += 1
+    while terms[b - 1] < top - MARGIN:
+        b -= 1
+    low[0], high[0] = a, b
+    return top
+
+
+cdef double evidence_of(const vmf_state *s, double n, double square, double along, double *terms) noexcept nogil:
+    """Return the log evidence of a cluster; `terms` has a number for each node."""
+    cdef Py_ssize_t low, high, j
+    cdef double top = find_range(s, n, square, along, terms, &low, &high), total = 0.0
+    for j in range(low, high):
+        total += exp(terms[j] - top)
+    return top + log(total)
+
+
+cdef void set_ranges(vmf_state *s, Py_ssize_t k, double n, double square, double along) noexcept nogil:
+    """Set the ranges of nodes that matter for one more datum, by its cosine with the sum of slot k.
+
+    The nodes that matter move up as |S + x| rises. So a range reaches from the first node at the least cosine of its
+    bin to the last node at the greatest one.
+    """
+    cdef Py_ssize_t a = 0, b = 0, bins, e
+    cdef double length = sqrt(max(square, 0.0)), cosine
+    cdef Py_ssize_t low[BINS + 1]
+    cdef Py_ssize_t high[BINS + 1]
+    cdef int32_t *own = s.ranges + 2 * BINS * k
+    find_range(s, n + 1.0, (length - 1.0) * (length - 1.0), along - 1.0, s.own, &low[0], &b)
+    find_range(s, n + 1.0, (length + 1.0) * (length + 1.0), along + 1.0, s.own, &a, &high[BINS])
+    s.bins[k] = 1
+    own[0], own[1] = <int32_t> low[0], <int32_t> high[BINS]
+    if high[BINS] - low[0] <= NARROW:
+        return
+    bins = s.bins[k] = BINS
+    for e in range(1, bins):
+        cosine = -1.0 + 2.0 * e / bins
+        find_range(s, n + 1.0, square + 2.0 * cosine * length + 1.0, along - 1.0, s.own, &low[e], &b)
+        find_range(s, n + 1.0, square + 2.0 * cosine * length + 1.0, along + 1.0, s.own, &a, &high[e])
+    for e in range(bins):
+        own[2 * e], own[2 * e + 1] = <int32_t> low[e], <int32_t> high[e + 1]
+
+
+cdef inline const int32_t *range_of(const vmf_state *s, Py_ssize_t k, double product) noexcept nogil:
+    """Return the range of slot k for a datum whose inner product with S is given."""
+    cdef Py_ssize_t e = 0, bins = s.bins[k]
+    cdef double length
+    if bins > 1:
+        length = sqrt(max(s.square[2 * k], 1e-300))
+        e = <Py_ssize_t> min(max(0.5 * bins * (1.0 + product / length), 0.0), bins - 1.0)
+    return s.ranges + 2 * (BINS * k + e)
+
+
+# ---- scores --------------------------------------------------------------------------------------------------------
+
+ctypedef struct flat_terms:         # terms of several slots, one slot after the other
+    Py_ssize_t size, count, first   # terms and slots so far; the slot of the first of them
+    double *terms                   # (FLAT,)
+    double *extra                   # (FLAT,)
+    Py_ssize_t stop[GROUP]
+
+
+cdef void finish_group(const vmf_state *s, const Py_ssize_t *ks, flat_terms *flat, double *out) noexcept nogil:
+    """Write the scores of the slots of a group, and empty it."""
+    cdef Py_ssize_t p = 0, g, q
+    cdef double top, total
+    expfam_log_bessel(s.nu, flat.terms, flat.terms, flat.size)
+    for p in range(flat.size):
+        flat.terms[p] += flat.extra[p]
+    p = 0
+    for g in range(flat.count):
+        top = flat.terms[p]
+        for q in range(p + 1, flat.stop[g]):
+            top = max(top, flat.terms[q])
+        total = 0.0
+        for q in range(p, flat.stop[g]):
+            total += expfam_exp1(flat.terms[q] - top)
+        p = flat.stop[g]
+        q = flat.first + g
+        out[q] = top + expfam_log1(total) - s.evidence[q if ks == NULL else ks[q]]
+    flat.first += flat.count
+    flat.size = flat.count = 0
+
+
+cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
+                            double *out, double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef Py_ssize_t q, k, j, low, width
+    cdef double square = 0.0, along = 0.0, product, n
+    cdef const int32_t *ends
+    cdef double *x = work + 2 * FLAT
+    cdef flat_terms flat
+    if ks == NULL and m > s.base.capacity:
+        return EXPFAM_RANGE
+    flat.size = flat.count = flat.first = 0
+    flat.terms, flat.extra = work, work + FLAT
+    measure(s, i, &square, &along, x)
+    if ks == NULL and s.base.indptr != NULL:
+        all_inner(s, i, m, out)
+    for q in range(m):
+        k = q if ks == NULL else ks[q]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        product = out[q] if ks == NULL and s.base.indptr != NULL else inner(s, i, k, x)
+        ends = range_of(s, k, product)
+        low, width = ends[0], ends[1] - ends[0]
+        if flat.count == GROUP or flat.size + width > FLAT:
+            finish_group(s, ks, &flat, out)
+        n = s.base.n[k] + 1.0
+        arguments(s, low, low + width, s.square[2 * k] + 2.0 * product + square, s.along[2 * k] + along,
+                  flat.terms + flat.size)
+        for j in range(width):
+            flat.extra[flat.size + j] = s.prior[low + j] + n * s.level[low + j]
+        flat.size += width
+        flat.stop[flat.count] = flat.size
+        flat.count += 1
+    finish_group(s, ks, &flat, out)
+    return EXPFAM_OK
+
+
+cdef int vmf_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double *out, double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double square = 0.0, along = 0.0, product, n, rest = 0.0, side = 0.0
+    cdef double *x = work + 2 * FLAT
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    measure(s, i, &square, &along, x)
+    n = s.base.n[k] - 1.0
+    if n > 0.0:
+        product = inner(s, i, k, x)
+        rest = max(s.square[2 * k] + (s.square[2 * k + 1] + (square - 2.0 * product)), 0.0)
+        side = s.along[2 * k] + (s.along[2 * k + 1] - along)
+    out[0] = s.evidence[k] - evidence_of(s, n, rest, side, work)
+    return EXPFAM_OK
+
+
+# ---- changes -------------------------------------------------------------------------------------------------------
+
+cdef int finish(vmf_state *s, Py_ssize_t k, double n, const double *square, const double *along) noexcept nogil:
+    """Set the caches of slot k from the count, |S|^2 and m0.S; change nothing unless they are usable."""
+    cdef double total = square[0] + square[1], side = along[0] + along[1], evidence
+    if not (total < LARGEST * LARGEST and isfinite(side)):
+        return EXPFAM_NUMERICAL
+    evidence = evidence_of(s, n, total, side, s.own) if n else 0.0
+    if not isfinite(evidence):
+        return EXPFAM_NUMERICAL
+    s.base.n[k] = n
+    s.square[2 * k], s.square[2 * k + 1] = square[0], square[1]
+    s.along[2 * k], s.along[2 * k + 1] = along[0], along[1]
+    s.evidence[k] = evidence
+    set_ranges(s, k, n, total, side)
+    return EXPFAM_OK
+
+
+cdef int vmf_commit(void *self, Py_ssize_t k, double n, const double *S) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef double *own = s.base.S + k * s.base.F
+    cdef Py_ssize_t f
+    cdef double square[2]
+    cdef double along[2]
+    cdef int code
+    square[0], square[1] = expfam_dot(S, S, s.base.d), 0.0
+    along[0], along[1] = expfam_dot(S, s.mean, s.base.d), 0.0
+    code = finish(s, k, n, square, along)
+    if code:
+        return code
+    if s.columns != NULL:
+        for f in range(s.base.d):
+            # features that are zero in both rows are skipped: each of their columns would cost a cache line
+            if S[f] != 0.0 or own[f] != 0.0:
+                s.columns[f * s.slots + k] = S[f]
+    if own != S:
+        memcpy(own, S, s.base.F * sizeof(double))
+    return EXPFAM_OK
+
+
+cdef void add_to(double *total, double value) noexcept nogil:
+    """Add a number to a sum of two doubles, without rounding of the first one (Knuth's two-sum)."""
+    cdef double sum_ = total[0] + value, part = sum_ - total[0]
+    total[1] += (total[0] - (sum_ - part)) + (value - part)
+    total[0] = sum_
+
+
+cdef void add_square(double *total, double value, double sign) noexcept nogil:
+    """Add sign value^2 to a sum of two doubles; the product is exact."""
+    cdef double square = value * value
+    total[1] += sign * fma(value, value, -square)
+    add_to(total, sign * square)
+
+
+cdef int sparse_move(vmf_state *s, Py_ssize_t i, Py_ssize_t k, double sign) noexcept nogil:
+    cdef double *S = s.base.S + k * s.base.F
+    cdef Py_ssize_t t, f
+    cdef double value, x, scale = sign * scale_of(s, i)
+    cdef double square[2]
+    cdef double along[2]
+    cdef int code
+    square[0], square[1] = s.square[2 * k], s.square[2 * k + 1]
+    along[0], along[1] = s.along[2 * k], s.along[2 * k + 1]
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        f = feature_of(&s.base, t)
+        x = scale * entry_of(&s.base, t)
+        value = S[f] + x
+        add_square(square, S[f], -1.0)
+        add_square(square, value, 1.0)
+        add_to(along, x * s.mean[f])
+    code = finish(s, k, s.base.n[k] + sign, square, along)
+    if code:
+        return code
+    for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
+        f = feature_of(&s.base, t)
+        S[f] += scale * entry_of(&s.base, t)
+        s.columns[f * s.slots + k] = S[f]
+    return EXPFAM_OK
+
+
+cdef int sparse_add(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    return sparse_move(s, i, k, 1.0) if real_is_slot(&s.base, k) else EXPFAM_RANGE
+
+
+cdef int sparse_remove(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    if not real_is_slot(&s.base, k) or s.base.n[k] < 1.0:
+        return EXPFAM_RANGE
+    return real_clear(self, k) if s.base.n[k] == 1.0 else sparse_move(s, i, k, -1.0)
+
+
+cdef int vmf_evidence(void *self, double n, const double *S, double *out, double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    out[0] = evidence_of(s, n, expfam_dot(S, S, s.base.d), expfam_dot(S, s.mean, s.base.d), work)
+    return EXPFAM_OK if isfinite(out[0]) else EXPFAM_NUMERICAL
+
+
+cdef int slot_evidence(void *self, const Py_ssize_t *ks, Py_ssize_t m, double *out, double *work) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef Py_ssize_t j, k
+    for j in range(m):
+        k = j if ks == NULL else ks[j]
+        if not real_is_slot(&s.base, k):
+            return EXPFAM_RANGE
+        out[j] = s.evidence[k]
+    return EXPFAM_OK
+
+
+cdef int vmf_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                        double *out, double *work) noexcept nogil:
+    """Compute the log evidences of pairs, which need one inner product each."""
+    cdef vmf_state *s = <vmf_state *> self
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef Py_ssize_t j, l
+    cdef double both, side
+    if not real_is_slot(&s.base, k):
+        return EXPFAM_RANGE
+    for j in range(m):
+        l = j if ls == NULL else ls[j]
+        if not real_is_slot(&s.base, l):
+            return EXPFAM_RANGE
+        # the smaller square last, so that the bits do not depend on which cluster of the pair is k
+        both = max(s.square[2 * k], s.square[2 * l]) + min(s.square[2 * k], s.square[2 * l])
+        both += 2.0 * expfam_dot(S, s.base.S + l * s.base.F, s.base.d)
+        side = s.along[2 * k] + s.along[2 * l]
+        out[j] = evidence_of(s, s.base.n[k] + s.base.n[l], max(both, 0.0), side, work)
+        if not isfinite(out[j]):
+            return EXPFAM_NUMERICAL
+    return EXPFAM_OK
+
+
+cdef inline void exchange_numbers(double *a, double *b) noexcept nogil:
+    cdef double t = a[0]
+    a[0] = b[0]
+    b[0] = t
+
+
+cdef void vmf_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
+    cdef vmf_state *s = <vmf_state *> self
+    cdef Py_ssize_t f
+    cdef int32_t t
+    for f in range(2):
+        exchange_numbers(s.square + 2 * k + f, s.square + 2 * l + f)
+        exchange_numbers(s.along + 2 * k + f, s.along + 2 * l + f)
+    exchange_numbers(s.evidence + k, s.evidence + l)
+    for f in range(2 * BINS):
+        t = s.ranges[2 * BINS * k + f]
+        s.ranges[2 * BINS * k + f] = s.ranges[2 * BINS * l + f]
+        s.ranges[2 * BINS * l + f] = t
+    t = s.bins[k]
+    s.bins[k] = s.bins[l]
+    s.bins[l] = t
+    if s.columns != NULL:
+        for f in range(s.base.d):
+            s.columns[f * s.slots + k] = s.base.S[k * s.base.F + f]
+            s.columns[f * s.slots + l] = s.base.S[l * s.base.F + f]
+
+
+# ---- owner ---------------------------------------------------------------------------------------------------------
+
+cdef class VonMisesFisherComponents(RealComponents):
+    """Statistics of clusters of a `VonMisesFisher`, of dense or CSR data; see `RealComponents`."""
+
+    cdef vmf_state mine
+    cdef object columns, caches, ranges, prior, inverse
+
+    def __init__(self, family, data, Py_ssize_t capacity):
+        cdef vmf_state *s = &self.mine
+        self.family, self.data = family, data
+        self.prepare(&s.base)
+        s.nu = 0.5 * s.base.d - 1.0
+        s.base.shifted, s.base.commit, s.base.evidence = vmf_shifted, vmf_commit, vmf_evidence
+        s.base.exchange = vmf_exchange
+        self.api.log_predictive, self.api.log_predictive_self = vmf_log_predictive, vmf_log_predictive_self
+        self.api.log_marginal, self.api.log_merged = slot_evidence, vmf_log_merged
+        if data.is_sparse:
+            self.api.add, self.api.remove = sparse_add, sparse_remove
+        self.api.work_size = 2 * FLAT + s.base.d
+        self.set_prior()
+        self.resize(capacity)
+        self.rebuild_caches()
+
+    cdef int read_rows(self) except -1:
+        """Point the state at the rows of the data, and compute their lengths if they are normalised."""
+        RealComponents.read_rows(self)
+        self.inverse = None
+        self.mine.inverse = NULL
+        if self.family.normalize is True:
+            self.inverse = self.family.inverse_lengths(self.data.X)
+            self.mine.inverse = pointer(self.inverse)
+        return 0
+
+    def set_prior(self):
+        """Copy the family's hyper-parameters and the constants of the nodes."""
+        cdef vmf_state *s = &self.mine
+        kappa, log_weight = self.family.nodes()
+        level = self.family.log_constant(kappa)
+        # the constants of the sphere cancel but for one, and `log_bessel` lacks it
+        prior = log_weight + self.family.log_constant(np.array([self.family.strength]))
+        prior += 0.5 * s.base.d * log(TWO_PI)
+        mean = np.ascontiguousarray(self.family.mean, dtype=np.float64)
+        kappa = np.ascontiguousarray(kappa, dtype=np.float64)
+        own = np.zeros(len(kappa))
+        self.prior = kappa, level, prior, mean, own
+        s.nodes = len(kappa)
+        s.kappa, s.level, s.prior = pointer(kappa), pointer(level), pointer(prior)
+        s.mean, s.own = pointer(mean), pointer(own)
+        s.strength = self.family.strength
+        s.bottom = log(<double> kappa[0])
+        s.steps = (s.nodes - 1) / (log(<double> kappa[s.nodes - 1]) - s.bottom) if s.nodes > 1 else 0.0
+        s.pseudo_rows, s.pseudo_length = self.family.prior_rows()
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        cdef vmf_state *s = &self.mine
+        cdef Py_ssize_t slots = RealComponents.resize(self, capacity)
+        s.slots = slots
+        self.columns = aligned(slots * s.base.d) if self.data.is_sparse else None
+        s.columns = pointer(self.columns) if self.data.is_sparse else NULL
+        self.caches = aligned(5 * slots)
+        self.ranges = np.zeros((2 * BINS + 1) * slots, dtype=np.int32)
+        s.square = pointer(self.caches)
+        s.along, s.evidence = s.square + 2 * slots, s.square + 4 * slots
+        s.ranges = <int32_t *> <size_t> self.ranges.ctypes.data
+        s.bins = s.ranges + 2 * BINS * slots
+        return slots
+
+    def rebuild_caches(self):
+        """Rebuild all caches from (n, S)."""
+        if self.data.is_sparse:
+            self.columns[:] = 0.0
+            self.columns.reshape(self.state.d, -1)[:] = self.S.reshape(-1, self.state.d).T
+        RealComponents.rebuild_caches(self)
+
+    def to_arrays(self):
+        """Return the statistics by name; for sparse data also |S|^2 and m0.S.
+
+        The last bits of these depend on the order of changes.
+        """
+        arrays = RealComponents.to_arrays(self)
+        if self.data.is_sparse:
+            both = self.caches[: 4 * self.mine.slots].reshape(2, -1, 2)[:, : self.capacity]
+            arrays["lengths"] = np.concatenate([both[0], both[1]], axis=1)
+        return arrays
+
+    def from_arrays(self, arrays):
+        """Restore the arrays that `to_arrays` returned."""
+        cdef vmf_state *s = &self.mine
+        cdef Py_ssize_t k
+        cdef double[:, ::1] lengths
+        RealComponents.from_arrays(self, arrays)
+        if self.data.is_sparse:
+            lengths = np.ascontiguousarray(arrays["lengths"], dtype=np.float64)
+            for k in range(self.capacity):
+                finish(s, k, s.base.n[k], &lengths[k, 0], &lengths[k, 2])
+
+
+# ---- functions of arrays -------------------------------------------------------------------------------------------
+
+def log_bessel(double nu, square):
+    """Return log(I_nu(z) / z^nu), from the squares of z.
+
+    Parameters
+    ----------
+    nu : float
+        Order, not negative.
+    square : array_like of float
+        z^2, from 0 to 1e30.
+
+    Returns
+    -------
+    float64 ndarray of the same shape
+    """
+    values = np.array(square, dtype=np.float64, order="C")
+    if values.size:
+        expfam_log_bessel(nu, pointer(values), pointer(values), values.size)
+    return values
+
+
+def bessel_ratio(double nu, square):
+    """Return I_{nu + 1}(z) / (z I_nu(z)), from the squares of z; see `log_bessel`."""
+    values = np.array(square, dtype=np.float64, order="C")
+    out = np.empty_like(values)
+    if values.size:
+        expfam_bessel_ratio(nu, pointer(values), pointer(out), values.size)
+    return out
