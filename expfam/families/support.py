@@ -406,9 +406,7 @@ def check_interval(X: Any, low: float, high: float, *, family: str, closed: bool
         raise SupportError(f"{family} needs values in {bracket}{low}, {high}]; the sparse matrix holds zeros")
 
 
-def check_unit(
-    X: Any, *, family: str, tolerance: float = 1e-6, remedy: str = "normalise the rows first"
-) -> None:
+def check_unit(X: Any, *, family: str, tolerance: float = 1e-6, remedy: str = "normalise the rows first") -> None:
     """Raise DataError unless the length of each row is 1 to within a tolerance.
 
     The message names the row, and `remedy` ends it.
@@ -416,9 +414,7 @@ def check_unit(
     lengths = row_lengths(X)
     bad = np.flatnonzero(~(np.abs(lengths - 1.0) <= tolerance))
     if bad.size:
-        raise DataError(
-            f"{family} needs rows of unit length; row {bad[0]} has length {lengths[bad[0]]:.8g}: {remedy}"
-        )
+        raise DataError(f"{family} needs rows of unit length; row {bad[0]} has length {lengths[bad[0]]:.8g}: {remedy}")
 
 
 def row_lengths(X: Any) -> Floats:

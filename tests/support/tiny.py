@@ -20,6 +20,7 @@ from expfam.families.base import Family
 from expfam.families.generic import GenericComponents
 from expfam.families.simple.bernoulli import Bernoulli
 from expfam.families.simple.negative_binomial import NegativeBinomial
+from expfam.families.simple.von_mises_fisher import VonMisesFisher
 
 
 class PlainPoisson(Poisson):
@@ -52,6 +53,7 @@ FAMILIES = {
     "lognormal_missing": (LogNormal(mean=0.2, mean_strength=0.3, shape=1.5, rate=0.7, missing=True), np.exp(_HOLES)),
     "gaussian_zero": (ZeroMeanGaussian(dof=3.5, scale=np.array([[1.0, 0.2], [0.2, 0.8]])), _REAL),
     "bernoulli": (Bernoulli(a=0.6, b=np.array([0.5, 1.5, 1.0, 2.0])), sparse.csr_array(np.minimum(_COUNTS, 1))),
+    "von_mises_fisher_cluster": (VonMisesFisher(mean=[0.6, 0.8], strength=0.5, normalize=True), _REAL),
     "negative_binomial": (NegativeBinomial(r=2.5, a=0.8, b=np.array([1.5, 1.0, 2.0, 3.0])), _COUNTS),
 }
 

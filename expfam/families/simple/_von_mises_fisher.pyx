@@ -2,14 +2,14 @@
 
 The evidence of a cluster is a sum over nodes, the concentrations that its prior allows. It depends on the count, on
 |S|^2 and on m0.S alone, so a score costs one inner product and a few terms: those of the nodes whose weight is above
-exp(-MARGIN) of the largest. Each slot keeps their range for every cosine between a datum and the sum of the cluster.
+exp(-MARGIN) of the largest. Each slot keeps their range, which moves with the length that its sum has with the datum.
 The terms of many slots are computed together, in vectors. Sparse data are scored over their nonzeros; for them |S|^2
 and m0.S are kept from change to change, each in two doubles.
 """
 
 import numpy as np
 
-from libc.math cimport exp, fabs, fma, isfinite, log, sqrt
+from libc.math cimport exp, fma, isfinite, log, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
@@ -18,18 +18,66 @@ from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, pointer, real_clear, real_is_slot, real_row, real_state,
 )
 from expfam.structures.simd.bessel cimport expfam_bessel_ratio, expfam_log_bessel
-from expfam.structures.simd.elementary cimport expfam_exp1, expfam_log1
+from expfam.structures.simd.logs cimport expfam_log
 from expfam.structures.simd.vectors cimport expfam_add_row, expfam_dot
+
+cdef extern from *:
+    """
+    #include "elementary.h"
+
+    /* x := exp(x - shift), number by number */
+    #define EXPFAM_VMF_EXP(NAME, TARGET)                                                                              \
+        TARGET static void NAME(double *x, const double *shift, ptrdiff_t n) {                                        \
+            EXPFAM_SIMD                                                                                               \
+            for (ptrdiff_t i = 0; i < n; i++) x[i] = expfam_exp1(x[i] - shift[i]);                                    \
+        }
+    EXPFAM_INSTANCES(EXPFAM_VMF_EXP, void, expfam_vmf_exp, (double *, const double *, ptrdiff_t))
+
+    #if defined(__GNUC__) || defined(__clang__)
+    #define EXPFAM_FOUR_SUMS _Pragma("omp simd reduction(+ : p, q, r, s)")
+    #else
+    #define EXPFAM_FOUR_SUMS
+    #endif
+
+    /* Inner products of x (d,) with m rows; four sums at a time hide the latency of the multiply-add */
+    #define EXPFAM_VMF_DOTS(NAME, TARGET)                                                                             \
+        TARGET static void NAME(const double *x, const double *rows, ptrdiff_t d, ptrdiff_t m, double *out) {         \
+            ptrdiff_t k = 0;                                                                                          \
+            for (; k + 4 <= m; k += 4, rows += 4 * d) {                                                               \
+                double p = 0.0, q = 0.0, r = 0.0, s = 0.0;                                                            \
+                EXPFAM_FOUR_SUMS                                                                                      \
+                for (ptrdiff_t f = 0; f < d; f++) {                                                                   \
+                    p += x[f] * rows[f];                                                                              \
+                    q += x[f] * rows[d + f];                                                                          \
+                    r += x[f] * rows[2 * d + f];                                                                      \
+                    s += x[f] * rows[3 * d + f];                                                                      \
+                }                                                                                                     \
+                out[k] = p, out[k + 1] = q, out[k + 2] = r, out[k + 3] = s;                                           \
+            }                                                                                                         \
+            for (; k < m; k++, rows += d) {                                                                           \
+                double p = 0.0;                                                                                       \
+                EXPFAM_SIMD_SUM(p)                                                                                    \
+                for (ptrdiff_t f = 0; f < d; f++) p += x[f] * rows[f];                                                \
+                out[k] = p;                                                                                           \
+            }                                                                                                         \
+        }
+    EXPFAM_INSTANCES(EXPFAM_VMF_DOTS, void, expfam_vmf_dots,
+                     (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
+    """
+    void (*expfam_vmf_exp)(double *x, const double *shift, Py_ssize_t n) noexcept nogil
+    void (*expfam_vmf_dots)(const double *x, const double *rows, Py_ssize_t d, Py_ssize_t m, double *out) noexcept nogil
 
 cdef enum:
     CHUNK = 16          # nodes that are added at one side of a range
     FLAT = 1024         # terms that are computed together, not fewer than nodes
     GROUP = 64          # slots whose terms are computed together, at most
-    BINS = 6            # ranges of a slot, by the cosine between the datum and the sum of the cluster
-    NARROW = 8          # one range serves all cosines if it has no more nodes
+    BINS = 4            # intervals of the length of a cluster's sum with one more datum
+    EDGES = BINS + 1
+    NARROW = 12          # one range serves all data if it has no more nodes
 
 cdef double TWO_PI = 6.283185307179586
-cdef double MARGIN = 40.0           # nats below the largest term at which terms are left out
+cdef double LEAST_MARGIN = 28.0     # terms at the ends of a range are lower by as much, or the range is searched again
+cdef double MARGIN = 36.0           # nats below the largest term at which terms are left out
 cdef double LARGEST = 1e12          # of an entry of S: terms of the evidence are squares of it times squares of kappa
 
 ctypedef struct vmf_state:
@@ -51,8 +99,9 @@ ctypedef struct vmf_state:
     double *square                  # (slots, 2) |S|^2
     double *along                   # (slots, 2) m0.S
     double *evidence                # (slots,)
-    int32_t *ranges                 # (slots, BINS, 2) first node, and the one after the last
-    int32_t *bins                   # (slots,) ranges in use
+    int32_t *ranges                 # (slots, EDGES, 2) first node that matters, and the one after the last
+    double *begin                   # (slots,) shortfall at the first edge
+    double *turn                    # (slots,) edges for each nat of it, or 0 where the first range serves all data
     double *own                     # (nodes,) the writer's scratch
 
 
@@ -119,10 +168,13 @@ cdef double inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t k, const double *
     return product
 
 
-cdef void all_inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t m, double *out) noexcept nogil:
-    """Write x_i . S_k of a sparse row and the first m slots."""
+cdef void all_inner(const vmf_state *s, Py_ssize_t i, Py_ssize_t m, const double *x, double *out) noexcept nogil:
+    """Write x_i . S_k of the first m slots; `x` holds the row if the data are dense."""
     cdef Py_ssize_t t, k
     cdef double scale = scale_of(s, i)
+    if s.base.indptr == NULL:
+        expfam_vmf_dots(x, s.base.S, s.base.d, m, out)
+        return
     for k in range(m):
         out[k] = 0.0
     for t in range(begin_of(&s.base, i), begin_of(&s.base, i + 1)):
@@ -216,69 +268,116 @@ cdef double evidence_of(const vmf_state *s, double n, double square, double alon
     return top + log(total)
 
 
-cdef void set_ranges(vmf_state *s, Py_ssize_t k, double n, double square, double along) noexcept nogil:
-    """Set the ranges of nodes that matter for one more datum, by its cosine with the sum of slot k.
+cdef inline double shortfall(const vmf_state *s, double n, double square) noexcept nogil:
+    """Return the log of 1 - the mean length of n rows and those of the prior; the nodes that matter follow it."""
+    cdef double length = (sqrt(max(square, 0.0)) + s.pseudo_length) / (n + s.pseudo_rows)
+    return log(max(1.0 - length, 1e-12))
 
-    The nodes that matter move up as |S + x| rises. So a range reaches from the first node at the least cosine of its
-    bin to the last node at the greatest one.
+
+cdef void set_range(vmf_state *s, Py_ssize_t k, double n, double square, double along) noexcept nogil:
+    """Set the ranges of nodes that matter for one more datum, at EDGES lengths that the sum of slot k then has.
+
+    The lengths go from that with the opposite datum to that with the nearest one, in equal steps of the shortfall.
+    Where few nodes matter in all, there is one range.
     """
-    cdef Py_ssize_t a = 0, b = 0, bins, e
-    cdef double length = sqrt(max(square, 0.0)), cosine
-    cdef Py_ssize_t low[BINS + 1]
-    cdef Py_ssize_t high[BINS + 1]
-    cdef int32_t *own = s.ranges + 2 * BINS * k
-    find_range(s, n + 1.0, (length - 1.0) * (length - 1.0), along - 1.0, s.own, &low[0], &b)
-    find_range(s, n + 1.0, (length + 1.0) * (length + 1.0), along + 1.0, s.own, &a, &high[BINS])
-    s.bins[k] = 1
-    own[0], own[1] = <int32_t> low[0], <int32_t> high[BINS]
-    if high[BINS] - low[0] <= NARROW:
+    cdef Py_ssize_t low, high, rest, e
+    cdef double length = sqrt(max(square, 0.0)), begin, step, both
+    cdef int32_t *own = s.ranges + 2 * EDGES * k
+    find_range(s, n + 1.0, (length - 1.0) * (length - 1.0), along - 1.0, s.own, &low, &rest)
+    find_range(s, n + 1.0, (length + 1.0) * (length + 1.0), along + 1.0, s.own, &rest, &high)
+    own[0], own[1] = <int32_t> low, <int32_t> high
+    s.begin[k] = s.turn[k] = 0.0
+    if high - low <= NARROW:
         return
-    bins = s.bins[k] = BINS
-    for e in range(1, bins):
-        cosine = -1.0 + 2.0 * e / bins
-        find_range(s, n + 1.0, square + 2.0 * cosine * length + 1.0, along - 1.0, s.own, &low[e], &b)
-        find_range(s, n + 1.0, square + 2.0 * cosine * length + 1.0, along + 1.0, s.own, &a, &high[e])
-    for e in range(bins):
-        own[2 * e], own[2 * e + 1] = <int32_t> low[e], <int32_t> high[e + 1]
+    begin = shortfall(s, n + 1.0, (length - 1.0) * (length - 1.0))
+    step = (shortfall(s, n + 1.0, (length + 1.0) * (length + 1.0)) - begin) / BINS
+    s.begin[k], s.turn[k] = begin, 1.0 / min(step, -1e-9)
+    for e in range(EDGES):
+        both = (1.0 - exp(begin + e * step)) * (n + 1.0 + s.pseudo_rows) - s.pseudo_length
+        find_range(s, n + 1.0, both * both, along, s.own, &low, &high)
+        own[2 * e], own[2 * e + 1] = <int32_t> low, <int32_t> high
 
 
-cdef inline const int32_t *range_of(const vmf_state *s, Py_ssize_t k, double product) noexcept nogil:
-    """Return the range of slot k for a datum whose inner product with S is given."""
-    cdef Py_ssize_t e = 0, bins = s.bins[k]
-    cdef double length
-    if bins > 1:
-        length = sqrt(max(s.square[2 * k], 1e-300))
-        e = <Py_ssize_t> min(max(0.5 * bins * (1.0 + product / length), 0.0), bins - 1.0)
-    return s.ranges + 2 * (BINS * k + e)
+cdef inline void range_of(const vmf_state *s, Py_ssize_t k, double square, Py_ssize_t *low,
+                          Py_ssize_t *high) noexcept nogil:
+    """Set the range of slot k for a datum with which the sum has the square `square`.
+
+    Between two lengths the ends are interpolated, and one node is added at each; `finish_group` notices where that is
+    not near enough.
+    """
+    cdef const int32_t *ends = s.ranges + 2 * EDGES * k
+    cdef Py_ssize_t e
+    cdef double place
+    low[0], high[0] = ends[0], ends[1]
+    if s.turn[k] != 0.0:
+        place = (shortfall(s, s.base.n[k] + 1.0, square) - s.begin[k]) * s.turn[k]
+        place = min(max(place, 0.0), <double> BINS)
+        e = min(<Py_ssize_t> place, BINS - 1)
+        place -= e
+        ends += 2 * e
+        low[0] = max(<Py_ssize_t> (ends[0] + place * (ends[2] - ends[0])) - 1, 0)
+        high[0] = min(<Py_ssize_t> (ends[1] + place * (ends[3] - ends[1])) + 2, s.nodes)
 
 
 # ---- scores --------------------------------------------------------------------------------------------------------
 
 ctypedef struct flat_terms:         # terms of several slots, one slot after the other
-    Py_ssize_t size, count, first   # terms and slots so far; the slot of the first of them
+    Py_ssize_t size, count, first   # terms and slots so far; the place of the first of these slots
     double *terms                   # (FLAT,)
     double *extra                   # (FLAT,)
     Py_ssize_t stop[GROUP]
+    Py_ssize_t low[GROUP]           # first node
+    double square[GROUP]            # |S + x|^2 and m0.(S + x)
+    double along[GROUP]
+
+
+cdef bint is_cut(const vmf_state *s, const flat_terms *flat, Py_ssize_t g, Py_ssize_t begin, double top) noexcept nogil:
+    """Return whether a slot's range ends where terms still matter."""
+    cdef Py_ssize_t stop = flat.stop[g]
+    if flat.low[g] > 0 and flat.terms[begin] > top - LEAST_MARGIN:
+        return True
+    return flat.low[g] + stop - begin < s.nodes and flat.terms[stop - 1] > top - LEAST_MARGIN
+
+
+cdef inline Py_ssize_t slot_of(const flat_terms *flat, const Py_ssize_t *ks, Py_ssize_t g) noexcept nogil:
+    """Return the slot of member g of a group."""
+    return flat.first + g if ks == NULL else ks[flat.first + g]
 
 
 cdef void finish_group(const vmf_state *s, const Py_ssize_t *ks, flat_terms *flat, double *out) noexcept nogil:
     """Write the scores of the slots of a group, and empty it."""
-    cdef Py_ssize_t p = 0, g, q
-    cdef double top, total
+    cdef Py_ssize_t p = 0, g, q, k
+    cdef double total
+    cdef double top[GROUP]
+    cdef double logs[GROUP]
+    cdef bint cut[GROUP]
     expfam_log_bessel(s.nu, flat.terms, flat.terms, flat.size)
     for p in range(flat.size):
         flat.terms[p] += flat.extra[p]
     p = 0
     for g in range(flat.count):
-        top = flat.terms[p]
+        top[g] = flat.terms[p]
         for q in range(p + 1, flat.stop[g]):
-            top = max(top, flat.terms[q])
+            top[g] = max(top[g], flat.terms[q])
+        cut[g] = s.turn[slot_of(flat, ks, g)] != 0.0 and is_cut(s, flat, g, p, top[g])
+        while p < flat.stop[g]:
+            flat.extra[p] = top[g]
+            p += 1
+    expfam_vmf_exp(flat.terms, flat.extra, flat.size)
+    p = 0
+    for g in range(flat.count):
         total = 0.0
-        for q in range(p, flat.stop[g]):
-            total += expfam_exp1(flat.terms[q] - top)
-        p = flat.stop[g]
+        while p < flat.stop[g]:
+            total += flat.terms[p]
+            p += 1
+        logs[g] = total
+    expfam_log(logs, logs, flat.count)
+    for g in range(flat.count):
         q = flat.first + g
-        out[q] = top + expfam_log1(total) - s.evidence[q if ks == NULL else ks[q]]
+        k = slot_of(flat, ks, g)
+        out[q] = top[g] + logs[g] - s.evidence[k]
+        if cut[g]:
+            out[q] = evidence_of(s, s.base.n[k] + 1.0, flat.square[g], flat.along[g], flat.terms) - s.evidence[k]
     flat.first += flat.count
     flat.size = flat.count = 0
 
@@ -286,34 +385,38 @@ cdef void finish_group(const vmf_state *s, const Py_ssize_t *ks, flat_terms *fla
 cdef int vmf_log_predictive(void *self, Py_ssize_t i, const Py_ssize_t *ks, Py_ssize_t m,
                             double *out, double *work) noexcept nogil:
     cdef vmf_state *s = <vmf_state *> self
-    cdef Py_ssize_t q, k, j, low, width
-    cdef double square = 0.0, along = 0.0, product, n
-    cdef const int32_t *ends
+    cdef Py_ssize_t q, k, j, low = 0, high = 0, g
+    cdef double square = 0.0, along = 0.0, product, n, both, side, value, first = s.strength * s.strength
     cdef double *x = work + 2 * FLAT
+    cdef double *terms
     cdef flat_terms flat
     if ks == NULL and m > s.base.capacity:
         return EXPFAM_RANGE
     flat.size = flat.count = flat.first = 0
     flat.terms, flat.extra = work, work + FLAT
     measure(s, i, &square, &along, x)
-    if ks == NULL and s.base.indptr != NULL:
-        all_inner(s, i, m, out)
+    if ks == NULL:
+        all_inner(s, i, m, x, out)
     for q in range(m):
         k = q if ks == NULL else ks[q]
         if not real_is_slot(&s.base, k):
             return EXPFAM_RANGE
-        product = out[q] if ks == NULL and s.base.indptr != NULL else inner(s, i, k, x)
-        ends = range_of(s, k, product)
-        low, width = ends[0], ends[1] - ends[0]
-        if flat.count == GROUP or flat.size + width > FLAT:
+        product = out[q] if ks == NULL else inner(s, i, k, x)
+        both, side = s.square[2 * k] + 2.0 * product + square, s.along[2 * k] + along
+        range_of(s, k, both, &low, &high)
+        if flat.count == GROUP or flat.size + high - low > FLAT:
             finish_group(s, ks, &flat, out)
+        g = flat.count
+        flat.low[g], flat.square[g], flat.along[g] = low, both, side
         n = s.base.n[k] + 1.0
-        arguments(s, low, low + width, s.square[2 * k] + 2.0 * product + square, s.along[2 * k] + along,
-                  flat.terms + flat.size)
-        for j in range(width):
-            flat.extra[flat.size + j] = s.prior[low + j] + n * s.level[low + j]
-        flat.size += width
-        flat.stop[flat.count] = flat.size
+        side *= 2.0 * s.strength
+        terms = flat.terms + flat.size - low
+        for j in range(low, high):
+            value = first + s.kappa[j] * (side + s.kappa[j] * both)
+            terms[j] = value if value > 0.0 else 0.0
+            terms[j + FLAT] = s.prior[j] + n * s.level[j]
+        flat.size += high - low
+        flat.stop[g] = flat.size
         flat.count += 1
     finish_group(s, ks, &flat, out)
     return EXPFAM_OK
@@ -349,7 +452,7 @@ cdef int finish(vmf_state *s, Py_ssize_t k, double n, const double *square, cons
     s.square[2 * k], s.square[2 * k + 1] = square[0], square[1]
     s.along[2 * k], s.along[2 * k + 1] = along[0], along[1]
     s.evidence[k] = evidence
-    set_ranges(s, k, n, total, side)
+    set_range(s, k, n, total, side)
     return EXPFAM_OK
 
 
@@ -449,19 +552,19 @@ cdef int vmf_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize
     """Compute the log evidences of pairs, which need one inner product each."""
     cdef vmf_state *s = <vmf_state *> self
     cdef const double *S = s.base.S + k * s.base.F
-    cdef Py_ssize_t j, l
+    cdef Py_ssize_t j, other
     cdef double both, side
     if not real_is_slot(&s.base, k):
         return EXPFAM_RANGE
     for j in range(m):
-        l = j if ls == NULL else ls[j]
-        if not real_is_slot(&s.base, l):
+        other = j if ls == NULL else ls[j]
+        if not real_is_slot(&s.base, other):
             return EXPFAM_RANGE
         # the smaller square last, so that the bits do not depend on which cluster of the pair is k
-        both = max(s.square[2 * k], s.square[2 * l]) + min(s.square[2 * k], s.square[2 * l])
-        both += 2.0 * expfam_dot(S, s.base.S + l * s.base.F, s.base.d)
-        side = s.along[2 * k] + s.along[2 * l]
-        out[j] = evidence_of(s, s.base.n[k] + s.base.n[l], max(both, 0.0), side, work)
+        both = max(s.square[2 * k], s.square[2 * other]) + min(s.square[2 * k], s.square[2 * other])
+        both += 2.0 * expfam_dot(S, s.base.S + other * s.base.F, s.base.d)
+        side = s.along[2 * k] + s.along[2 * other]
+        out[j] = evidence_of(s, s.base.n[k] + s.base.n[other], max(both, 0.0), side, work)
         if not isfinite(out[j]):
             return EXPFAM_NUMERICAL
     return EXPFAM_OK
@@ -481,13 +584,12 @@ cdef void vmf_exchange(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
         exchange_numbers(s.square + 2 * k + f, s.square + 2 * l + f)
         exchange_numbers(s.along + 2 * k + f, s.along + 2 * l + f)
     exchange_numbers(s.evidence + k, s.evidence + l)
-    for f in range(2 * BINS):
-        t = s.ranges[2 * BINS * k + f]
-        s.ranges[2 * BINS * k + f] = s.ranges[2 * BINS * l + f]
-        s.ranges[2 * BINS * l + f] = t
-    t = s.bins[k]
-    s.bins[k] = s.bins[l]
-    s.bins[l] = t
+    exchange_numbers(s.begin + k, s.begin + l)
+    exchange_numbers(s.turn + k, s.turn + l)
+    for f in range(2 * EDGES):
+        t = s.ranges[2 * EDGES * k + f]
+        s.ranges[2 * EDGES * k + f] = s.ranges[2 * EDGES * l + f]
+        s.ranges[2 * EDGES * l + f] = t
     if s.columns != NULL:
         for f in range(s.base.d):
             s.columns[f * s.slots + k] = s.base.S[k * s.base.F + f]
@@ -554,12 +656,12 @@ cdef class VonMisesFisherComponents(RealComponents):
         s.slots = slots
         self.columns = aligned(slots * s.base.d) if self.data.is_sparse else None
         s.columns = pointer(self.columns) if self.data.is_sparse else NULL
-        self.caches = aligned(5 * slots)
-        self.ranges = np.zeros((2 * BINS + 1) * slots, dtype=np.int32)
+        self.caches = aligned(7 * slots)
+        self.ranges = np.zeros(2 * EDGES * slots, dtype=np.int32)
         s.square = pointer(self.caches)
         s.along, s.evidence = s.square + 2 * slots, s.square + 4 * slots
+        s.begin, s.turn = s.square + 5 * slots, s.square + 6 * slots
         s.ranges = <int32_t *> <size_t> self.ranges.ctypes.data
-        s.bins = s.ranges + 2 * BINS * slots
         return slots
 
     def rebuild_caches(self):

@@ -28,6 +28,7 @@ _STEP = 0.4  # between logs of neighbouring nodes, times sqrt(d - 1): the neares
 _PRIOR_ROWS = 2.0
 _PRIOR_GAIN = 10.0  # between the concentration that a cluster has a priori and that of all data
 _BLOCK = 1 << 20  # numbers in a temporary array
+_REMEDY = "pass normalize=True, or normalise the rows first"
 _NARROW_KINDS = (np.float16, np.int8, np.uint8)  # a float32 holds their values exactly
 
 
@@ -114,7 +115,9 @@ class VonMisesFisher(Family):
         self.kappa, self.mean, self.strength = kappa, mean, strength
         self.shared_kappa, self.normalize = shared_kappa, normalize
         if isinstance(kappa, str) and kappa not in ("cluster", "shared", "auto"):
-            raise ValueError(f"{self.name}: kappa must be 'cluster', 'shared', 'auto' or a positive number; got {kappa!r}")
+            raise ValueError(
+                f"{self.name}: kappa must be 'cluster', 'shared', 'auto' or a positive number; got {kappa!r}"
+            )
         if not isinstance(kappa, str):
             check_hyper(self.name, "kappa", kappa, vector=False)
         for name in ("strength", "shared_kappa"):
@@ -143,9 +146,10 @@ class VonMisesFisher(Family):
         kind = np.dtype(getattr(X, "dtype", None) or np.asarray(X).dtype)
         chosen = self._copy()
         chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
+        bound = super(VonMisesFisher, chosen).bind(X)
         if kind == np.float16:
-            check_unit(super().validate(X.astype(np.float32)), family=self.name, tolerance=1e-3)
-        return super(VonMisesFisher, chosen).bind(X)
+            check_unit(bound.validate(X), family=self.name, tolerance=1e-3, remedy=_REMEDY)
+        return bound
 
     def validate(self, X: Any) -> Any:
         if isinstance(X, np.ndarray) and X.dtype in _NARROW_KINDS:
@@ -159,8 +163,8 @@ class VonMisesFisher(Family):
         """Refuse rows of another length than 1, or of length 0 if rows are normalised."""
         if self.normalize is True:
             self.inverse_lengths(X)
-        elif not is_auto(self.normalize) or not self.is_bound:
-            check_unit(X, family=self.name, remedy="pass normalize=True, or normalise the rows first")
+        else:
+            check_unit(X, family=self.name, remedy=_REMEDY)
 
     def inverse_lengths(self, X: Any) -> Floats:
         """Return 1 / |x| of each row: (N,) float64.
