@@ -189,7 +189,7 @@ TAGS = {  # positive only, categorical, sparse, skipped
     "multinomial": (True, False, True, True),
     "negative_binomial": (True, False, True, True),
     "poisson": (True, False, True, True),
-    "von_mises_fisher": (False, False, False, True),
+    "von_mises_fisher": (False, False, True, True),
 }
 CLASSES = [Mixture, BayesianHierarchy, GroupedMixture]
 

@@ -310,6 +310,7 @@ FORCED = {
     "families/test_counts.py": "expfam_(count_products_(int|real)|rising_products|add_log_ratio)",
     "families/test_missing_cells.py": "expfam_open_scan",
     "families/test_beta.py": "expfam_(beta_\\w+|add_log_ratios)",
+    "families/test_von_mises_fisher.py": "expfam_(log_bessel|bessel_ratio|vmf_\\w+)",
     "families/test_gaussian.py": "expfam_((t|sphere|radial|gauss|panel)_scan|cholesky|panel_(inv|rot|sq)\\w+|svec_add"
     "|scale|merged_(gauss|rates|radial)|data_pairs|datum_growth)",
     "structures/test_sign_hash.py": "expfam_(sign_\\w+|float_exp_blocks|byte_add_\\w+|entries_add|hamming)",

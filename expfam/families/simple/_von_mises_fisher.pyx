@@ -1,4 +1,4 @@
-"""Compiled components of the von Mises-Fisher family, and the Bessel functions that its law needs.
+"""Compiled components of the von Mises-Fisher family, and its Bessel functions.
 
 The evidence of a cluster is a sum over nodes, the concentrations that its prior allows. It depends on the count, on
 |S|^2 and on m0.S alone, so a score costs one inner product and a few terms: those of the nodes whose weight is above
@@ -229,10 +229,11 @@ cdef double top_of(const double *terms, Py_ssize_t low, Py_ssize_t high, double 
 
 cdef double find_range(const vmf_state *s, double n, double square, double along, double *terms, Py_ssize_t *low,
                        Py_ssize_t *high) noexcept nogil:
-    """Set the range of nodes whose terms are within MARGIN of the largest, which is returned; write their terms.
+    """Set the range of nodes whose terms matter, write these terms, and return the largest.
 
-    The terms rise to one maximum and fall: those beyond a term below the margin are below it, too. The search begins
-    where the concentration of a mean direction of the present length lies (Banerjee et al. 2005, eq. 4.4).
+    A term matters within MARGIN nats of the largest. The terms rise to one maximum and fall: those beyond a term below
+    the margin are below it, too. The search begins where the concentration of a mean direction of the present length
+    lies (Banerjee et al. 2005, eq. 4.4).
     """
     cdef double rows = n + s.pseudo_rows, length, kappa, top
     cdef Py_ssize_t a, b, at = 0
@@ -269,16 +270,19 @@ cdef double evidence_of(const vmf_state *s, double n, double square, double alon
 
 
 cdef inline double shortfall(const vmf_state *s, double n, double square) noexcept nogil:
-    """Return the log of 1 - the mean length of n rows and those of the prior; the nodes that matter follow it."""
+    """Return log(1 - the mean length of n rows and those of the prior).
+
+    The nodes that matter follow it.
+    """
     cdef double length = (sqrt(max(square, 0.0)) + s.pseudo_length) / (n + s.pseudo_rows)
     return log(max(1.0 - length, 1e-12))
 
 
 cdef void set_range(vmf_state *s, Py_ssize_t k, double n, double square, double along) noexcept nogil:
-    """Set the ranges of nodes that matter for one more datum, at EDGES lengths that the sum of slot k then has.
+    """Set the ranges of nodes that matter for one more datum.
 
-    The lengths go from that with the opposite datum to that with the nearest one, in equal steps of the shortfall.
-    Where few nodes matter in all, there is one range.
+    There is one for each of EDGES lengths that the sum of slot k then has. They go from that with the opposite datum
+    to that with the nearest one, in equal steps of the shortfall. Where few nodes matter in all, there is one range.
     """
     cdef Py_ssize_t low, high, rest, e
     cdef double length = sqrt(max(square, 0.0)), begin, step, both
@@ -441,7 +445,10 @@ cdef int vmf_log_predictive_self(void *self, Py_ssize_t i, Py_ssize_t k, double 
 # ---- changes -------------------------------------------------------------------------------------------------------
 
 cdef int finish(vmf_state *s, Py_ssize_t k, double n, const double *square, const double *along) noexcept nogil:
-    """Set the caches of slot k from the count, |S|^2 and m0.S; change nothing unless they are usable."""
+    """Set the caches of slot k from the count, |S|^2 and m0.S.
+
+    Nothing changes unless they are usable.
+    """
     cdef double total = square[0] + square[1], side = along[0] + along[1], evidence
     if not (total < LARGEST * LARGEST and isfinite(side)):
         return EXPFAM_NUMERICAL

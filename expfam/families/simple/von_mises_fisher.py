@@ -1,4 +1,7 @@
-"""Directions: the von Mises-Fisher family, with a concentration for each cluster, or one for all."""
+"""Directions: the von Mises-Fisher family.
+
+Each cluster has its own concentration, or all have one.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,10 @@ class VonMisesFisher(Family):
 
     @property
     def learned_by_default(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return the hyper-parameters that estimators learn unless a value was given; none if kappa is known."""
+        """Return the hyper-parameters that estimators learn unless a value was given.
+
+        There are none if kappa is known.
+        """
         return tuple(self.hyper) if self.kappa in ("cluster", "shared") else ()
 
     # ---- rows --------------------------------------------------------------------------------------------------------
@@ -146,7 +152,7 @@ class VonMisesFisher(Family):
         kind = np.dtype(getattr(X, "dtype", None) or np.asarray(X).dtype)
         chosen = self._copy()
         chosen.__dict__["normalize"] = kind.kind in "biu" or kind == np.float16
-        bound = super(VonMisesFisher, chosen).bind(X)
+        bound: Self = Family.bind(chosen, X)
         if kind == np.float16:
             check_unit(bound.validate(X), family=self.name, tolerance=1e-3, remedy=_REMEDY)
         return bound
@@ -227,7 +233,10 @@ class VonMisesFisher(Family):
         return {"kappa_nodes_": nodes, "kappa_log_weights_": rows - _log_sum(rows[None])[0]}
 
     def nodes(self) -> tuple[Floats, Floats]:
-        """Return the concentrations that a cluster may have, and the logs of their prior weights: two (J,) arrays."""
+        """Return the concentrations that a cluster may have, and their log prior weights.
+
+        Both are (J,).
+        """
         if self.kappa == "cluster":
             return self.kappa_nodes_, self.kappa_log_weights_
         return np.array([self.shared_kappa if self.kappa == "shared" else self.kappa], dtype=np.float64), np.zeros(1)
@@ -246,7 +255,10 @@ class VonMisesFisher(Family):
     # ---- the law -----------------------------------------------------------------------------------------------------
 
     def _in_blocks(self, function, n, S, *extra):
-        """Return the results of a function of (n, S) for all clusters, with temporary arrays of a bounded size."""
+        """Return the results of a function of (n, S) for all clusters.
+
+        Temporary arrays have a bounded size.
+        """
         n, S = np.asarray(n, dtype=np.float64), np.asarray(S, dtype=np.float64)
         rows = max(1, _BLOCK // len(self.nodes()[0]))
         parts = [function(n[k : k + rows], S[k : k + rows], *extra) for k in range(0, len(n), rows)]
