@@ -42,6 +42,11 @@ ctypedef struct components_v1:                     # capsule "expfam.components_
     # Appended later: absent where struct_size ends before this field; may be NULL.
     # A hint that changes no result: i is soon scored under k, or moved from or to k; k = EXPFAM_NEW: i is soon read.
     void (*expect)(void *self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
+    # Writing: slot k then holds the n data `rows` and no others.
+    int (*set_members)(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil
+    # Reading: of the data of k, all together, under each of the slots ls; NULL means 0..m-1.
+    int (*log_joint_predictive)(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                                double *out, double *work) noexcept nogil
 
 ctypedef struct proposal_v1:                       # capsule "expfam.proposal_v1"; first fields as above
     uint32_t abi_version

@@ -7,6 +7,8 @@ from expfam.families.growth cimport log_growth_v1
 cdef int copy_struct(capsule, const char *name, void *target, size_t size, size_t least, what) except -1
 cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1
 
+cdef int components_set_members(components_v1 *c, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil
+
 
 cdef class Components:
     cdef components_v1 c            # copy of the owner's struct; members behind its struct_size are zero

@@ -62,6 +62,21 @@ cdef int copy_growth(capsule, log_growth_v1 *target, family) except -1:
     return 0
 
 
+cdef int components_set_members(components_v1 *c, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """Let slot k hold the data `rows` and no others; it is empty after a failure of an owner that adds one by one."""
+    cdef Py_ssize_t j
+    cdef int code
+    if c.set_members != NULL:
+        return c.set_members(c.self, rows, n, k)
+    code = c.clear(c.self, k)
+    for j in range(n):
+        if not code:
+            code = c.add(c.self, rows[j], k)
+    if code:
+        c.clear(c.self, k)
+    return code
+
+
 cdef class Components:
     """Statistics of the clusters in numbered slots, for one bound family and one data set.
 
@@ -298,6 +313,28 @@ cdef class Components:
                 raise self.fail(code, -1, k)
         return out
 
+    def log_joint_predictive(self, Py_ssize_t k, ls):
+        """Return the joint log predictive of all data of cluster `k` under each cluster of `ls`: (len(ls),) nats.
+
+        It is `log_merged` less the log evidence of the cluster of `ls`, and computed so where the owner has no function
+        for it.
+        """
+        self._check(0, k)
+        cdef Py_ssize_t[::1] slots = self._slots(ls)
+        cdef bint is_range = bool((np.asarray(slots) == np.arange(len(slots))).all())
+        out = np.empty(slots.shape[0])
+        cdef double[::1] view = out
+        cdef int code
+        if self.c.log_joint_predictive == NULL:
+            return self.log_merged(k, ls) - self.log_marginal(ls)
+        if slots.shape[0]:
+            code = self.c.log_joint_predictive(
+                self.c.self, k, NULL if is_range else &slots[0], slots.shape[0], &view[0], &self.work[0]
+            )
+            if code:
+                raise self.fail(code, -1, k)
+        return out
+
     def log_remainder(self, Py_ssize_t k, Py_ssize_t l):
         """Return the log evidence of cluster `k` without the data of cluster `l`, nats.
 
@@ -324,6 +361,18 @@ cdef class Components:
         cdef int code = self.c.remove(self.c.self, i, k)
         if code:
             raise self.fail(code, i, k)
+
+    def set_members(self, rows, Py_ssize_t k):
+        """Let cluster `k` hold the data `rows` and no others."""
+        cdef const Py_ssize_t[::1] members = np.ascontiguousarray(rows, dtype=np.intp)
+        for i in members:
+            self._check(i, k)
+        if members.shape[0] == 0:
+            self.clear(k)
+            return
+        cdef int code = components_set_members(&self.c, &members[0], members.shape[0], k)
+        if code:
+            raise self.fail(code, -1, k)
 
     def absorb(self, Py_ssize_t k, Py_ssize_t l):
         """Move all data of cluster `l` into cluster `k`; `l` becomes empty."""

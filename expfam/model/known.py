@@ -46,6 +46,10 @@ class Known:
         Rows that move one by one, ascending.
     groups : list of (m,) intp ndarrays
         Rows of each link group that moves as one; groups of one row are free rows.
+    grouped_rows : (R,) intp ndarray
+        Rows of all groups, one group after the other.
+    group_starts : (len(groups) + 1,) intp ndarray
+        Place of the first row of each group in `grouped_rows`, and R.
 
     Raises
     ------
@@ -91,6 +95,8 @@ class Known:
                     self.groups.append(rows)
                     held[rows] = True
         self.free = np.flatnonzero(~held)
+        self.grouped_rows = np.concatenate([*self.groups, np.empty(0, dtype=np.intp)]).astype(np.intp)
+        self.group_starts = np.cumsum([0, *map(len, self.groups)], dtype=np.intp)
 
     @property
     def fixes_rows(self) -> bool:

@@ -105,12 +105,12 @@ class _Pair:
 
     def split(self, rng, k, l):
         """Move part of cluster k to the emptied slot l, as split moves do."""
-        self.change("clear", l)
         part = self.reference.members(k)
         part = part[rng.random(part.size) < 0.5]
-        for i in part:
-            self.change("add", int(i), l)
+        self.components.set_members(part, l)
         W = self.reference.W
+        W[l] = 0
+        W[l, part] = 1
         rest = self.reference.evidence(W[k] - W[l])[0]
         agree(self.components.log_remainder(k, l), rest, "log_remainder", rel=1e-9, abs=1e-9)
         self.change("subtract", k, l)
@@ -149,6 +149,10 @@ class _Pair:
         k, others = int(some[0]), everything[everything != some[0]]
         expected = reference.evidence(reference.W[others] + reference.W[k])
         agree(components.log_merged(k, others), expected, f"log_merged{what}", **close)
+        expected = reference.evidence(reference.W + reference.W[k]) - A
+        for slots in (everything, some):
+            found = components.log_joint_predictive(k, slots)
+            agree(found, expected[slots], f"log_joint_predictive{what}", **close)
         n, S = components.export()
         agree(n[:K], reference.W.sum(axis=1), f"exported n{what}")
         S = S.toarray() if sparse.issparse(S) else S

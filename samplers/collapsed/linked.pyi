@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from expfam.samplers.chain.kernel import Kernel
 
 class LinkedGibbs(Kernel):
+    def __init__(self, *, order: Literal["sequential", "backward"] = "sequential") -> None: ...
     def init_state(self, model: Any, data: Any, labels: NDArray[np.int32], *, seed: int) -> Any: ...
     def move(self, state: Any) -> tuple[int, int, dict[str, Any]]: ...
 

@@ -1,24 +1,35 @@
 """Exact Gibbs draws of rows that are linked: each group of linked rows moves as one.
 
-A group is added up in a scratch slot, scored against all clusters by one call, and taken up by the cluster that is
-drawn. It counts as its number of rows. The cost of a group is that of adding its rows and of scoring one slot: O(K F).
+The rows of a group are added up in a scratch slot. One call of the components scores them, all together, under all
+clusters, and the cluster that is drawn takes them up. A group counts as its number of rows. The cost of a group is that
+of adding its rows and of scoring one slot: O(K F).
 """
 
 import numpy as np
 
-from libc.math cimport INFINITY, exp, lgamma, log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, uint64_t
+from libc.string cimport memset
 
 from expfam.contracts cimport EXPFAM_NUMERICAL, EXPFAM_OK, components_v1
-from expfam.families.components cimport Components
+from expfam.families.components cimport Components, components_set_members
 from expfam.samplers.states.classes cimport ClassTable, class_allows, class_move, class_table
 from expfam.samplers.states.collapsed cimport CollapsedState, slot_enter, slot_find_spare, slot_leave, slot_table
 from expfam.structures.ground.rng cimport MOVE, philox_aim, philox_double, philox_init, philox_stream
+from expfam.structures.simd.blocks cimport EXPFAM_BLOCK
+from expfam.structures.simd.elementary cimport expfam_log_rising1
+from expfam.structures.simd.logs cimport expfam_log_rising
+from expfam.structures.simd.softmax cimport expfam_exp_blocks, expfam_max, expfam_pick
+from expfam.structures.simd.vectors cimport expfam_add_row
 
 from expfam.samplers.chain.kernel import Kernel
 
 cdef enum:
     GROW = 1                    # result of a block: no slot is left for a new cluster or for the group
+    N_SIZES = 16                # sizes of groups whose masses are kept at a time
+    CALL_GROUPS = 4096          # groups of one call without the gil; Ctrl-C works only between calls
+
+OPPOSITE = {"sequential": "backward", "backward": "sequential"}
 
 
 ctypedef struct links:          # what all groups of one sweep share
@@ -28,11 +39,15 @@ ctypedef struct links:          # what all groups of one sweep share
     int32_t *labels
     const Py_ssize_t *rows      # rows of all groups, one group after the other
     const Py_ssize_t *starts    # (G + 1,)
+    Py_ssize_t n_groups
+    bint is_backward
     const double *log_new_mass  # log mass of a new cluster, by the number of clusters of the other data
     double *evidence            # (capacity,) log evidence of each slot
     double *scores              # (capacity,)
-    Py_ssize_t *others          # (capacity,) scratch: clusters of other data
-    double *merged              # (capacity,) scratch: their log evidences with the group
+    double *sums                # of blocks of scores
+    double *masses              # (N_SIZES, capacity) log mass of each slot for groups of a size; -inf if it is empty
+    Py_ssize_t mass_size[N_SIZES]   # the size of each row of masses; 0 for none
+    Py_ssize_t *others          # (capacity,) all slots
     double *work
     uint64_t seed
     uint64_t step
@@ -43,19 +58,47 @@ ctypedef struct links:          # what all groups of one sweep share
 
 cdef inline double rising(double offset, double n, double m) noexcept nogil:
     """Return the log mass of m data that join a cluster of n data one after the other."""
-    return lgamma(n + m + offset) - lgamma(n + offset)
+    return expfam_log_rising1(n + offset, m, 16 if n + offset < 16 else 0)
 
 
-cdef int gather(links *s, Py_ssize_t g) noexcept nogil:
-    """Add the rows of a group to the scratch slot; leave it empty after a failure."""
-    cdef Py_ssize_t j
+cdef const double *masses_of(links *s, Py_ssize_t m) noexcept nogil:
+    """Return the log masses of all slots for a group of m rows; compute them unless they are kept."""
+    cdef slot_table *t = s.slots
+    cdef double *row = s.masses + (m % N_SIZES) * t.capacity
+    cdef Py_ssize_t k
+    if s.mass_size[m % N_SIZES] == m:
+        return row
+    s.mass_size[m % N_SIZES] = m
+    for k in range(t.capacity):         # slots that are not in use yet are empty: one may become the spare slot
+        row[k] = t.counts[k] + t.offset if t.counts[k] else 1.0
+    expfam_log_rising(row, m, True, row, t.capacity)
+    for k in range(t.capacity):
+        if t.counts[k] == 0:
+            row[k] = -INFINITY
+    return row
+
+
+cdef void renew_masses(links *s, Py_ssize_t k) noexcept nogil:
+    """Compute the kept masses of slot k after its count has changed."""
+    cdef Py_ssize_t place, n = s.slots.counts[k]
+    for place in range(N_SIZES):
+        if s.mass_size[place]:
+            s.masses[place * s.slots.capacity + k] = (
+                rising(s.slots.offset, n, s.mass_size[place]) if n else -INFINITY
+            )
+
+
+cdef int score_slots(links *s) noexcept nogil:
+    """Write the joint predictive of the group in the scratch slot under each slot."""
+    cdef Py_ssize_t k
     cdef int code
-    for j in range(s.starts[g], s.starts[g + 1]):
-        code = s.c.add(s.c.self, s.rows[j], s.scratch)
-        if code:
-            s.c.clear(s.c.self, s.scratch)
-            return code
-    return EXPFAM_OK
+    if s.c.log_joint_predictive != NULL:
+        return s.c.log_joint_predictive(s.c.self, s.scratch, NULL, s.slots.n_slots, s.scores, s.work)
+    for k in range(s.slots.n_slots):
+        s.others[k] = k
+    code = s.c.log_merged(s.c.self, s.scratch, s.others, s.slots.n_slots, s.scores, s.work)
+    expfam_add_row(s.scores, s.evidence, -1.0, s.slots.n_slots)
+    return code
 
 
 cdef int score_group(links *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t m, double *own) noexcept nogil:
@@ -65,23 +108,12 @@ cdef int score_group(links *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t m, doubl
     without the group.
     """
     cdef slot_table *t = s.slots
-    cdef Py_ssize_t j, k, n_others = 0, fresh = old if t.counts[old] == m else t.spare
-    cdef Py_ssize_t n_clusters = t.n_live - (t.counts[old] == m)
+    cdef Py_ssize_t k, fresh = old if t.counts[old] == m else t.spare
     cdef double alone
-    cdef int code = s.c.log_marginal(s.c.self, &s.scratch, 1, &alone, s.work)
+    cdef int code = score_slots(s)
     if code:
         return code
-    for k in range(t.n_slots):
-        s.scores[k] = -INFINITY
-        if t.counts[k] and k != old:
-            s.others[n_others] = k
-            n_others += 1
-    code = s.c.log_merged(s.c.self, s.scratch, s.others, n_others, s.merged, s.work)
-    if code:
-        return code
-    for j in range(n_others):
-        k = s.others[j]
-        s.scores[k] = rising(t.offset, t.counts[k], m) + s.merged[j] - s.evidence[k]
+    expfam_add_row(s.scores, masses_of(s, m), 1.0, t.n_slots)      # empty slots get -inf
     own[0] = 0.0
     if t.counts[old] > m:
         code = s.c.log_remainder(s.c.self, old, s.scratch, own, s.work)
@@ -89,7 +121,10 @@ cdef int score_group(links *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t m, doubl
             return code
         s.scores[old] = rising(t.offset, t.counts[old] - m, m) + s.evidence[old] - own[0]
     if fresh >= 0:
-        s.scores[fresh] = s.log_new_mass[n_clusters] + rising(t.offset, 1, m - 1) + alone
+        code = s.c.log_marginal(s.c.self, &s.scratch, 1, &alone, s.work)
+        if code:
+            return code
+        s.scores[fresh] = s.log_new_mass[t.n_live - (fresh == old)] + rising(t.offset, 1, m - 1) + alone
     if s.classes.row_class != NULL:
         for k in range(t.n_slots):
             if not class_allows(&s.classes, i, k, m if k == old else 0):
@@ -97,26 +132,13 @@ cdef int score_group(links *s, Py_ssize_t i, Py_ssize_t old, Py_ssize_t m, doubl
     return EXPFAM_OK
 
 
-cdef Py_ssize_t pick(links *s, double uniform, double *total) noexcept nogil:
-    """Return the slot that a uniform number stands for; -1 if a score is not a number."""
-    cdef Py_ssize_t k, last = -1, m = s.slots.n_slots
-    cdef double best = -INFINITY, sum_ = 0.0, rest
-    for k in range(m):
-        if s.scores[k] > best:
-            best = s.scores[k]
-    for k in range(m):
-        sum_ += exp(s.scores[k] - best)
-    if not -INFINITY < best < INFINITY or not 0.5 <= sum_ < INFINITY:
-        return -1
-    rest = uniform * sum_
-    for k in range(m):
-        if s.scores[k] > -INFINITY:
-            last = k
-            rest -= exp(s.scores[k] - best)
-            if rest < 0.0:
-                break
-    total[0] = best + log(sum_)
-    return last
+cdef int weigh(links *s, double *best, double *total) noexcept nogil:
+    """Replace the scores by weights exp(score - best), and compute their sum."""
+    best[0] = expfam_max(s.scores, s.slots.n_slots)
+    if not -INFINITY < best[0] < INFINITY:
+        return EXPFAM_NUMERICAL
+    total[0] = expfam_exp_blocks(s.scores, best[0], s.sums, s.slots.n_slots)
+    return EXPFAM_OK if 0.5 <= total[0] < INFINITY else EXPFAM_NUMERICAL      # a NaN among the scores
 
 
 cdef int shift(links *s, Py_ssize_t g, Py_ssize_t old, Py_ssize_t new, double own) noexcept nogil:
@@ -145,42 +167,53 @@ cdef int shift(links *s, Py_ssize_t g, Py_ssize_t old, Py_ssize_t new, double ow
         slot_leave(s.slots, old)
         slot_enter(s.slots, new)
         s.labels[i] = <int32_t> new
+    renew_masses(s, old)
+    renew_masses(s, new)
     return EXPFAM_OK
 
 
 cdef int redraw_group(links *s, Py_ssize_t g, philox_stream *rng) noexcept nogil:
-    """Draw the cluster of a group from its exact conditional law, and move the group."""
+    """Draw the cluster of a group from its exact conditional law, and move the group.
+
+    Afterwards the scratch slot is empty, or holds the group.
+    """
     cdef Py_ssize_t i = s.rows[s.starts[g]], old = s.labels[i], m = s.starts[g + 1] - s.starts[g], new
-    cdef double own, total, change
-    cdef int code = gather(s, g)
+    cdef double own, old_score, best, total, change
+    cdef int code = components_set_members(s.c, s.rows + s.starts[g], m, s.scratch)
     if code:
         return code
     code = score_group(s, i, old, m, &own)
-    new = -1 if code else pick(s, philox_double(rng), &total)
-    if code or new < 0 or new == old:
-        s.c.clear(s.c.self, s.scratch)
-        return code if code or new >= 0 else EXPFAM_NUMERICAL
-    change = s.scores[new] - s.scores[old]
+    if code:
+        return code
+    old_score = s.scores[old]
+    code = weigh(s, &best, &total)
+    if code:
+        return code
+    new = expfam_pick(s.scores, s.sums, total, philox_double(rng), s.slots.n_slots)
+    if new == old:
+        return EXPFAM_OK
+    change = log(s.scores[new]) + best - old_score      # `scores` now holds the weights
     code = shift(s, g, old, new, own)
     if code:
-        s.c.clear(s.c.self, s.scratch)
         return code
     s.log_joint += change
     s.n_moved += 1
     return EXPFAM_OK
 
 
-cdef int redraw_groups(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
-    """Redraw consecutive groups; set `at` to the first unfinished one."""
+cdef int redraw_in_scratch(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+    """Redraw the groups at consecutive places as long as the scratch slot can stay the same."""
     cdef philox_stream rng
-    cdef Py_ssize_t g
+    cdef Py_ssize_t place, g
     cdef int code
     philox_init(&rng, s.seed, MOVE)
-    for g in range(start, stop):
-        at[0] = g
+    for place in range(start, stop):
+        at[0] = place
         if not slot_find_spare(s.slots) or s.slots.n_slots == s.slots.capacity:
             return GROW
-        s.scratch = s.slots.n_slots
+        if s.scratch != s.slots.n_slots:
+            return EXPFAM_OK
+        g = s.n_groups - 1 - place if s.is_backward else place
         philox_aim(&rng, <uint64_t> s.rows[s.starts[g]], s.step)
         code = redraw_group(s, g, &rng)
         if code:
@@ -189,11 +222,29 @@ cdef int redraw_groups(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *
     return EXPFAM_OK
 
 
+cdef int redraw_groups(links *s, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t *at) noexcept nogil:
+    """Redraw the groups at consecutive places of the sweep; set `at` to the first unfinished place."""
+    cdef int code = EXPFAM_OK
+    at[0] = start
+    while at[0] < stop and code == EXPFAM_OK:
+        if not slot_find_spare(s.slots) or s.slots.n_slots == s.slots.capacity:
+            return GROW
+        s.scratch = s.slots.n_slots
+        code = redraw_in_scratch(s, at[0], stop, at)
+        s.c.clear(s.c.self, s.scratch)
+    return code
+
+
 class LinkedGibbs(Kernel):
     """Exact Gibbs draws of groups of linked rows, parameters and weights integrated out.
 
     Each group of `Known.groups` moves as one; other rows stay. Use it in a `Cycle` with a kernel that moves single
     rows. It uses one thread.
+
+    Parameters
+    ----------
+    order : {"sequential", "backward"}
+        "sequential" visits the groups by the smallest of their link numbers, "backward" in the opposite order.
 
     Examples
     --------
@@ -221,6 +272,10 @@ class LinkedGibbs(Kernel):
 
     state_type = CollapsedState
     takes_known = frozenset({"clusters", "classes", "links"})
+    _constraints = {"order": ("sequential", "backward")}
+
+    def __init__(self, *, order="sequential"):
+        self.order = order
 
     def init_state(self, model, data, labels, *, seed):
         """Make a collapsed state of the labels."""
@@ -231,7 +286,11 @@ class LinkedGibbs(Kernel):
         known = state.data.known
         if known is None or not known.groups:
             return 0, 0, {}
-        return len(known.groups), _sweep(_Links(state)), {}
+        return len(known.groups), _sweep(_Links(state, self.order)), {}
+
+    def reversed(self):
+        """Return the sweep in the opposite order."""
+        return type(self)(order=OPPOSITE[self.order])
 
 
 cdef class _Links:
@@ -241,36 +300,40 @@ cdef class _Links:
     cdef CollapsedState state
     cdef ClassTable classes
     cdef readonly object rows, starts
-    cdef object table, evidence, scores, others, merged
+    cdef object table, evidence, scores, sums, masses, others
 
-    def __init__(self, CollapsedState state):
+    def __init__(self, CollapsedState state, order="sequential"):
         cdef const Py_ssize_t[::1] rows, starts
         cdef const double[::1] new_mass
         known, weights, N = state.data.known, state.model.weights, state.data.n_rows
         self.state, self.classes = state, ClassTable(known)
-        self.rows = np.concatenate(known.groups).astype(np.intp)
-        self.starts = np.concatenate([[0], np.cumsum([len(group) for group in known.groups])]).astype(np.intp)
+        self.rows, self.starts = known.grouped_rows, known.group_starts
         most = N if weights.max_components is None else min(N, weights.max_components)
         self.table = np.ascontiguousarray(weights.log_new_mass(N - 1, most), dtype=np.float64)
         rows, starts, new_mass = self.rows, self.starts, self.table
         self.s.rows, self.s.starts, self.s.log_new_mass = &rows[0], &starts[0], &new_mass[0]
+        self.s.n_groups, self.s.is_backward = len(starts) - 1, order == "backward"
         self.s.seed, self.s.step, self.s.n_moved = state.seed, state.n_steps, 0
 
     cdef int aim(self) except -1:
         """Set the pointers into the state, which may have grown, and score its clusters."""
         cdef CollapsedState state = self.state
         cdef Components components
-        cdef double[::1] evidence, scores, merged
+        cdef double[::1] evidence, scores, sums
+        cdef double[:, ::1] masses
         cdef Py_ssize_t[::1] others
         cdef int32_t[::1] labels
         state.ensure_room(1)
-        components = state.components
-        self.classes.count(state.labels, state.slots.capacity)
-        self.evidence = components.log_marginal(np.arange(state.slots.capacity))
-        self.scores, self.merged = np.empty((2, state.slots.capacity))
-        self.others = np.empty(state.slots.capacity, dtype=np.intp)
-        evidence, scores, labels, merged, others = self.evidence, self.scores, state.labels, self.merged, self.others
-        self.s.merged, self.s.others = &merged[0], &others[0]
+        components, capacity = state.components, state.slots.capacity
+        self.classes.count(state.labels, capacity)
+        if self.scores is None or len(self.scores) < capacity:
+            self.scores, self.sums = np.empty(capacity), np.empty(capacity // EXPFAM_BLOCK + 1)
+            self.masses, self.others = np.empty((N_SIZES, capacity)), np.empty(capacity, dtype=np.intp)
+        self.evidence = components.log_marginal(np.arange(capacity))
+        evidence, scores, sums, labels = self.evidence, self.scores, self.sums, state.labels
+        masses, others = self.masses, self.others
+        self.s.sums, self.s.masses, self.s.others = &sums[0], &masses[0, 0], &others[0]
+        memset(self.s.mass_size, 0, sizeof(self.s.mass_size))
         self.s.c, self.s.slots, self.s.classes = &components.c, &state.slots, self.classes.t
         self.s.labels, self.s.evidence, self.s.scores = &labels[0], &evidence[0], &scores[0]
         self.s.work, self.s.log_joint = &components.work[0], state.log_joint
@@ -281,12 +344,13 @@ def _sweep(_Links buffers):
     """Redraw all groups; return how many moved."""
     cdef links *s = &buffers.s
     cdef CollapsedState state = buffers.state
-    cdef Py_ssize_t at = 0, n_groups = len(buffers.starts) - 1, failed_at = -1, n_moved = 0
+    cdef Py_ssize_t at = 0, failed_at = -1, n_moved = 0, stop
     cdef int code
-    while at < n_groups:
+    while at < s.n_groups:
         buffers.aim()
+        stop = min(s.n_groups, at + CALL_GROUPS)
         with nogil:
-            code = redraw_groups(s, at, n_groups, &at)
+            code = redraw_groups(s, at, stop, &at)
         state.log_joint = s.log_joint
         state.n_moves += s.n_moved
         state.stamp += 1
@@ -296,7 +360,7 @@ def _sweep(_Links buffers):
             failed_at = at
             state.refresh()
         elif code not in (EXPFAM_OK, GROW):
-            i = buffers.rows[buffers.starts[at]]
+            i = buffers.rows[buffers.starts[s.n_groups - 1 - at if s.is_backward else at]]
             raise (<Components> state.components).fail(code, i, state.labels[i])
     state.settle()
     return n_moved
@@ -321,16 +385,16 @@ def linked_conditional(CollapsedState state, Py_ssize_t g):
     """
     cdef _Links buffers = _Links(state)
     cdef links *s = &buffers.s
-    cdef double own
+    cdef double own, best, total
     buffers.aim()
     s.scratch = state.slots.n_slots
-    cdef Py_ssize_t i = s.rows[s.starts[g]]
-    cdef int code = gather(s, g)
+    cdef Py_ssize_t i = s.rows[s.starts[g]], m = s.starts[g + 1] - s.starts[g]
+    cdef int code = components_set_members(s.c, s.rows + s.starts[g], m, s.scratch)
     if not code:
-        code = score_group(s, i, s.labels[i], s.starts[g + 1] - s.starts[g], &own)
+        code = score_group(s, i, s.labels[i], m, &own)
         s.c.clear(s.c.self, s.scratch)
+    if not code:
+        code = weigh(s, &best, &total)
     if code:
         raise (<Components> state.components).fail(code, i, state.labels[i])
-    scores = buffers.scores[: state.n_slots]
-    weights = np.exp(scores - scores.max())
-    return weights / weights.sum()
+    return buffers.scores[: state.n_slots] / total

@@ -36,6 +36,45 @@
 EXPFAM_LANE_INSTANCES(EXPFAM_T_SCAN, int, expfam_t_scan,
                       (const double *, const double *, ptrdiff_t, ptrdiff_t, double *))
 
+/* Joint scores of n_new data in the `count` clusters of one block of expfam_t_scan, which hold n[l] data each. `mean` and
+ * `spread` are the mean of the data and half the sum of their squares about it, by column. A column's posterior rate
+ * grows by the factor 1 + weight (more spread + pull (mean - location)^2). `level` holds the terms without these. */
+#define EXPFAM_T_JOINT(NAME, TARGET, VECTOR)                                                                \
+    TARGET static int NAME(const double *mean, const double *spread, double n_new, const double *strength,  \
+                           const double *block, const double *n, const double *level, ptrdiff_t d,          \
+                           ptrdiff_t count, double *out) {                                                  \
+        enum { WIDTH = EXPFAM_WIDTH(VECTOR), STEP = EXPFAM_LANES / EXPFAM_WIDTH(VECTOR) };                  \
+        VECTOR worst = *(const VECTOR *)block * 0.0;                                                        \
+        for (ptrdiff_t start = 0; start < count; start += WIDTH) {                                          \
+            const VECTOR *row = (const VECTOR *)(block + start);                                            \
+            VECTOR held = *(const VECTOR *)(n + start), more = held, pull = held, sum = held * 0.0;         \
+            VECTOR half = row[STEP] + 0.5 * (n_new - 1.0), strong;                                          \
+            row += 2 * STEP;                                                                                \
+            for (ptrdiff_t f = 0; f < d; f += 8) {                                                          \
+                ptrdiff_t stop = d - f < 8 ? d : f + 8;                                                     \
+                VECTOR product = held * 0.0 + 1.0;                                                          \
+                for (ptrdiff_t g = f; g < stop; g++, row += 2 * STEP) {                                     \
+                    VECTOR t = mean[g] - row[0];                                                            \
+                    if (!g || strength[g] != strength[g - 1]) {                                             \
+                        strong = strength[g] + held;                                                        \
+                        more = 2.0 + 2.0 / strong;                                                          \
+                        pull = (strong + 1.0) * n_new / (strong + n_new);                                   \
+                    }                                                                                       \
+                    product *= 1.0 + row[STEP] * (more * spread[g] + pull * t * t);                         \
+                }                                                                                           \
+                worst += product;                                                                           \
+                EXPFAM_LOG_LANES(VECTOR, product);                                                          \
+                sum += product;                                                                             \
+            }                                                                                               \
+            sum = *(const VECTOR *)(level + start) - half * sum;                                            \
+            expfam_store(out, start, count, &sum, WIDTH);                                                   \
+        }                                                                                                   \
+        return expfam_is_wild(&worst, WIDTH);                                                               \
+    }
+EXPFAM_LANE_INSTANCES(EXPFAM_T_JOINT, int, expfam_t_joint,
+                      (const double *, const double *, double, const double *, const double *, const double *,
+                       const double *, ptrdiff_t, ptrdiff_t, double *))
+
 /* Rows of a block: constant, half inverse variance, then the location of each column.
  * score = constant + (offset - half * sum_f (x - location)^2). */
 #define EXPFAM_SPHERE_SCAN(NAME, TARGET, VECTOR)                                                            \

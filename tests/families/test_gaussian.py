@@ -510,6 +510,9 @@ def check_against_numpy(components, family, X, members, *, tolerance=1e-9):
     np.testing.assert_allclose(components.log_marginal(range(K)), marginal, **limit)
     merged = family.log_marginal(n + n[0], S + S[0])
     np.testing.assert_allclose(components.log_merged(0, range(K)), merged, **limit)
+    for slots in (range(K), [K - 1, 1]):  # all together, and one by one
+        found = components.log_joint_predictive(0, slots)
+        np.testing.assert_allclose(found, (merged - marginal)[list(slots)], **limit)
     for k in range(K):
         for i in groups[k][:2]:
             rest = [j for j in groups[k] if j != i]
@@ -592,6 +595,70 @@ def test_compiled_is_numpy_after_2000_changes(make, d):
     assert not S.any()
     assert np.array_equal(components.log_predictive(5), fresh_bits)
     assert not components.log_marginal().any()
+
+
+@pytest.mark.parametrize("kind", ["one strength", "two strengths", "two shapes"])
+@pytest.mark.parametrize("most", [3, 5000.0, 4e6])
+def test_joint_predictives_of_clusters_of_all_sizes(kind, most):
+    """Sizes within and beyond the tables, fractional ones, empty clusters, and a last block that is not full."""
+    rng = np.random.default_rng(0)
+    strength, shape = np.array([0.1] * 5 + [3.0] * 4), np.full(9, 1.5)
+    family = DiagonalGaussian(
+        mean=0.3,
+        mean_strength=0.1 if kind == "one strength" else strength,
+        shape=shape + (np.arange(9) if kind == "two shapes" else 0.0),
+        rate=2.0,
+    )
+    X = rng.normal(size=(6000, 9)) * np.geomspace(0.1, 30.0, 9)
+    data = Dataset(X, family)
+    family = data.family
+    for whole in (True, False):
+        n = rng.uniform(1.0, most, 21)
+        n = np.floor(n) if whole else n
+        n[[4, 20]] = 0.0
+        n[[1, 7, 13]] = [1.0, 2.0, 17.0]  # small clusters in the block of a large one
+        S = n[:, None] * rng.normal(size=(21, 9))
+        S = np.hstack([S, n[:, None] * rng.uniform(0.5, 2.0, (21, 9)) + S**2 / np.maximum(n, 1.0)[:, None]])
+        components = Components(family, data, 21)
+        components.load(n, S)
+        for k in (0, 1, 4, 7):
+            expected = family.log_marginal(n + n[k], S + S[k]) - family.log_marginal(n, S)
+            lost = 4e-15 * np.abs(family.log_marginal(n, S)).max()  # digits of the difference of two evidences
+            np.testing.assert_allclose(components.log_joint_predictive(k, range(21)), expected, rtol=1e-9, atol=lost)
+
+
+def test_joint_predictives_of_columns_far_from_one():
+    """A product over eight columns leaves the range of doubles: evidences are subtracted in its place."""
+    X = np.random.default_rng(0).normal(size=(40, 9)) * 1e-14
+    X[20:25] = 1e9
+    family = DiagonalGaussian(mean=0.0, mean_strength=1e-3, shape=1.0, rate=1e-30)
+    data = Dataset(X, family)
+    components = Components(data.family, data, 9)
+    components.set_members(range(20), 0)
+    components.set_members(range(20, 25), 8)
+    components.add(30, 5)
+    n, S = components.export()
+    expected = data.family.log_marginal(n + n[8], S + S[8]) - data.family.log_marginal(n, S)
+    np.testing.assert_allclose(components.log_joint_predictive(8, range(9)), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_a_slot_takes_members_in_place_of_those_it_has(make):
+    X = make_data(3, 40)
+    data = Dataset(X, make())
+    one, other = Components(data.family, data, 3), Components(data.family, data, 3)
+    one.set_members([5, 6], 1)
+    for rows in ([7, 3, 11, 3], [8]):
+        one.set_members(rows, 1)
+        other.clear(1)
+        for i in rows:
+            other.add(i, 1)
+        np.testing.assert_allclose(one.log_predictive(0), other.log_predictive(0), rtol=1e-12)
+        np.testing.assert_array_equal(one.export()[1], other.export()[1])
+    one.set_members([], 1)
+    np.testing.assert_array_equal(one.log_predictive(0), Components(data.family, data, 3).log_predictive(0))
+    with pytest.raises(IndexError, match="datum 40 does not exist"):
+        one.set_members([1, 40], 1)
 
 
 def csr_kinds():

@@ -15,13 +15,13 @@ from expfam.contracts cimport EXPFAM_ABI, EXPFAM_NUMERICAL, EXPFAM_OK, EXPFAM_RA
 from expfam.families.growth cimport GROWTH, growth_line, log_growth_v1
 from expfam.families.gaussian.storage cimport (
     RealComponents, aligned, exchange_lanes, forget_sizes, gather_pairs, place_of_size, pointer, real_is_slot, real_row,
-    real_state, size_terms,
+    real_set_members, real_state, size_terms,
 )
 from expfam.families.gaussian.student_t cimport growth_part, log1p_square, lowest_line, split_squares
 from expfam.structures.simd.elementary cimport expfam_log_rising1
-from expfam.structures.simd.gaussian_diagonal cimport expfam_t_scan
+from expfam.structures.simd.gaussian_diagonal cimport expfam_t_joint, expfam_t_scan
 from expfam.structures.simd.gaussian_lanes cimport EXPFAM_LANES
-from expfam.structures.simd.logs cimport expfam_log
+from expfam.structures.simd.logs cimport expfam_log, expfam_log_rising
 
 cdef extern from *:
     """
@@ -108,6 +108,8 @@ ctypedef struct diagonal_state:
     const double *rising            # (table,) sum over columns of lgamma(an + 1/2) - lgamma(an)
     const double *gammas            # (table,) sum over columns of lgamma(an) - lgamma(a0)
     const double *shrinks           # (table,) half the sum over columns of log(strength / (strength + n))
+    const double *levels            # (table,) gammas + shrinks
+    const double *steps             # (table,) rising + what shrinks adds for one more datum
     Py_ssize_t table
     double *logs                    # (2 d,) scratch of the writing thread
     void *growth                    # (d,) growth_part: scratch too
@@ -341,6 +343,108 @@ cdef int diagonal_log_merged(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_
     return EXPFAM_OK
 
 
+# ---- diagonal: joint predictive of several data --------------------------------------------------------------------
+
+cdef void joint_levels_beyond(const diagonal_state *s, const double *n, double n_new, const double *constant,
+                              double *out) noexcept nogil:
+    """Compute `joint_levels` for sizes that the tables do not hold, by vector functions."""
+    cdef double grown[EXPFAM_LANES]
+    cdef double rising[EXPFAM_LANES]
+    cdef double ratios[2 * EXPFAM_LANES]
+    cdef double least = n[0], held
+    cdef Py_ssize_t lane, f, stop, d = s.base.d
+    for lane in range(EXPFAM_LANES):
+        least = min(least, n[lane])
+        ratios[lane] = s.common + 0.5 * n[lane]
+    expfam_log_rising(ratios, 0.5 * n_new, s.common + 0.5 * least < 16.0, grown, EXPFAM_LANES)
+    expfam_log_rising(ratios, 0.5, s.common + 0.5 * least < 16.0, rising, EXPFAM_LANES)
+    for lane in range(EXPFAM_LANES):
+        # the constant has the tabled term where there is one: the difference of the two would be multiplied by n_new
+        held = diagonal_rising(s, n[lane]) if n[lane] < s.table else d * rising[lane]
+        out[lane] = d * grown[lane] + n_new * (constant[lane] - held)
+    f = 0
+    while f < d:
+        stop = f + 1
+        while stop < d and s.strength[stop] == s.strength[f]:
+            stop += 1
+        for lane in range(EXPFAM_LANES):
+            held = s.strength[f] + n[lane]
+            ratios[lane], ratios[EXPFAM_LANES + lane] = held / (held + n_new), held / (held + 1.0)
+        expfam_log(ratios, ratios, 2 * EXPFAM_LANES)
+        for lane in range(EXPFAM_LANES):
+            out[lane] += 0.5 * (stop - f) * (ratios[lane] - n_new * ratios[EXPFAM_LANES + lane])
+        f = stop
+
+
+cdef void joint_levels(const diagonal_state *s, const double *n, double n_new, const double *constant,
+                       double *out) noexcept nogil:
+    """Compute the terms of a joint predictive that depend on the clusters of one block alone.
+
+    n, `constant` and `out` have a number for each lane: data of the cluster, its constant, the result.
+    """
+    cdef Py_ssize_t lane, size, more = <Py_ssize_t> n_new
+    for lane in range(EXPFAM_LANES):
+        if not n[lane] + n_new + 1.0 < s.table or n[lane] != <Py_ssize_t> n[lane] or n_new != more:
+            joint_levels_beyond(s, n, n_new, constant, out)
+            return
+    for lane in range(EXPFAM_LANES):
+        size = <Py_ssize_t> n[lane]
+        out[lane] = s.levels[size + more] - s.levels[size] + n_new * (constant[lane] - s.steps[size])
+
+
+cdef int joint_each(diagonal_state *s, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t start, Py_ssize_t stop,
+                    double *out, double *work) noexcept nogil:
+    """Compute joint predictives as differences of log evidences."""
+    cdef Py_ssize_t j, other
+    cdef double alone
+    cdef int code
+    for j in range(start, stop):
+        other = j if ls == NULL else ls[j]
+        code = diagonal_log_merged(s, k, &other, 1, out + j, work)
+        if not code and s.base.n[other] != 0:
+            code = diagonal_evidence(s, s.base.n[other], s.base.S + other * s.base.F, &alone, work)
+            out[j] -= alone
+        if code:
+            return code
+    return EXPFAM_OK
+
+
+cdef int diagonal_log_joint_predictive(void *self, Py_ssize_t k, const Py_ssize_t *ls, Py_ssize_t m,
+                                       double *out, double *work) noexcept nogil:
+    cdef diagonal_state *s = <diagonal_state *> self
+    cdef const double *S = s.base.S + k * s.base.F
+    cdef const double *block = s.block
+    cdef double *mean = work
+    cdef double *spread = work + s.base.d
+    cdef double levels[EXPFAM_LANES]
+    cdef double n
+    cdef Py_ssize_t f, start = 0, count, d = s.base.d
+    cdef int code
+    if not real_is_slot(&s.base, k) or m > s.base.capacity:
+        return EXPFAM_RANGE
+    n = s.base.n[k]
+    if ls != NULL or not s.uniform or n == 0.0:
+        return joint_each(s, k, ls, 0, m, out, work)
+    while start < m:
+        for f in range(d):
+            mean[f] = S[f] / n
+            spread[f] = max(0.0, 0.5 * (S[d + f] - S[f] * mean[f]))
+        while start < m:
+            count = min(<Py_ssize_t> EXPFAM_LANES, m - start)
+            joint_levels(s, s.base.n + start, n, block, levels)
+            if expfam_t_joint(mean, spread, n, s.strength, block, s.base.n + start, levels, d, count, out + start):
+                break
+            start += EXPFAM_LANES
+            block += (2 + 2 * d) * EXPFAM_LANES
+        if start < m:               # a product left the range of doubles; the scratch is overwritten
+            code = joint_each(s, k, NULL, start, start + count, out, work)
+            if code:
+                return code
+            start += EXPFAM_LANES
+            block += (2 + 2 * d) * EXPFAM_LANES
+    return EXPFAM_OK
+
+
 # ---- diagonal: bound on how much a merge of two clusters raises the density of any datum ---------------------------
 
 cdef void compute_column(const diagonal_state *s, Py_ssize_t k, Py_ssize_t l, Py_ssize_t f, growth_part *c,
@@ -412,6 +516,8 @@ cdef class DiagonalComponents(RealComponents):
         self.mine.base.exchange = diagonal_exchange
         self.mine.merged_each = self.api.log_merged
         self.api.log_merged = diagonal_log_merged
+        self.api.set_members = real_set_members
+        self.api.log_joint_predictive = diagonal_log_joint_predictive
         self.api.log_predictive = diagonal_log_predictive
         self.api.log_predictive_self = diagonal_log_predictive_self
         self.api.work_size = 8 * self.mine.base.d
@@ -451,9 +557,12 @@ cdef class DiagonalComponents(RealComponents):
             *self.gamma_tables(shape),
             self.shrink_table(strength),
         ]
-        shift, strength, _, rate, above, rising, gammas, shrinks = self.tables
+        rising, gammas, shrinks = self.tables[5:]
+        self.tables += [gammas + shrinks, rising + np.append(np.diff(shrinks), 0.0)]
+        shift, strength, _, rate, above, rising, gammas, shrinks, levels, steps = self.tables
         s.shift, s.strength, s.shape, s.rate = pointer(shift), pointer(strength), pointer(shape), pointer(rate)
         s.above, s.rising, s.gammas, s.shrinks = pointer(above), pointer(rising), pointer(gammas), pointer(shrinks)
+        s.levels, s.steps = pointer(levels), pointer(steps)
         if s.uniform:
             above[:] = 0.0
         s.prior_rates = float((shape * np.log(rate)).sum())

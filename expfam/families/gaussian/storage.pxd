@@ -31,6 +31,7 @@ ctypedef struct real_state:
 cdef void real_row(const real_state *state, Py_ssize_t i, double *out) noexcept nogil
 cdef int real_is_slot(const real_state *state, Py_ssize_t k) noexcept nogil
 cdef int real_clear(void *self, Py_ssize_t k) noexcept nogil
+cdef int real_set_members(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil
 
 
 cdef enum:

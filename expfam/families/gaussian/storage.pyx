@@ -174,6 +174,18 @@ cdef int real_clear(void *self, Py_ssize_t k) noexcept nogil:
     return state.commit(self, k, 0.0, state.fresh)
 
 
+cdef int real_set_members(void *self, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """Add up the rows in scratch memory; the caches of the slot are then computed once."""
+    cdef real_state *state = <real_state *> self
+    cdef Py_ssize_t j
+    if not real_is_slot(state, k):
+        return EXPFAM_RANGE
+    memset(state.fresh, 0, state.F * sizeof(double))
+    for j in range(n):
+        state.shifted(self, rows[j], 1.0, state.fresh, state.fresh)
+    return state.commit(self, k, <double> n, state.fresh)
+
+
 cdef int real_swap(void *self, Py_ssize_t k, Py_ssize_t l) noexcept nogil:
     cdef real_state *state = <real_state *> self
     cdef double *a = state.S + k * state.F
