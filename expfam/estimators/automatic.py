@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from expfam.errors import DataWarning
+from expfam.errors import CapabilityError, DataWarning
 from expfam.estimators.base import Phase
 from expfam.estimators.known_rows import start_with_classes
 from expfam.model.assignment import extended_labels
@@ -17,6 +17,7 @@ from expfam.samplers.chain.kernel import Cycle
 from expfam.samplers.chain.plateau import Plateau
 from expfam.samplers.hyper.slice import UpdateHyper
 from expfam.samplers.named import SplitMerge
+from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.samplers.warm_starts.search import has_few_rows, search_rows, search_start
 
 if TYPE_CHECKING:
@@ -138,6 +139,34 @@ def learning(kernel: Kernel, learned: Sequence[str]) -> Cycle:
     """Return the kernel, or those of a cycle, followed by an update of hyper-parameters."""
     kernels = kernel.kernels if type(kernel) is Cycle else (kernel,)
     return Cycle(*kernels, UpdateHyper(family=tuple(learned), weights=False))
+
+
+def summed_out(state: Any, best: Any, start: Any, *, n_threads: int | None) -> npt.NDArray[np.int32]:
+    """Return the labels of a mode of the parameters, from the best draw or the start, whichever leads higher.
+
+    Draws are chosen by the log joint of their labels, which prefers lopsided clusters where clusters overlap. Labels
+    stay as they are where the search has drawn a sample of the rows, where these are the labels of EM already, and
+    for families without a mode.
+
+    Parameters
+    ----------
+    state : State
+        With the model of the last step, and the data that the chain has seen.
+    best : (N,) array_like of int
+        Labels of the best draw.
+    start : (N,) array_like of int, or None
+        Labels that the search has found.
+    n_threads : int or None
+    """
+    model, data = state.model, state.data
+    K = model.weights.max_components
+    if search_rows(data.n_rows, K, state.seed) is not None or has_few_rows(model, data):
+        return best
+    candidates = {"chain": best} if start is None else {"chain": best, "start": start}
+    try:
+        return best_by_em(model, data, candidates, seed=state.seed, n_threads=n_threads).labels
+    except CapabilityError:  # no mode or prior density
+        return best
 
 
 def warn_of_few_rows(model: MixtureModel, data: Dataset) -> None:

@@ -25,6 +25,7 @@ from expfam.estimators.automatic import (
     automatic_phases,
     begin,
     learning,
+    summed_out,
     warn_of_crumbs,
     warn_of_few_rows,
 )
@@ -342,7 +343,7 @@ class Mixture(
             labels, n, S = state.soft_partition()
             self._adopt(state.model, data, labels, n, S, bound=state.log_joint)
         else:
-            labels = self._chosen_partition(trace, state, data, best.best)
+            labels = self._chosen_partition(trace, state, data, best.best, runs[0].start)
             self._adopt(state.model, data, labels if known is None else known.numbered_by_class(labels))
         self.cluster_sizes_ = _sizes(self.labels_, len(self.n_), data.weight)
         self._set_known(known)
@@ -374,15 +375,16 @@ class Mixture(
         is_sampled = self._follows_rule() and begun.is_sampled
         phases = self._phases(kernel, family, data, is_sampled=is_sampled)
         state = kernel.init(begun.model, data, seed=seed, start=begun.start)
-        return self._run_phases(state, phases, begun.name, group=group)
+        return self._run_phases(state, phases, begun=begun, group=group)
 
-    def _run_phases(self, state, phases, name, *, chain=0, group=None):
+    def _run_phases(self, state, phases, *, begun=None, chain=0, group=None):
         """Make the steps of a chain; `group` has what it shares with other chains, if there are any."""
         state.chain = chain
         best, trace = BestDraw(), Trace(max_kept=max(2, self._draws_of_chain(state.data)))
         counted = [best] if group is None else [best, group.recorder(state)]
         self._run(state, phases, counted=counted, trace=trace)
-        return ChainRun(state, trace, best, phases, name, *counted[1:])
+        name, start = (None, None) if begun is None or begun.name is None else (begun.name, begun.start)
+        return ChainRun(state, trace, best, phases, name, start, *counted[1:])
 
     def _set_known(self, known):
         for name in ("cluster_classes_", "n_known_"):
@@ -478,7 +480,7 @@ class Mixture(
             state.memory.clear()
         return adapted
 
-    def _chosen_partition(self, trace, state, data, best):
+    def _chosen_partition(self, trace, state, data, best, start):
         """Return the partition that `partition` asks for, or the last one after Ctrl-C."""
         try:
             if self.partition in _LOSSES and trace.n_kept:
@@ -487,6 +489,8 @@ class Mixture(
                 labels = state.partition if best.labels is None else best.labels
                 keeps = self.n_components is not None and not data.family.is_discrete
                 if keeps and data.known is None:  # a cluster of known rows is never halved
+                    if self._follows_rule():
+                        labels = summed_out(state, labels, start, n_threads=self.n_threads)
                     return refilled(
                         state.model,
                         data,

@@ -64,6 +64,8 @@ class ChainRun(NamedTuple):
     phases : list of Phase
     name : str or None
         Start that a search has chosen.
+    start : (N,) ndarray of int, or None
+        Labels of that start.
     recorder : PartitionRecorder or None
     """
 
@@ -72,6 +74,7 @@ class ChainRun(NamedTuple):
     best: BestDraw
     phases: list
     name: str | None
+    start: Any
     recorder: PartitionRecorder | None = None
 
 
@@ -351,7 +354,7 @@ def _other_chain(one, group, chain, model, data, family, seed, *, is_own):
             rule = data.known.agreeing(rule, limit=K)
     phases = one._phases(kernel, family, data, is_sampled=rows is not None)
     state = kernel.init(model, data, seed=seed, start=rule, n_clusters=n_clusters)
-    return one._run_phases(state, phases, None, chain=chain, group=group)
+    return one._run_phases(state, phases, chain=chain, group=group)
 
 
 def _spread_start(start, kernel, model, data, chain):

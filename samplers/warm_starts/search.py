@@ -31,9 +31,8 @@ from expfam.samplers.starts.greedy_merge import merged_labels
 from expfam.samplers.starts.kmeans import lloyd_labels, row_tiles
 from expfam.samplers.starts.rules import default_n_clusters, starting_labels
 from expfam.samplers.states.collapsed import CollapsedState
-from expfam.samplers.uncollapsed.em import ExpectationMaximization
+from expfam.samplers.warm_starts.em_race import best_by_em
 from expfam.structures.ground.rng import generator
-from expfam.structures.ground.threads import single_blas
 
 _SAMPLE_ROWS = 20_000
 _SAMPLE_ROWS_EACH = 20  # for each cluster
@@ -42,7 +41,6 @@ _CANDIDATE_ROWS, _CANDIDATE_ROWS_EACH = 5000, 100
 _CANDIDATE_ROWS_A_STATISTIC = 4  # of each cluster: a full covariance needs more
 _TILE_ROWS = 512  # of EM, which takes nearly as long for a tile of a few rows
 _MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
-_EM_STEPS, _EM_TOL = 20, 1e-3  # nats a row
 _FREE_STEPS = 20
 _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction of the time
 _COUNT_STEPS = 5  # sweeps of a candidate on counts
@@ -157,8 +155,7 @@ def search_start(
         return _Search(model, data, moves, learned, seed, n_threads).of_counts()
     rows = _candidate_rows(model, data, seed)
     part = data if rows is None else data.take(rows)
-    with single_blas():  # once for all steps of EM: to make the setting takes as long as a step on a few rows
-        found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
+    found = _Search(model, part, moves, learned, seed, n_threads).of_real_values(n_init, adapt_prior)
     if rows is None:
         return found
     return found._replace(labels=extended_labels(found.model, part, found.labels, data, n_threads=n_threads))
@@ -224,17 +221,22 @@ class _Search:
         if len(candidates) == 1:
             (name, labels), scores = next(iter(candidates.items())), {}
             return FoundStart(labels, name, self.model, scores)
-        return self._best({name: self._by_em(labels) for name, labels in candidates.items()})
+        try:
+            best = best_by_em(self.model, self.data, candidates, seed=self.seed, n_threads=self.n_threads)
+        except CapabilityError:  # no mode or prior density
+            return self._best_by_sweeps(candidates)
+        return FoundStart(best.labels, best.name, self.model, best.scores)
 
     def of_counts(self):
         """Take the best of some sweeps from random labels and of the merged clusters of a free run."""
         if self.K is None or not self._may_run_free():
             return FoundStart(self._random(0), "random 1", self.model, {})
         candidates = {"random 1": self._random(0), "free": self._free(self._random(0, free=True), _FREE_STEPS)}
-        return self._best({name: self._by_sweeps(labels) for name, labels in candidates.items()})
+        return self._best_by_sweeps(candidates)
 
-    def _best(self, reached):
-        """Return the candidate of the highest score; of equal ones the first."""
+    def _best_by_sweeps(self, candidates):
+        """Return the candidate of the highest score after some sweeps; of equal ones the first."""
+        reached = {name: self._by_sweeps(labels) for name, labels in candidates.items()}
         name = max(reached, key=lambda name: reached[name][0])
         return FoundStart(reached[name][1], name, self.model, {name: score for name, (score, _) in reached.items()})
 
@@ -304,17 +306,6 @@ class _Search:
         return self.model.with_family(family.prior_from_clusters(*best[1:]))
 
     # ---- scores ------------------------------------------------------------------------------------------------------
-
-    def _by_em(self, labels):
-        """Return the log posterior density after some EM steps, and the labels there."""
-        kernel = ExpectationMaximization(tol=_EM_TOL, n_threads=self.n_threads)
-        try:
-            kernel.check(self.model, self.data)
-        except CapabilityError:  # no mode or prior density
-            return self._by_sweeps(labels)
-        state = kernel.init(self.model, self.data, seed=self.seed, start=labels)
-        advance(kernel, state, _EM_STEPS)
-        return state.log_joint, np.asarray(state.labels, dtype=np.int32)
 
     def _by_sweeps(self, labels):
         """Return the log joint after some Gibbs sweeps, and the labels there."""
