@@ -31,8 +31,8 @@ MOST_STEPS = 100  # of n_steps="auto"
 _FIRST_SWEEPS = 2
 _MOST_LEARNING = 15
 _WINDOW_OF_ALL_ROWS = 1
-_MANY_ROWS = 1000  # from which, with a given number of clusters, little but borders between clusters is left to settle
-_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}  # rule for these
+# rule for a given number of clusters: little but borders between clusters is left to settle
+_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}
 _MOST_SWEEPS_OF_ALL_ROWS = 6  # after the steps on a sample
 _MANY_COLUMNS = 20  # of a full covariance with an open number of clusters, from which crumbs are counted
 _MANY_CRUMBS = 0.05  # share of the rows
@@ -127,8 +127,7 @@ def automatic_phases(
     if is_sampled:
         kernel = kernel if is_open else sweeps
         return [Phase(kernel, _MOST_SWEEPS_OF_ALL_ROWS, Plateau(n_rows, window=_WINDOW_OF_ALL_ROWS))]
-    is_short = not is_open and n_rows >= _MANY_ROWS
-    rule = partial(Plateau, n_rows, **(_SHORT if is_short else {}))
+    rule = partial(Plateau, n_rows, **({} if is_open else _SHORT))
     steps = [Phase(sweeps, _FIRST_SWEEPS)]
     if learned:
         steps.append(Phase(learning(kernel, learned), _MOST_LEARNING, rule()))

@@ -37,11 +37,12 @@ from expfam.structures.ground.rng import generator
 _SAMPLE_ROWS = 20_000
 _SAMPLE_ROWS_EACH = 20  # for each cluster
 # of the candidates for a given number of clusters, whose steps take most of the time of a search
-_CANDIDATE_ROWS, _CANDIDATE_ROWS_EACH = 5000, 100
+_CANDIDATE_ROWS, _CANDIDATE_ROWS_EACH = 2000, 100
 _CANDIDATE_ROWS_A_STATISTIC = 4  # of each cluster: a full covariance needs more
 _TILE_ROWS = 512  # of EM, which takes nearly as long for a tile of a few rows
 _MOST_CENTRES = 256  # of the k-means run from which an open number of clusters starts
 _FREE_STEPS = 20
+_SHORT: dict[str, Any] = {"window": 3, "gain_per_row": 1e-3}  # rule of a free run that is merged to a given number
 _FREE_ROWS = 1000  # fewer rows are divided as well by k-means, for a fraction of the time
 _COUNT_STEPS = 5  # sweeps of a candidate on counts
 
@@ -262,7 +263,7 @@ class _Search:
             kernels.append(UpdateHyper(family=self.learned, weights=False))
         kernel = Cycle(*kernels)
         state = kernel.init(model, self.data, seed=self.seed, start=labels)
-        advance(kernel, state, n_steps, rule=Plateau(self.data.n_rows))
+        advance(kernel, state, n_steps, rule=Plateau(self.data.n_rows, **({} if self.K is None else _SHORT)))
         model = state.model
         self.model = self.model.with_family(model.family)
         # a draw has rows in improbable clusters, and clusters that look alike for that reason would be merged
