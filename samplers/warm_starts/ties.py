@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from expfam.families.gaussian.columns import column_summaries
 from expfam.model.data import Dataset
 from expfam.structures.ground.rng import generator
 
@@ -51,20 +52,31 @@ def spread_ties(data: Dataset, n_clusters: int | None, *, seed: int) -> Dataset:
 
     Notes
     -----
-    Only dense rows of Gaussian families are spread, not those that are read by their logarithms, and no columns with
-    missing cells. Uniform numbers are added: over the resolution, where a column is rounded to more than a hundredth of
-    its variance; with 0.03 of its variance, in the rows of a value that 5 % of the rows or half a cluster's share
-    them, eight times as many as have the next values; and with 0.03 of the mean variance of the others in a constant
-    column.
+    Of one family only dense rows of Gaussians are spread, not those that are read by their logarithms. Uniform numbers
+    are added: over the resolution, where a column is rounded to more than a hundredth of its variance; with 0.03 of its
+    variance, in the rows of a value that 5 % of the rows or half a cluster's share them, eight times as many as have
+    the next values; and with 0.03 of the mean variance of the others in a constant column.
+
+    Of a table the columns of all its Gaussian parts are spread over their resolution, however fine it is: few
+    categories keep a cluster together that is one value of one column. Columns that are read by their logarithms are
+    multiplied, so that they stay positive, by at most 1 + resolution / (2 x).
     """
     found = tied_columns(data, n_clusters)
     if not found:
         return data
     X = data.X.astype(np.float32 if data.X.dtype == np.float32 else np.float64)
     rng = generator(seed, "start", unit=8)
+    logs = {j for j, of_logs in _table_columns(data.family).items() if of_logs}
     for j, (width, values, width_of_values) in found.items():
-        widths: npt.NDArray[np.float64] = np.where(np.isin(data.X[:, j], values), max(width, width_of_values), width)
-        X[:, j] += widths * rng.uniform(-0.5, 0.5, data.n_rows)
+        is_frequent, shift = np.isin(data.X[:, j], values), rng.uniform(-0.5, 0.5, data.n_rows)
+        widths: npt.NDArray[np.float64]
+        if j in logs:
+            width = 2.0 * np.log1p(0.5 * width / data.X[:, j].astype(np.float64))
+            widths = np.where(is_frequent, np.maximum(width, width_of_values), width)
+            X[:, j] *= np.exp(widths * shift)
+        else:
+            widths = np.where(is_frequent, max(width, width_of_values), width)
+            X[:, j] += widths * shift
     return Dataset(X, data.family, weight=data.weight, known=data.known)
 
 
@@ -94,17 +106,21 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float
     -------
     dict of int to (float, ndarray, float)
         Of each such column the width of the numbers that are added to all its rows, its frequent values, and the
-        width for the rows that have one of them.
+        width for the rows that have one of them; this last one is of the logarithms where a table reads these.
     """
+    few = data.X[:: -(-data.n_rows // _MOST_LOOKED_AT)]
+    of_table = _table_columns(data.family)
+    if of_table:
+        ties = ((j, _tie_of_table(few[:, j], n_clusters, of_logs=of_logs)) for j, of_logs in of_table.items())
+        return {j: tie for j, tie in ties if tie is not None}
     resolution = getattr(data.family, "resolution_", None)
     if resolution is None or data.is_sparse or data.family.of_logs:
         return {}
-    few = data.X[:: -(-data.n_rows // _MOST_LOOKED_AT)]
     ordered = np.sort(few, axis=0).astype(np.float64)
     variance = np.where(ordered[0] == ordered[-1], 0.0, ordered.var(axis=0))
     if not variance.any():
         return {}
-    least = min(len(ordered), max(_FEWEST, int(np.ceil(_least_share(n_clusters) * len(ordered)))))
+    least = _least_rows(len(ordered), n_clusters)
     is_whole = ~np.isnan(ordered[-1])  # missing cells are sorted to the end
     is_coarse = resolution**2 > 12.0 * _COARSE * variance
     is_frequent = (ordered[least - 1 :] == ordered[: len(ordered) - least + 1]).any(axis=0)
@@ -118,8 +134,28 @@ def tied_columns(data: Dataset, n_clusters: int | None) -> dict[int, tuple[float
     return found
 
 
-def _least_share(n_clusters):
-    return _FREQUENT if n_clusters is None else min(_FREQUENT, 0.5 / n_clusters)
+def _table_columns(family):
+    """Return whether each real column of a table is read by its logarithms, by the number of the column."""
+    return family.real_columns() if hasattr(family, "real_columns") else {}
+
+
+def _tie_of_table(column, n_clusters, *, of_logs):
+    """Return the widths and the frequent values of one column of a table, or None if it has no ties."""
+    ordered = np.sort(column[~np.isnan(column)]).astype(np.float64)
+    if not ordered.size or ordered[0] == ordered[-1]:
+        return None
+    _, _, resolution = column_summaries(ordered[:, None])
+    values = _peaks(ordered, _least_rows(len(column), n_clusters))
+    if not values.size and not resolution[0]:
+        return None
+    variance = np.var(np.log(ordered)) if of_logs else ordered.var()
+    return float(resolution[0]), values, float(np.sqrt(12.0 * _SHARE * variance))
+
+
+def _least_rows(n_rows, n_clusters):
+    """Return how many rows a frequent value has at least."""
+    share = _FREQUENT if n_clusters is None else min(_FREQUENT, 0.5 / n_clusters)
+    return min(n_rows, max(_FEWEST, int(np.ceil(share * n_rows))))
 
 
 def _peaks(ordered, least):

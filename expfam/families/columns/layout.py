@@ -11,6 +11,7 @@ import numpy as np
 from expfam.errors import DataError
 from expfam.families.base import Family
 from expfam.families.columns.parts import PRESENCE, Part
+from expfam.families.gaussian.columns import RealFamily
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,6 +77,11 @@ class PartsLayout(Family):
             raise DataError(f"columns: {self.names_of(left)} belongs to no part: give it to one, or leave it out of X")
         if self.names is not None and len(self.names) != n_columns:
             raise DataError(f"columns: there are {len(self.names)} names for {n_columns} columns")
+
+    def real_columns(self) -> dict[int, bool]:
+        """Return whether each real column is read by its logarithms, by the number of the column."""
+        real = (part for part in self._parts if isinstance(part.family, RealFamily))
+        return {j: part.family.of_logs for part in real for j in part.columns}
 
     def name_of(self, column: int) -> str:
         """Return the number of a column as text, with its name if it has one."""

@@ -21,12 +21,14 @@ _CLASSES = (Categorical, Bernoulli, Poisson, NegativeBinomial, Geometric, Diagon
 FAMILIES: dict[str, Any] = {family.name: family for family in _CLASSES}
 FAMILY_OF_ROLE = {"binary": "categorical", "category": "categorical", "count": "", "positive": "lognormal"}
 FAMILY_OF_ROLE |= {"real": "gaussian_diag", "numeric": "gaussian_diag", "dropped": ""}
+# a cluster of few rows is thought to be like the whole column, as it is by the priors of numbers
+_SETTINGS: dict[str, dict[str, Any]] = {Categorical.name: {"concentration": "frequencies"}}
 _ROLE_OF_SUPPORT = {"categories": "category", "binary": "binary", "counts": "count", "nonnegative": "positive"}
 
 
 def family_of(role: ColumnRole) -> Any:
     """Return the unbound family that a role names, with its settings."""
-    return FAMILIES[role.family](**role.settings)
+    return FAMILIES[role.family](**(_SETTINGS.get(role.family, {}) | role.settings))
 
 
 def role_of(family: Family) -> str:

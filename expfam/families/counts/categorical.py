@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_LEVELS = 1 << 20  # of one column
 _MOST_STATISTICS = 1 << 24  # levels of all columns together
+_FREQUENCIES = "frequencies"
+_PRIOR_ROWS = 4.0  # as many as stand behind the prior variances of Gaussian columns, whose shape is 2
 
 
 class Categorical(Family):
@@ -35,9 +37,11 @@ class Categorical(Family):
 
     Parameters
     ----------
-    concentration : "auto", float or (F,) array_like, positive
+    concentration : "auto", "frequencies", float or (F,) array_like, positive
         Pseudo-count of each level; an array runs over the levels of the first column, then of the second, and so on.
-        ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation.
+        ``"auto"`` is 1 / (number of levels): each column's prior is worth one observation. ``"frequencies"`` is 4 times
+        the frequency of the level in the data of `bind`, (count + 1/2) / (total + levels / 2): each column's prior is
+        worth four observations, and clusters of few rows are thought to be like the whole. Tables take it.
     n_levels : int or (V,) sequence of int, optional
         Number of levels of each column. Give it if later data may have levels that the data of `bind` lack; otherwise
         it is one more than the largest code at `bind`. A column may have 2**20 levels, all columns together 2**24:
@@ -75,7 +79,8 @@ class Categorical(Family):
     offsets_: npt.NDArray[np.int64]
 
     def __init__(self, concentration: npt.ArrayLike = "auto", n_levels: npt.ArrayLike | None = None) -> None:
-        counts.check_positive(concentration, "concentration", self.name)
+        if not _is_frequencies(concentration):
+            counts.check_positive(concentration, "concentration", self.name)
         if n_levels is not None:
             self._check_levels(n_levels)
         self.concentration = concentration
@@ -152,10 +157,15 @@ class Categorical(Family):
             self._check_size(levels - 1)
             self._check_known(X, levels)
         offsets = np.concatenate([[0], np.cumsum(levels)])
+        return {"concentration": self._pseudocounts_of(X, levels, offsets), "levels_": levels, "offsets_": offsets}
+
+    def _pseudocounts_of(self, X, levels, offsets):
+        """Return the concentration of each level, or the number that all have."""
+        if _is_frequencies(self.concentration):
+            observed = (np.bincount(x[x >= 0].astype(np.int64), minlength=size) for x, size in zip(X.T, levels))
+            return np.concatenate([_PRIOR_ROWS * (n + 0.5) / (n + 0.5).sum() for n in observed])
         a = counts.check_positive(self.concentration, "concentration", self.name, size=int(offsets[-1]))
-        if isinstance(a, str):
-            a = np.repeat(1.0 / levels, levels)
-        return {"concentration": a, "levels_": levels, "offsets_": offsets}
+        return np.repeat(1.0 / levels, levels) if isinstance(a, str) else a
 
     def hot_columns(self, X: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.intp]]:
         """Return columns of phi, starts of rows (N + 1,), and columns of X.
@@ -283,3 +293,7 @@ class Categorical(Family):
     ) -> CountComponents:
         """Return compiled components; see `expfam.families.counts.components`."""
         return CountComponents(self, data, capacity, layout=layout)
+
+
+def _is_frequencies(concentration):
+    return isinstance(concentration, str) and concentration == _FREQUENCIES
